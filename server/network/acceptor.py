@@ -19,8 +19,8 @@ log = logging.getLogger("odradek.listener")
 
 #: Connections that are accepted in one turn: setting one up takes some 0.1 ms, and requests wait meanwhile.
 ACCEPTS_PER_TURN = 16
-#: The same where connections begin with a TLS handshake. To the end of its handshake one takes up to a millisecond, and peers
-#: may come by the thousand to stall theirs.
+#: The same where connections begin with a TLS handshake. To the end of its handshake one takes up to a millisecond, and
+#: peers may come by the thousand to stall theirs.
 SECURED_ACCEPTS_PER_TURN = 1
 #: After an accept for which there was no descriptor or no memory. The connection stays in the system's queue.
 PAUSE_S = 0.1

@@ -22,8 +22,8 @@ from tests.server.certificates import Authority, pem_properties
 HALF_OPEN = 2000
 #: Requests whose latency is measured, before and during the attack.
 REQUESTS = 600
-#: What may stand before a request besides its own work: an accept and the beginning of a handshake, a millisecond. The kernel
-#: counts the time of a process that runs in ticks of 4 ms.
+#: What may stand before a request besides its own work: an accept and the beginning of a handshake, a millisecond. The
+#: kernel counts the time of a process that runs in ticks of 4 ms.
 MOST_WORK_S = 0.008
 #: 1,000 handshakes in progress take 20 MB.
 MOST_GROWTH_BYTES = 80 << 20

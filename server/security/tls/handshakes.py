@@ -19,8 +19,8 @@ SHUTDOWN_LIMIT_S = 1.0
 #: Connections whose handshake has not ended; a further one ends the oldest. The oldest of so many has stalled: a
 #: handshake takes milliseconds.
 MOST_IN_PROGRESS = 1000
-#: The least time between two beginnings. One takes about that much of the loop with a key of RSA; when it takes more, or other
-#: work does, the time is longer. So half of the loop's time stays for requests.
+#: The least time between two beginnings. One takes about that much of the loop with a key of RSA; when it takes more, or
+#: other work does, the time is longer. So half of the loop's time stays for requests.
 REST_S = 0.001
 #: Kind, version and length of a TLS record.
 _RECORD_HEAD_BYTES = 5
