@@ -1,0 +1,33 @@
+"""A client of librdkafka is held to its quota while another one loses nothing, in a few seconds.
+
+`python -m compat_tests.quotas` measures a minute, with all clients. Here there are three windows of a second. Kafka counts
+two of them, and a burst leaves after three: so a client gets two thirds of its quota at least, and a fifth less or more
+where a machine is busy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.oracle import SINGLE_NODE
+from compat_tests.quotas.held import QUOTA, WHATS, measure
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OdradekProcess]:
+    with OdradekProcess(tmp_path_factory.mktemp("quotas"), {**SINGLE_NODE, "quota.window.num": "3"}) as running:
+        assert isinstance(running, OdradekProcess)
+        yield running
+
+
+@pytest.mark.parametrize("what", WHATS)
+def test_a_client_gets_its_quota_and_another_one_loses_nothing(
+    broker: OdradekProcess, what: str, tmp_path: Path
+) -> None:
+    outcome = measure(broker.bootstrap, "librdkafka", what, tmp_path, seconds=6, warm_s=3, free=500_000)
+    assert 2 / 3 * 0.8 * QUOTA < outcome.held < 1.2 * QUOTA, outcome
+    assert outcome.free > 0.8 * outcome.offered, outcome
