@@ -12,7 +12,8 @@ from typing import Any
 
 VALUE = b"x" * 10_000
 _REPORT_S = 0.1
-_MOST_QUEUED = 2000
+#: Records that wait in librdkafka: what is offered ahead counts when it is delivered.
+_MOST_QUEUED = 20
 #: Of kafka-python, which has no such bound.
 _MOST_PENDING = 200
 
