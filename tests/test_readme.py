@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,4 +34,7 @@ def test_blocks_of_the_readme_run_in_order_and_print_what_they_wrote(shells: She
     tour = printed["# kafka-python"].splitlines()
     assert [line.rsplit(" ", 1)[1] for line in tour] == [f"{number}'" for number in range(10)]
     assert printed["# aiokafka"] == "b'hello from a coroutine'\n"
+    folders = [f"{entry.name}/" for entry in shells.folder.iterdir() if entry.name.startswith("odradek-")]
+    ignored = subprocess.run(["git", "check-ignore", "--no-index", *folders], cwd=ROOT, capture_output=True, text=True)
+    assert len(folders) == 2 and ignored.stdout.split() == folders, "a clone would show them as new files"
     assert "# in your own tests" in printed and "under-replicated 0" in printed["odradek cluster status"]
