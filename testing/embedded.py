@@ -122,7 +122,7 @@ class Embedded:
 
     @property
     def requests(self) -> RequestLog:
-        """What clients asked, from the first use of this on."""
+        """The requests of clients, from the first use of this on."""
         self._requests.is_on = True
         if self._run is not None:
             self._run.observe(self._requests)

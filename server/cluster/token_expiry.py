@@ -35,4 +35,4 @@ class TokenExpiry:
 
 
 def _done(_response: Any) -> None:
-    """What is left expires at the next check."""
+    """The tokens that are left expire at the next check."""

@@ -32,7 +32,7 @@ Done = Callable[[int], None]
 
 
 class ClientTelemetry:
-    """What clients push to this broker. `collector`: None where nothing is forwarded. `pool` reads pushes."""
+    """The metrics that clients push to this broker. `collector`: None where nothing is forwarded. `pool` reads pushes."""
 
     def __init__(
         self, config: BrokerConfig, clock: Clock, lines: RepeatedLines, pool: ThreadPool, collector: Collector | None

@@ -24,7 +24,7 @@ Matches = Callable[[str], object]
 
 
 class Client(NamedTuple):
-    """What a client tells of itself, by the names that subscriptions use. None where it tells nothing."""
+    """The labels of a client, by the names that subscriptions use. None where it sends nothing."""
 
     client_instance_id: str
     client_id: str | None

@@ -1,1 +1,1 @@
-"""What embedded brokers hold and were asked: records of topics, lags of groups, requests; and a report of a failing test."""
+"""The contents of embedded brokers for tests: records of topics, lags of groups, requests; and a report of a failing test."""

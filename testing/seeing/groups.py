@@ -44,7 +44,7 @@ class GroupView:
 
     @property
     def state(self) -> str | None:
-        """Its state by Kafka's name, such as "Stable"; None where there is no such group."""
+        """The state of the group by Kafka's name, such as "Stable"; None where there is no such group."""
         run = self._embedded._here()
         return self._embedded._look(lambda: state(run, self.group_id))
 

@@ -1,4 +1,4 @@
-"""What the report of a failing test shows of its brokers: topics, groups, faults and the last requests."""
+"""The report of a failing test about its brokers: topics, groups, faults and the last requests."""
 
 from __future__ import annotations
 

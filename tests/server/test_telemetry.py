@@ -150,7 +150,7 @@ def lines_of(broker: odradek.Broker, instance_id: bytes) -> dict[str, float]:
     return {name.partition("{")[0]: float(value) for name, _, value in found}
 
 
-def test_a_client_is_told_what_to_push_and_given_an_id(client: WireClient) -> None:
+def test_client_gets_its_subscription_and_an_id(client: WireClient) -> None:
     told = asked(client)
     assert told.error_code == 0
     assert told.client_instance_id != ZERO_UUID

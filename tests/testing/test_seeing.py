@@ -1,4 +1,4 @@
-"""What a test sees of its brokers without a client: records, groups, requests."""
+"""The contents of brokers that a test sees without a client: records, groups, requests."""
 
 from __future__ import annotations
 
