@@ -1,4 +1,4 @@
-"""What `odradek top` shows: records a second by topic, lag of groups, state of replicas, slow requests."""
+"""The figures of `odradek top`: records a second by topic, lag of groups, state of replicas, slow requests."""
 
 from __future__ import annotations
 

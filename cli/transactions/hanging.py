@@ -58,7 +58,7 @@ def _row(place: Any, one: Any, now_ms: int) -> dict[str, Any]:
 
 
 def _known(admin: Any, producer_ids: set[int]) -> dict[int, tuple[str, frozenset[tuple[str, int]]]]:
-    """The transactions of the coordinators: producer id -> its transactional id and the partitions of its open transaction."""
+    """Transactions of the coordinators: producer id -> its transactional id and the partitions of its open transaction."""
     if not producer_ids:
         return {}
     listed = [

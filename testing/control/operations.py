@@ -1,4 +1,4 @@
-"""What the control port does: each operation is a row of `OPERATIONS` with its method, path, words and function.
+"""The operations of the control port: each operation is a row of `OPERATIONS` with its method, path, words and function.
 
 Bodies and answers are JSON objects. Functions get the brokers, the values of the path and the query, and the body; what they
 raise is an answer: ValueError and TypeError 400, KeyError 404, TimeoutError 408, RuntimeError 409.
@@ -29,7 +29,7 @@ MOST_WAIT_S = 60.0
 
 @dataclass(slots=True)
 class Control:
-    """What the operations act on: the brokers, and the faults that came over HTTP, by id."""
+    """The objects of the operations: the brokers, and the faults that came over HTTP, by id."""
 
     embedded: Embedded
     faults: dict[int, Fault] = field(default_factory=dict)

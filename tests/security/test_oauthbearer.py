@@ -131,7 +131,7 @@ DEEP = base64.urlsafe_b64encode(b"[" * 40_000).decode()
     ],
     ids=lambda token: token[:8],
 )
-def test_what_is_no_token_is_refused_in_time(token: str) -> None:
+def test_invalid_token_is_refused_in_time(token: str) -> None:
     began = time.perf_counter()
     with pytest.raises(TokenRejected):
         validate(token)

@@ -102,7 +102,9 @@ def test_a_snapshot_over_http(broker: odradek.Broker, http: Http, tmp_path: Path
         ("POST", "/v1/topics/..", {}, 409, "INVALID_TOPIC_EXCEPTION"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said(http: Http, method: str, path: str, body: Any, status: int, words: str) -> None:
+def test_wrong_request_gets_an_error_with_a_reason(
+    http: Http, method: str, path: str, body: Any, status: int, words: str
+) -> None:
     code, told = http(method, path, body)
     assert code == status and words in told["error"], told
 

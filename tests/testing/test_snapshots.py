@@ -51,7 +51,7 @@ def test_a_cluster_is_restored(tmp_path: Path) -> None:
         assert [record.value for record in cluster.topic("orders").wait_for(records=3)] == [b"0", b"1", b"2"]
 
 
-def test_what_is_no_snapshot_is_refused_before_anything_is_changed(broker: odradek.Broker, tmp_path: Path) -> None:
+def test_invalid_snapshot_is_refused_before_any_change(broker: odradek.Broker, tmp_path: Path) -> None:
     broker.topic("orders").send(b"1")
     (tmp_path / "file").write_text("x")
     with pytest.raises(FileExistsError, match="other files"):

@@ -18,7 +18,7 @@ MOST_NAME_CHARACTERS = 1024
 
 
 class ClaimChecks(NamedTuple):
-    """What is checked. Empty audiences and no issuer mean that they are not."""
+    """The claims to check. Empty audiences and no issuer are not checked."""
 
     subject_claim: str = "sub"
     scope_claim: str = "scope"
