@@ -26,6 +26,7 @@ DEADLINE_S = 60
 KAFKA_TOOLS = {
     "kafka-client-metrics.sh": "org.apache.kafka.tools.ClientMetricsCommand",
     "kafka-configs.sh": "kafka.admin.ConfigCommand",
+    "kafka-delegation-tokens.sh": "org.apache.kafka.tools.DelegationTokenCommand",
     "kafka-features.sh": "org.apache.kafka.tools.FeatureCommand",
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
 }
