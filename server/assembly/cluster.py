@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from ..cluster.leaders import Leaders
 from ..publisher import Publisher
@@ -13,6 +13,7 @@ from ..runtime.internal_topics import SHARE_GROUP_STATE_TOPIC
 
 if TYPE_CHECKING:
     from ...metadata.image import BrokerImage
+    from ...protocol.schema import Message
     from ..cluster.auto_creation import AutoCreation
     from ..cluster.broker_lifecycle import BrokerLifecycle
     from ..cluster.broker_sessions import BrokerSessionWatch
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ..cluster.token_expiry import TokenExpiry
     from ..node import Node
     from ..peers.peers import Peers
+    from ..quorum.pending_replies import ClientFields, Reply
     from ..replica_fetch.replica_requests import ReplicaRequests
     from ..replica_fetch.replication import Replication
 
@@ -35,7 +37,10 @@ def auto_creation(node: Node) -> AutoCreation:
         else:
             (node.groups if topic == node.groups.topic else node.transactions()).ensure_topic(lambda: None)
 
-    return AutoCreation(lambda *asked: node.controller.submit(*asked), create_internal, node.lines)
+    def submit(request: Message, version: int, reply: Reply, **client: Unpack[ClientFields]) -> None:
+        node.controller.submit(request, version, reply, **client)
+
+    return AutoCreation(submit, create_internal, node.lines)
 
 
 def leaders(node: Node) -> Leaders:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -15,12 +15,14 @@ from ..runtime.internal_topics import INTERNAL_TOPICS
 from ..runtime.peer_text import shown, shown_reason
 
 if TYPE_CHECKING:
+    from ..quorum.driver import Submit
+    from ..quorum.pending_replies import ClientFields
     from ..runtime.repeated_lines import RepeatedLines
-    from .controller_channel import Submit
 
 log = logging.getLogger("odradek.topics")
 
-_VERSION = 4
+#: With it the controller holds a client strictly to its quota of new partitions (KIP-599).
+_VERSION = 7
 #: Topics in one request to the controller, which decides on all of them in one turn of the loop.
 MAX_AT_ONCE = 100
 #: Topics that wait to be created. Clients retry, so the others are created later.
@@ -37,22 +39,23 @@ class AutoCreation:
         self._submit = submit
         self._create_internal = create_internal
         self._lines = lines
-        #: Topics to create. The first MAX_AT_ONCE of them may have been requested already.
-        self._wanted: dict[str, None] = {}
+        #: Topics to create, each with the client that asked first. The first client's may have been requested already.
+        self._wanted: dict[str, ClientFields] = {}
         self._is_asking = False
 
-    def create(self, topic: str) -> None:
-        """Creates a topic that does not exist; its name is legal."""
+    def create(self, topic: str, **client: Unpack[ClientFields]) -> None:
+        """Creates a topic that does not exist, on behalf of a client; its name is legal."""
         if topic in INTERNAL_TOPICS:
             self._create_internal(topic)
         elif len(self._wanted) < MAX_WANTED:
-            self._wanted[topic] = None
+            self._wanted.setdefault(topic, client)
             if not self._is_asking:
                 self._is_asking = True
                 asyncio.get_running_loop().call_soon(self._ask)
 
     def _ask(self) -> None:
-        asked = list(islice(self._wanted, MAX_AT_ONCE))
+        client = next(iter(self._wanted.values()))
+        asked = [name for name in islice(self._wanted, MAX_AT_ONCE) if self._wanted[name] == client]
         topics = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in asked]
 
         def created(response: Message) -> None:
@@ -63,7 +66,7 @@ class AutoCreation:
             if self._wanted:
                 asyncio.get_running_loop().call_soon(self._ask)
 
-        self._submit(CreateTopicsRequest(topics=topics), _VERSION, created)
+        self._submit(CreateTopicsRequest(topics=topics), _VERSION, created, **client)
 
     def _log_outcome(self, response: Any) -> None:
         """Logs failures, each once in a while: a client retries for a topic that cannot be created."""

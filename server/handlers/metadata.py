@@ -228,7 +228,9 @@ def _absent(
     for name in names:
         legal = topic_name_fault(name) is None
         if legal and creates:
-            services.auto_creation().create(name)
+            services.auto_creation().create(
+                name, principal=call.principal, client_host=call.client_host, client_id=call.client_id
+            )
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
         answer += _with_operations(call, request, [_missing(error, name)])
         yield
