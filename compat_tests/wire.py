@@ -45,7 +45,7 @@ def request_frame(request: Message, version: int, correlation_id: int, client_id
 
 class WireClient:
     """A connection. `call` sends a request and returns its answer; `send` and `receive` do so in two steps. `tls` makes it
-    one over TLS, to a server with the name of the host.
+    one over TLS, to a server with the name of the host. `source`: the address that the client comes from.
     """
 
     def __init__(
@@ -55,9 +55,11 @@ class WireClient:
         client_id: str | None = OWN_CLIENT_ID,
         timeout: float = 30,
         tls: ssl.SSLContext | None = None,
+        source: str = "",
     ) -> None:
         host, _, port = bootstrap.rpartition(":")
-        self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout=timeout)
+        address = (host.strip("[]"), int(port))
+        self._socket = socket.create_connection(address, timeout=timeout, source_address=(source, 0))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
             self._socket = tls.wrap_socket(self._socket, server_hostname=host.strip("[]"))

@@ -5,6 +5,7 @@ cluster.
 from __future__ import annotations
 
 from collections.abc import Callable
+from sys import intern
 from typing import Any
 
 from immutables import Map
@@ -98,8 +99,8 @@ class MetadataDelta:
             record.resource_type,
             record.resource_name,
             record.pattern_type,
-            record.principal,
-            record.host,
+            intern(record.principal),  # few principals have many rules
+            intern(record.host),
             record.operation,
             record.permission_type,
         )

@@ -12,7 +12,7 @@ import logging
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
-from .assembly import cluster, coordinators, data, paths, share, telemetry
+from .assembly import cluster, coordinators, data, paths, security, share, telemetry
 from .handlers.table import TELEMETRY_APIS, Handlers
 from .life_lines import log_started, log_starting, log_stopped, log_stopping
 from .network.call import BROKER, CONTROLLER, ListenerKind
@@ -60,6 +60,7 @@ class BrokerServer(Node):
         self.metadata = MetadataCache()
         #: Lines of the log that peers provoke.
         self.lines = RepeatedLines()
+        self.audit, self.authorizer = security.authorization(self)
         self.pools = ThreadPools()
         #: Turns of the loop that took too long, and the large requests that take turns.
         self.turn_watch = TurnWatch(turn_clock)
@@ -215,6 +216,7 @@ class BrokerServer(Node):
         await self.pools.stop()
         self.listeners.receiving.stop()
         self.lines.stop()
+        self.audit.stop()
         DESCRIPTORS.forget(self.listeners)
         log_stopped(self, asyncio.get_running_loop().time() - began_s)
 

@@ -58,7 +58,9 @@ if TYPE_CHECKING:
     from .runtime.turn_budget import TurnWatch
     from .runtime.turns import Turns
     from .runtime.waiters import Deadlines, Wakeups
+    from .security.audit import AuditLog
     from .security.authentication.sasl_listeners import SaslListeners
+    from .security.authorization.authorization import Authorization
     from .services import NodeServices
     from .share.dead_letters import DeadLetters
     from .share.latest_offsets import LatestOffsets
@@ -90,6 +92,9 @@ class Node:
     listeners: ListenerSet
     sasl: SaslListeners
     directories: list[LogDirectory]
+    audit: AuditLog
+    #: None where every client may do everything.
+    authorizer: Authorization | None
     fetch_sessions: FetchSessions
     producer_ids: Lazy[ProducerIds]
     auto_creation: Lazy[AutoCreation]

@@ -1,6 +1,6 @@
 """Makes all parts of a node follow a new image, in a fixed order: a partition exists before Metadata names it.
 
-1. the broker's dynamic configuration, since logs and roles are made by it, and the quotas of clients;
+1. the broker's dynamic configuration, since logs and roles are made by it, the quotas of clients, and the access rules;
 2. logs and the roles of partitions;
 3. the coordinator's shards, which live in some of them;
 4. the image that Metadata and the other handlers answer from.
@@ -48,6 +48,11 @@ class Publisher:
             node.config.apply(delta, image)
         with self._contained("quotas of clients"):
             node.client_quotas.apply(delta.client_quotas, image.client_quotas)
+        if node.authorizer is not None:
+            # Before what the rules protect is there.
+            with self._contained("the authorizer"):
+                is_first = published is EMPTY_IMAGE
+                yield from node.authorizer.steps(published.acls, delta.acls, is_first=is_first)
         if node.config.is_broker:
             with self._contained("partitions"):
                 yield from node.partition_changes.steps(delta, image)

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from .runtime.thread_pools import ThreadPools
     from .runtime.turn_budget import TurnWatch
     from .runtime.waiters import Deadlines, Wakeups
+    from .security.audit import AuditLog
+    from .security.authorization.authorization import Authorization
     from .share.dead_letters import DeadLetters
     from .share.latest_offsets import LatestOffsets
     from .share.share_acknowledge import ShareAcknowledgements
@@ -77,6 +79,9 @@ class NodeServices:
     controller: QuorumDriver
     #: The sessions of brokers; None on a node that is no controller for others.
     broker_sessions: BrokerSessionWatch | None
+    audit: AuditLog
+    #: None where every client may do everything.
+    authorizer: Authorization | None
 
 
 @dataclass(slots=True)

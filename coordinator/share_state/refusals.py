@@ -86,6 +86,7 @@ def refused(request: Message, error: ErrorCode) -> Message:
 
 MESSAGES = {
     ErrorCode.NOT_COORDINATOR: "This is not the correct coordinator.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "The coordinator is loading and hence can't process requests.",
 }

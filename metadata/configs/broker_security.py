@@ -21,7 +21,7 @@ LISTENER_ONLY = (
 )
 
 KEYS = (
-    key("authorizer.class.name", STRING, "", non_null, inert=SECURITY),
+    key("authorizer.class.name", STRING, "", non_null),
     key("connection.failed.authentication.delay.ms", INT, 100, at_least(0)),
     key("connections.max.reauth.ms", LONG, 0),
     key("delegation.token.expiry.check.interval.ms", LONG, 3_600_000, at_least(1)),

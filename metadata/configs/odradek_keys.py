@@ -10,6 +10,7 @@ from .checks import at_least, non_empty, one_of, port
 from .key import INT, LONG, STRING, key
 
 KEYS = (
+    key("odradek.audit.format", STRING, "text", one_of("text", "json")),
     # Half is enough for a thousand consumers of a hundred partitions each, plus the followers of 10,000. A full cache
     # takes 50 MB.
     key("odradek.fetch.session.cache.partitions", INT, 100_000, at_least(0)),

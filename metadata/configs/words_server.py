@@ -112,6 +112,8 @@ BROKER = {
     "odradek.telemetry.otlp.endpoint": "The URL of an OTLP/HTTP collector for what clients push; none unless set.",
     "telemetry.max.bytes": "The largest push of a client's metrics.",
     # Odradek's own.
+    "odradek.audit.format": "The form of the lines of the logger odradek.audit: text as Kafka's authorizer logger has it, "
+    "or json.",
     "odradek.fetch.session.cache.partitions": "The number of partitions that all incremental fetch sessions of this broker "
     "together may name. A fetch beyond it is answered in full and gets no session.",
     "odradek.metrics.host": "The address on which Prometheus metrics are served.",

@@ -86,7 +86,7 @@ class Controller:
     """The controller. `static`: the raw values of this node's own properties, overridden by the cluster's configs.
 
     `rng`: see `RandomSource`. `kraft_upgrade_refusal`: the reason why the quorum cannot raise kraft.version to a level
-    now, or None.
+    now, or None. `uses_acls`: whether access rules have an effect.
     """
 
     def __init__(
@@ -96,8 +96,11 @@ class Controller:
         static: Mapping[str, str],
         rng: RandomSource,
         kraft_upgrade_refusal: Callable[[int], str | None] = lambda level: None,
+        *,
+        uses_acls: bool = False,
     ) -> None:
         self._state = ControllerState(node_id, cluster_id, static, rng)
+        self._state.uses_acls = uses_acls
         self._state.kraft_upgrade_refusal = kraft_upgrade_refusal
 
     @property
@@ -120,8 +123,8 @@ class Controller:
         return self._state.elections
 
     def learn(self, image: MetadataImage) -> Iterator[None]:
-        """Runs the slow part of `load` in steps. With the same topics prepared, `load` is fast."""
-        return self._state.learn(image.topics)
+        """Runs the slow part of `load` in steps. With the same topics and access rules prepared, `load` is fast."""
+        return self._state.learn(image)
 
     def load(self, image: MetadataImage, next_offset: int, kraft_version: int) -> None:
         """Takes over with an image of everything in the log before `next_offset`."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from immutables import Map
+
 from ...metadata.configs import BrokerValues, Value, definition, topic_default, usable_dynamic_configs
 from ...metadata.delegation_tokens import TokenIds
 from ...metadata.delta import MetadataDelta
@@ -15,11 +17,17 @@ from ...metadata.image import (
     MIGRATING_DIRECTORY,
     TOPIC_RESOURCE,
     UNASSIGNED_DIRECTORY,
+    AclImage,
     MetadataImage,
     TopicImage,
     TopicsImage,
 )
-from ...protocol.internal.cluster_metadata import PartitionChangeRecord, RemoveTopicRecord, TopicRecord
+from ...protocol.internal.cluster_metadata import (
+    PartitionChangeRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from ...protocol.schema import Message
 from .brokers_to_partitions import BrokersToPartitions
 from .random_ids import RandomSource
@@ -81,6 +89,11 @@ class ControllerState:
         self._partitions = BrokersToPartitions()
         #: The topics from which these two were built.
         self._learned: TopicsImage = EMPTY_IMAGE.topics
+        #: Whether this node has an authorizer that uses the rules of the metadata log. The driver provides it.
+        self.uses_acls = False
+        #: The id of each access rule.
+        self.acls: dict[AclImage, bytes] = {}
+        self._learned_acls: Map[bytes, AclImage] = EMPTY_IMAGE.acls
         self._values: tuple[object, object, BrokerValues] | None = None
         session_timeout_ms = BrokerValues(static).get("broker.session.timeout.ms")
         assert isinstance(session_timeout_ms, int)
@@ -99,12 +112,18 @@ class ControllerState:
         self.image = image
         self.next_offset = next_offset
         self.kraft_version = kraft_version
-        if image.topics is not self._learned:
-            for _ in self.learn(image.topics):
+        if image.topics is not self._learned or image.acls is not self._learned_acls:
+            for _ in self.learn(image):
                 pass
 
-    def learn(self, topics: TopicsImage) -> Iterator[None]:
-        """Runs the slow part of `load`, one topic per step."""
+    def learn(self, image: MetadataImage) -> Iterator[None]:
+        """Runs the slow part of `load`, one topic or access rule per step."""
+        topics = image.topics
+        self.acls = {}
+        for acl_id, rule in image.acls.items():
+            self.acls[rule] = acl_id
+            yield
+        self._learned_acls = image.acls
         self.colliding_names = {}
         for name, _ in zip(topics.by_name, self._partitions.learn(topics), strict=True):
             self._count_name(name)
@@ -121,11 +140,17 @@ class ControllerState:
                 self._discount_name(self.image.topics.by_id[record.topic_id].name)
             elif isinstance(record, PartitionChangeRecord):
                 self.elections.count(record)
+            elif isinstance(record, RemoveAccessControlEntryRecord):
+                self.acls.pop(self.image.acls[record.id], None)
             delta.replay(record)
         self.next_offset += len(records)
         self._partitions.replay(delta.topics)
         self.image = delta.apply(self.next_offset - 1, epoch, append_timestamp_ms)
         self._learned = self.image.topics
+        for acl_id, rule in delta.acls.items():
+            if rule is not None:
+                self.acls[rule] = acl_id
+        self._learned_acls = self.image.acls
 
     def partitions_of(self, *places: int) -> Iterator[tuple[TopicImage, Iterator[int]]]:
         """Yields the partitions that any of these brokers leads, has in sync, or may come to lead.

@@ -83,6 +83,7 @@ def controller(node: Node) -> QuorumDriver:
         Publisher(node),
         node.client_quotas,
         node.halt,
+        node.authorizer,
     )
     made.forward = lambda *request, **client: node.forwarding().submit(*request, **client)
     made.register_controller = lambda: _register_controller(node)

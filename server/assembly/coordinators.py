@@ -8,6 +8,9 @@ from ..coordinators.coordinator_driver import GroupDriver
 from ..coordinators.topic_creation import CREATE_TOPICS_VERSION, TopicCreation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
     from ..coordinators.persister import Persister
     from ..coordinators.share_state_driver import ShareStateDriver
     from ..coordinators.streams_topics import StreamsTopics
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from ..coordinators.transaction_markers import TransactionMarkers
     from ..coordinators.transaction_verification import TransactionVerification
     from ..node import Node
+    from ..quorum.pending_replies import ClientFields
 
 
 def create_topics(node: Node) -> CreateTopics:
@@ -29,7 +33,13 @@ def topic_creation(node: Node) -> TopicCreation:
 def streams_topics(node: Node) -> StreamsTopics:
     from ..coordinators.streams_topics import StreamsTopics
 
-    return StreamsTopics(create_topics(node))
+    def create_topics_for(
+        request: CreateTopicsRequest, created: Callable[[CreateTopicsResponse], None], client: tuple[str, str] | None
+    ) -> None:
+        fields: ClientFields = {} if client is None else {"principal": client[0], "client_host": client[1]}
+        node.controller.submit(request, CREATE_TOPICS_VERSION, created, **fields)
+
+    return StreamsTopics(create_topics_for)
 
 
 def groups(node: Node) -> GroupDriver:

@@ -10,6 +10,7 @@ from ..partitions.parked_fetch import FetchWaits
 from ..produce.parked_produce import ProducePath
 
 if TYPE_CHECKING:
+    from ..fetch.fetch_authorization import FetchAuthorization
     from ..node import Node
     from ..produce.transactional_produce import TransactionalProduce
 
@@ -25,7 +26,16 @@ def fetch_path(node: Node) -> FetchPath:
         node.leaders,
         ReplicaSelector(node.config, node.node_id, node.metadata),
         node.replication,
+        _fetch_authorization(node),
     )
+
+
+def _fetch_authorization(node: Node) -> FetchAuthorization | None:
+    if node.authorizer is None:
+        return None
+    from ..fetch.fetch_authorization import FetchAuthorization
+
+    return FetchAuthorization(node.authorizer, node.metadata)
 
 
 def produce_path(node: Node) -> ProducePath:

@@ -87,7 +87,8 @@ class Forwarding:
             return
         self._waiting += 1
         deadline_ms = self._clock.now_ms() + FORWARDING_TIMEOUT_MS
-        enveloped = "broker" in APIS[key].listeners
+        # Requests of this broker go as its own: the controller authorizes the broker, not a client.
+        enveloped = bool(client) and "broker" in APIS[key].listeners
         self._try(_Forwarded(request, version, reply, client, deadline_ms, enveloped))
 
     def send_to_controller(

@@ -58,6 +58,9 @@ _SINGLE_NODE_DEFAULTS = {
 _MOST_UNKNOWN_LINES = 10
 _MOST_NAME_CHARACTERS = 100
 
+#: Keys that Kafka passes on to its authorizer, without knowing them.
+PLUGIN_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
+
 Changed = Callable[[frozenset[str]], None]
 
 
@@ -212,7 +215,11 @@ def _is_alone(static: Mapping[str, str]) -> bool:
 
 def unknown_properties(properties: Mapping[str, str]) -> list[str]:
     """A line for each property that no key has, with the key that was probably meant; not more than people read."""
-    unknown = sorted(name for name in properties if broker_key(name) is None and not name.startswith(PREFIX))
+    unknown = sorted(
+        name
+        for name in properties
+        if broker_key(name) is None and not name.startswith(PREFIX) and name not in PLUGIN_KEYS
+    )
     lines = [
         f"{_printable(name)} is not a known property and changes nothing{suggestion(name)}"
         for name in unknown[:_MOST_UNKNOWN_LINES]

@@ -108,6 +108,11 @@ def submit_here(driver: ShareStateDriver, request: Any, version: int, client: An
     gather(questions, partial(joined, request, reply))
 
 
+def refuse_all(request: Any, error: ErrorCode, reply: Reply) -> None:
+    """Answers each partition of a request with an error."""
+    joined(request, reply, [refused(single, error) for single in singles(request)])
+
+
 def singles(request: Any) -> list[Any]:
     """Splits the request into one request per share partition."""
     form = FORMS[type(request)]

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from ...metadata.features import STREAMS_VERSION
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ...protocol.messages.streams_group_heartbeat import Status
 
 if TYPE_CHECKING:
     from ...metadata.image import MetadataImage
     from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
     from ..config.broker_config import BrokerConfig
-    from .topic_creation import CreateTopics
+    from .topic_creation import CreateTopicsFor
 
 CREATE_TOPICS_TIMEOUT_MS = 30_000
 MISSING_INTERNAL_TOPICS = 3
@@ -34,13 +35,14 @@ class StreamsTopics:
     until the topics exist.
     """
 
-    def __init__(self, create_topics: CreateTopics) -> None:
+    def __init__(self, create_topics: CreateTopicsFor) -> None:
         self._create_topics = create_topics
         self._in_flight: set[str] = set()
         #: Topic -> why it could not be created.
         self._errors: dict[str, str] = {}
 
-    def create(self, topics: Iterable[CreatableTopic]) -> None:
+    def create(self, topics: Iterable[CreatableTopic], client: tuple[str, str] | None = None) -> None:
+        """`client`: principal and host of the member, where the controller authorizes clients."""
         new = [topic for topic in topics if topic.name not in self._in_flight]
         if not new:
             return
@@ -57,7 +59,17 @@ class StreamsTopics:
                     self._errors[result.name] = result.error_message or ErrorCode(result.error_code).name
 
         request = CreateTopicsRequest(topics=new, timeout_ms=CREATE_TOPICS_TIMEOUT_MS)
-        self._create_topics(request, created)
+        self._create_topics(request, created, client)
+
+    def tell_unauthorized(self, response: StreamsGroupHeartbeatResponse, topics: Iterable[str]) -> None:
+        """Adds the topics that the member may not create to the status that reports missing internal topics."""
+        words = f"Unauthorized to CREATE on topics {', '.join(topics)}."
+        missing = [status for status in response.status or () if status.status_code == MISSING_INTERNAL_TOPICS]
+        if missing:
+            missing[0].status_detail += f"; {words}"
+        else:
+            status = Status(status_code=MISSING_INTERNAL_TOPICS, status_detail=words)
+            response.status = [*(response.status or ()), status]
 
     def tell_errors(self, response: StreamsGroupHeartbeatResponse, topics: Iterable[CreatableTopic]) -> None:
         """Adds creation errors to the status that reports missing internal topics."""

@@ -13,7 +13,7 @@ ones are read into the response. Data that is not in the page cache is first rea
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Set
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,8 @@ _KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 _INVALID_FETCH_SESSION_EPOCH = int(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 _NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
+_NONE_DENIED: Set[Any] = frozenset()
+
 READ_COMMITTED = 1
 #: Consumers name their rack from here on, and with it may read from followers (KIP-392).
 FIRST_VERSION_FROM_FOLLOWERS = 11
@@ -71,6 +73,7 @@ class Fetch(ParkedFetch):
     __slots__ = (
         "_call",
         "_context",
+        "_denied",
         "_inspections",
         "_is_new",
         "_isolated",
@@ -106,6 +109,10 @@ class Fetch(ParkedFetch):
         self._leader_only = self._replica_id >= 0 or version < FIRST_VERSION_FROM_FOLLOWERS
         #: Where the consumer is, if it may be told of a replica that is nearer.
         self._rack = request.rack_id if self._replica_id < 0 and path.selector.is_rack_aware else ""
+        #: The topics that the client may not read.
+        self._denied: Set[Any] = _NONE_DENIED
+        if path.authorization is not None:
+            self._denied = path.authorization.denied(call, context, is_follower=self._replica_id >= 0)
         self._missing_bytes = 0
         #: It has not been looked at yet.
         self._is_new = True
@@ -182,7 +189,11 @@ class Fetch(ParkedFetch):
         """
         context = self._context
         partitions = self._path.partitions
-        find = partitions.get_by_id if context.uses_topic_ids else partitions.get
+        find: Callable[[Any], HostedPartition | None] = (
+            partitions.get_by_id if context.uses_topic_ids else partitions.get
+        )
+        if self._denied:
+            find = self._find_permitted(find)
         has_session = context.session is not None
         self._hosts = hosts = []
         found: list[Found] = []
@@ -209,6 +220,10 @@ class Fetch(ParkedFetch):
             elif is_urgent(one.data) or (self._replica_id >= 0 and has_session and starts_elsewhere(one)):
                 has_error = True
         return found, found_bytes, has_error
+
+    def _find_permitted(self, find: Callable[[Any], HostedPartition | None]) -> Callable[[Any], HostedPartition | None]:
+        """Finds no partition of a topic that the client may not read."""
+        return lambda key: None if key[0] in self._denied else find(key)
 
     def _wanted(self) -> Iterable[FetchedPartition]:
         return self._context.partitions.values()
@@ -237,7 +252,9 @@ class Fetch(ParkedFetch):
 
     def _absent(self, wanted: FetchedPartition) -> Found:
         """Apache Kafka knows of no aborted transactions of a partition that is not there; null is for read_uncommitted."""
-        error = self._path.leaders.absent_error(*wanted.key)
+        error: int = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if wanted.key[0] not in self._denied:
+            error = self._path.leaders.absent_error(*wanted.key)
         return Found(wanted, None, refused(wanted.key[1], self._told_as(error), []), None)
 
     def _told_as(self, error: int) -> int:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ..replica_fetch.replication import Replication
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
+    from .fetch_authorization import FetchAuthorization
     from .fetch_sessions import FetchSessions
     from .replica_selector import ReplicaSelector
 
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
 class FetchPath:
     """The parts that read partitions and answer.
 
-    `max_bytes`: fetch.max.bytes. `replication` has the quota of followers.
+    `max_bytes`: fetch.max.bytes. `replication` has the quota of followers. `authorization`: None without an authorizer.
     """
 
     __slots__ = (
-        "clock", "leaders", "max_bytes", "partitions", "replication", "scrubber", "selector", "sessions", "waits",
+        "authorization", "clock", "leaders", "max_bytes", "partitions", "replication", "scrubber", "selector", "sessions",
+        "waits",
     )  # fmt: skip
 
     def __init__(
@@ -37,6 +39,7 @@ class FetchPath:
         leaders: Leaders,
         selector: ReplicaSelector,
         replication: Lazy[Replication],
+        authorization: FetchAuthorization | None = None,
     ) -> None:
         self.max_bytes = max_bytes
         self.clock = clock
@@ -47,3 +50,4 @@ class FetchPath:
         self.leaders = leaders
         self.selector = selector
         self.replication = replication
+        self.authorization = authorization

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ...protocol.messages.add_partitions_to_txn import (
@@ -14,6 +15,7 @@ from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
 )
+from ..api.authorization import denies
 from ..runtime.internal_topics import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
@@ -27,6 +29,10 @@ CLIENT_VERSION = 3
 
 def handle(services: Services, call: Call) -> AddOffsetsToTxnResponse | None:
     request: AddOffsetsToTxnRequest = call.request
+    if denies(services, call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if denies(services, call, Operation.READ, ResourceType.GROUP, request.group_id):
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     index = services.groups.partition_for(request.group_id)
     asked = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=request.transactional_id,

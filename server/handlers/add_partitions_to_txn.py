@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -18,10 +19,12 @@ from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
 )
+from ..api.authorization import NONE_DENIED, denies, denies_on_cluster
 from ..runtime.gather import gather
+from ..runtime.internal_topics import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Set
 
     from ...metadata.image import MetadataImage
     from ...protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
@@ -34,15 +37,26 @@ BATCHED_VERSION = 4
 def handle(services: Services, call: Call) -> AddPartitionsToTxnResponse | None:
     request: AddPartitionsToTxnRequest = call.request
     if call.version >= BATCHED_VERSION:
+        if denies_on_cluster(services, call, Operation.CLUSTER_ACTION):
+            return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         gather(
             [partial(_ask, services, call, transaction) for transaction in request.transactions],
             lambda results: call.reply(AddPartitionsToTxnResponse(results_by_transaction=results)),
         )
         return None
-    refused = _refused(services.metadata.image, request.v3_and_below_topics)
+    key = request.v3_and_below_transactional_id
+    topics = request.v3_and_below_topics
+    if denies(services, call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, key):
+        error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(topics, lambda *_: error))
+    denied: Set[str] = NONE_DENIED
+    if services.authorizer is not None:
+        names = [topic.name for topic in topics if topic.name not in INTERNAL_TOPICS]
+        allowed = services.authorizer.session(call).allowed_names(Operation.WRITE, ResourceType.TOPIC, names)
+        denied = {topic.name for topic in topics} - allowed
+    refused = _refused(services.metadata.image, topics, denied)
     if refused is not None:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=refused)
-    key = request.v3_and_below_transactional_id
     services.transactions().submit(key, request, call.version, call, call.reply)
     return None
 
@@ -66,19 +80,29 @@ def _ask(
     services.transactions().submit(key, single, call.version, call, reply)
 
 
-def _refused(image: MetadataImage, topics: list[AddPartitionsToTxnTopic]) -> list[AddPartitionsToTxnTopicResult] | None:
-    """The answer when some partition is unknown, else None."""
-    if all(image.partition(topic.name, index) is not None for topic in topics for index in topic.partitions):
+def _refused(
+    image: MetadataImage, topics: list[AddPartitionsToTxnTopic], denied: Set[str] = NONE_DENIED
+) -> list[AddPartitionsToTxnTopicResult] | None:
+    """The answer when some partition is unknown, or may not be written to, else None. `denied`: names of topics."""
+    if not denied and all(image.partition(t.name, index) is not None for t in topics for index in t.partitions):
         return None
+    return _results(topics, lambda name, index: _error(image, name, index, denied))
+
+
+def _results(
+    topics: list[AddPartitionsToTxnTopic], error: Callable[[str, int], ErrorCode]
+) -> list[AddPartitionsToTxnTopicResult]:
     return [
         AddPartitionsToTxnTopicResult(
             topic.name,
-            [AddPartitionsToTxnPartitionResult(index, _error(image, topic.name, index)) for index in topic.partitions],
+            [AddPartitionsToTxnPartitionResult(index, error(topic.name, index)) for index in topic.partitions],
         )
         for topic in topics
     ]
 
 
-def _error(image: MetadataImage, topic: str, index: int) -> ErrorCode:
+def _error(image: MetadataImage, topic: str, index: int, denied: Set[str]) -> ErrorCode:
+    if topic in denied:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     is_known = image.partition(topic, index) is not None
     return ErrorCode.OPERATION_NOT_ATTEMPTED if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from ...metadata.acls import Operation
 from ...metadata.client_quotas import IP, no_valid_host
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.alter_client_quotas import (
@@ -17,12 +18,16 @@ from ...protocol.messages.alter_client_quotas import (
     EntryDataRequest,
     EntryDataResponse,
 )
+from ...protocol.schema import Message
+from ..api.authorization import cluster_refusal
 from ..network.call import Call
 from ..quotas.host_names import Addresses, is_address, resolve
 from ..services import NodeServices
 
 
-def handle(services: NodeServices, call: Call) -> None:
+def handle(services: NodeServices, call: Call) -> Message | None:
+    if refusal := cluster_refusal(services, call, Operation.ALTER_CONFIGS):
+        return refusal  # no name is looked up for such a client
     request: AlterClientQuotasRequest = call.request
     names = {host for entry in request.entries if (host := _host(entry)) is not None and not is_address(host)}
     if names:
@@ -30,6 +35,7 @@ def handle(services: NodeServices, call: Call) -> None:
         resolve(names, partial(_resolved, services, call, request))
     else:
         _decide(services, call, request, [])
+    return None
 
 
 def _host(entry: EntryDataRequest) -> str | None:

@@ -12,6 +12,7 @@ import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from ...metadata.acls import Operation
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -21,6 +22,7 @@ from ...protocol.messages.alter_replica_log_dirs import (
 )
 from ...storage.directory import FUTURE_SUFFIX, LogDirectory, replica_directory_name
 from ...storage.files.open_files import LogDirectoryFailure
+from ..api.authorization import denies_on_cluster
 from ..network.call import Call
 from ..partitions.cordoning import cordoned_directories
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("odradek.moves")
 
 _LONGEST_NAME = 255
+_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def handle(services: Services, call: Call) -> AlterReplicaLogDirsResponse:
@@ -41,6 +44,7 @@ def handle(services: Services, call: Call) -> AlterReplicaLogDirsResponse:
         for index in topic.partitions
     }
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
+    is_denied = denies_on_cluster(services, call, Operation.ALTER)
     cordoned = cordoned_directories(services.config, services.directories)
     found: dict[str, LogDirectory | ErrorCode] = {}
     for (topic, index), path in wanted.items():
@@ -48,7 +52,8 @@ def handle(services: Services, call: Call) -> AlterReplicaLogDirsResponse:
             results[topic] = AlterReplicaLogDirTopicResult(topic_name=topic)
         if path not in found:
             found[path] = _directory(services, path)
-        result, error = results[topic], _move(services, topic, index, found[path], cordoned)
+        result = results[topic]
+        error = _DENIED if is_denied else _move(services, topic, index, found[path], cordoned)
         result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error))
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 

@@ -5,26 +5,64 @@ from __future__ import annotations
 from functools import partial
 
 from ...coordinator.groups.share.requests import Followed
+from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
+from ...protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
 from ...protocol.messages.initialize_share_group_state import (
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateResponse,
 )
+from ...protocol.schema import Message
+from ...protocol.uuids import ZERO_UUID
+from ..api.authorization import denied_names, group_refusal
 from ..api.share_errors import is_enabled
 from ..network.call import Call
 from ..services import Services
 
 
-def handle(services: Services, call: Call) -> AlterShareGroupOffsetsResponse | None:
+def handle(services: Services, call: Call) -> Message | None:
     if not is_enabled(services):
         error = ErrorCode.UNSUPPORTED_VERSION
         return AlterShareGroupOffsetsResponse(error_code=error)
-    services.groups.submit(call.request.group_id, call.request, call.version, call, partial(_noted, services, call))
+    if refusal := group_refusal(services, call):
+        return refusal
+    request: AlterShareGroupOffsetsRequest = call.request
+    names = [topic.topic_name for topic in request.topics]
+    denied = denied_names(services, call, Operation.READ, ResourceType.TOPIC, names)
+    refused = [_denied(services, topic) for topic in request.topics if topic.topic_name in denied]
+    if refused:
+        request.topics = [topic for topic in request.topics if topic.topic_name not in denied]
+    services.groups.submit(request.group_id, request, call.version, call, partial(_noted, services, call, refused))
     return None
 
 
-def _noted(services: Services, call: Call, answer: Followed[AlterShareGroupOffsetsResponse]) -> None:
+def _denied(services: Services, topic: AlterShareGroupOffsetsRequestTopic) -> AlterShareGroupOffsetsResponseTopic:
+    found = services.metadata.image.topic(topic.topic_name)
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return AlterShareGroupOffsetsResponseTopic(
+        topic_name=topic.topic_name,
+        topic_id=ZERO_UUID if found is None else found.id,
+        partitions=[
+            AlterShareGroupOffsetsResponsePartition(partition.partition_index, error, "Topic authorization failed.")
+            for partition in topic.partitions
+        ],
+    )
+
+
+def _noted(
+    services: Services,
+    call: Call,
+    refused: list[AlterShareGroupOffsetsResponseTopic],
+    answer: Followed[AlterShareGroupOffsetsResponse],
+) -> None:
+    if not answer.response.error_code:
+        answer.response.responses += refused
     if isinstance(answer.request, InitializeShareGroupStateRequest):
         services.share_group_states().initialize(answer.request, partial(_reply, call, answer.response))
     else:

@@ -5,6 +5,8 @@ Groups may be of different shards. See coordinator/groups/consumer/describe.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -12,7 +14,7 @@ from ...protocol.messages.consumer_group_describe import (
     DescribedGroup,
 )
 from ..api.consumer_protocol import has_consumer_groups
-from ..api.group_descriptions import describe
+from ..api.group_descriptions import HAS_HIDDEN_TOPICS, HiddenTopics, describe
 from ..network.call import Call
 from ..services import Services
 
@@ -28,5 +30,13 @@ def handle(services: Services, call: Call) -> ConsumerGroupDescribeResponse | No
         group_ids,
         lambda ids: ConsumerGroupDescribeRequest(group_ids=ids),
         ConsumerGroupDescribeResponse,
+        DescribedGroup,
+        hidden=HiddenTopics(_topics_of, HAS_HIDDEN_TOPICS),
     )
     return None
+
+
+def _topics_of(group: DescribedGroup) -> Iterable[str]:
+    for member in group.members:
+        for assignment in (member.assignment, member.target_assignment):
+            yield from (partitions.topic_name for partitions in assignment.topic_partitions)

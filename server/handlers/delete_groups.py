@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from ...metadata.acls import Operation, ResourceType
+from ...protocol.errors import ErrorCode
 from ...protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from ..api.authorization import denied_names
 from ..network.call import Call
 from ..runtime.gather import gather
 from ..services import Services
@@ -16,7 +19,12 @@ from ..services import Services
 def handle(services: Services, call: Call) -> None:
     request: DeleteGroupsRequest = call.request
     asked_once = list(dict.fromkeys(request.groups_names))
-    services.share_group_states().delete_groups(asked_once, partial(_delete, services, call, asked_once))
+    denied = denied_names(services, call, Operation.DELETE, ResourceType.GROUP, asked_once)
+    permitted = [group_id for group_id in asked_once if group_id not in denied]
+    refused = dict.fromkeys(denied, int(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    services.share_group_states().delete_groups(
+        permitted, lambda errors: _delete(services, call, permitted, {**errors, **refused})
+    )
 
 
 def _delete(services: Services, call: Call, group_ids: list[str], refused: dict[str, int]) -> None:

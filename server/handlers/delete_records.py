@@ -13,13 +13,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.delete_records import (
+    DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from ..api.authorization import denied_names
 from ..partitions.hosted_partition import HostedPartition
 from ..runtime.waiters import Deadlines, Parked
 
@@ -35,7 +38,12 @@ def handle(services: Services, call: Call) -> DeleteRecordsResponse | None:
     request: DeleteRecordsRequest = call.request
     response = DeleteRecordsResponse()
     waiting: list[_Deletion] = []
+    names = [topic.name for topic in request.topics]
+    denied = denied_names(services, call, Operation.DELETE, ResourceType.TOPIC, names)
     for topic in request.topics:
+        if topic.name in denied:
+            response.topics.append(DeleteRecordsTopicResult(topic.name, list(map(_denied, topic.partitions))))
+            continue
         results = [
             _delete(services, topic.name, asked.partition_index, asked.offset, waiting) for asked in topic.partitions
         ]
@@ -44,6 +52,11 @@ def handle(services: Services, call: Call) -> DeleteRecordsResponse | None:
         return response
     ParkedDeletion(services.deadlines, call, response, waiting)
     return None
+
+
+def _denied(asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return DeleteRecordsPartitionResult(asked.partition_index, _NO_WATERMARK, error)
 
 
 class _Deletion(NamedTuple):

@@ -5,26 +5,52 @@ from __future__ import annotations
 from functools import partial
 
 from ...coordinator.groups.share.requests import Followed
+from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsResponseTopic,
 )
 from ...protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest
+from ...protocol.schema import Message
+from ..api.authorization import denied_names, group_refusal
 from ..api.share_errors import is_enabled
 from ..network.call import Call
 from ..services import Services
 
 
-def handle(services: Services, call: Call) -> DeleteShareGroupOffsetsResponse | None:
+def handle(services: Services, call: Call) -> Message | None:
     if not is_enabled(services):
         error = ErrorCode.UNSUPPORTED_VERSION
         return DeleteShareGroupOffsetsResponse(error_code=error)
-    services.groups.submit(call.request.group_id, call.request, call.version, call, partial(_noted, services, call))
+    if refusal := group_refusal(services, call, Operation.DELETE):
+        return refusal
+    request: DeleteShareGroupOffsetsRequest = call.request
+    names = [topic.topic_name for topic in request.topics]
+    denied = denied_names(services, call, Operation.READ, ResourceType.TOPIC, names)
+    refused = [_denied(name) for name in names if name in denied]
+    if refused:
+        request.topics = [topic for topic in request.topics if topic.topic_name not in denied]
+    services.groups.submit(request.group_id, request, call.version, call, partial(_noted, services, call, refused))
     return None
 
 
-def _noted(services: Services, call: Call, answer: Followed[DeleteShareGroupOffsetsResponse]) -> None:
+def _denied(name: str) -> DeleteShareGroupOffsetsResponseTopic:
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return DeleteShareGroupOffsetsResponseTopic(
+        topic_name=name, error_code=error, error_message="Topic authorization failed."
+    )
+
+
+def _noted(
+    services: Services,
+    call: Call,
+    refused: list[DeleteShareGroupOffsetsResponseTopic],
+    answer: Followed[DeleteShareGroupOffsetsResponse],
+) -> None:
+    if not answer.response.error_code:
+        answer.response.responses += refused
     if isinstance(answer.request, DeleteShareGroupStateRequest):
         services.share_group_states().delete(answer.request, partial(_reply, services, call, answer.response))
     else:

@@ -1,17 +1,60 @@
-"""DescribeAcls (key 29), versions 1-3: SECURITY_DISABLED, as there is no authorizer."""
+"""DescribeAcls (key 29), versions 1-3: the access rules that match a filter, by resource; SECURITY_DISABLED without any."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from ...metadata.acls import AclFilter, Operation
+from ...metadata.image import AclImage
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from ...protocol.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from ...protocol.schema import Message
 from ..api.acl_requests import check_named
+from ..api.authorization import cluster_refusal
 from ..network.call import Call
+from ..network.large_requests import work_in_turns
+from ..runtime.sliced_work import Steps
 from ..services import NodeServices
 
+#: Rules that are looked at between two turns of others.
+_LOOKED_AT_ONCE = 256
 
-def handle(services: NodeServices, call: Call) -> DescribeAclsResponse:
+
+def handle(services: NodeServices, call: Call) -> Message | None:
     asked: DescribeAclsRequest = call.request
     check_named(call, asked.resource_type_filter, asked.pattern_type_filter, asked.operation, asked.permission_type)
-    return DescribeAclsResponse(
-        error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
+    if refusal := cluster_refusal(services, call, Operation.DESCRIBE):
+        return refusal
+    if services.authorizer is None or not services.authorizer.uses_acls:
+        error = ErrorCode.SECURITY_DISABLED
+        return DescribeAclsResponse(error_code=error, error_message="No Authorizer is configured on the broker")
+    wanted = AclFilter(
+        asked.resource_type_filter,
+        asked.resource_name_filter,
+        asked.pattern_type_filter,
+        asked.principal_filter,
+        asked.host_filter,
+        asked.operation,
+        asked.permission_type,
     )
+    work_in_turns(call, _described(services.metadata.image.acls.values(), wanted), call.reply)
+    return None
+
+
+def _described(rules: Iterable[AclImage], wanted: AclFilter) -> Steps[DescribeAclsResponse]:
+    resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
+    for number, rule in enumerate(rules):
+        if number % _LOOKED_AT_ONCE == 0:
+            yield
+        if not wanted.matches(rule):
+            continue
+        resource = resources.get(rule[:3])
+        if resource is None:
+            resource = resources[rule[:3]] = DescribeAclsResource(*rule[:3], [])
+        resource.acls.append(AclDescription(*rule[3:]))
+    return DescribeAclsResponse(resources=list(resources.values()))

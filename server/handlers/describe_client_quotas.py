@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...metadata.acls import Operation
 from ...metadata.client_quotas import Component, InvalidFilter, QuotaFilter, describe
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_client_quotas import (
@@ -11,6 +12,7 @@ from ...protocol.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
+from ..api.authorization import denies_on_cluster
 from ..network.call import Call
 from ..network.large_requests import work_in_turns
 from ..runtime.sliced_work import Steps
@@ -19,6 +21,10 @@ from ..services import Services
 
 def handle(services: Services, call: Call) -> DescribeClientQuotasResponse | None:
     request: DescribeClientQuotasRequest = call.request
+    if denies_on_cluster(services, call, Operation.DESCRIBE_CONFIGS):
+        return DescribeClientQuotasResponse(
+            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None, entries=None
+        )
     components = [Component(one.entity_type, one.match_type, one.match) for one in request.components]
     try:
         wanted = QuotaFilter(components, strict=request.strict)

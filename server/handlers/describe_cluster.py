@@ -5,23 +5,27 @@ From version 2 fenced brokers are shown to those who ask (KIP-1073).
 
 from __future__ import annotations
 
+from ...metadata.acls import Operation
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from ..api.authorized_operations import CLUSTER_OPERATIONS
+from ...protocol.schema import Message
+from ..api.authorization import cluster_operations, cluster_refusal
 from ..cluster.cluster_view import ClusterView
-from ..network.call import Call
+from ..network.call import CONTROLLER, Call
 from ..services import NodeServices
 
 _BROKERS, _CONTROLLERS = 1, 2
 _TYPE_NAMES = {_BROKERS: "BROKER", _CONTROLLERS: "CONTROLLER"}
 
 
-def handle(services: NodeServices, call: Call) -> DescribeClusterResponse:
+def handle(services: NodeServices, call: Call) -> Message:
     request: DescribeClusterRequest = call.request
+    if call.listener_kind == CONTROLLER and (refusal := cluster_refusal(services, call, Operation.ALTER)):
+        return refusal
     served = _CONTROLLERS if _is_controller_listener(services, call) else _BROKERS
     if request.endpoint_type != served:
         return _wrong_endpoint(request.endpoint_type, served, call.version)
@@ -31,7 +35,7 @@ def handle(services: NodeServices, call: Call) -> DescribeClusterResponse:
     else:
         _describe_controllers(services, call, response)
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = cluster_operations(services, call)
     return response
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...metadata.acls import Operation
 from ...metadata.configs import ResourceType
 from ...metadata.configs import describe as entries_of
 from ...metadata.configs.documentation import documentation
@@ -26,6 +27,7 @@ from ...replication.controller.topic_names import check_name
 from ..api import loggers
 from ..api.config_changes import Refused, broker_id_of
 from ..network.call import Call
+from ..security.authorization.controller_requests import ERROR_WORDS, config_error
 from ..services import NodeServices
 
 Entries = list[DescribeConfigsResourceResult]
@@ -47,6 +49,7 @@ def handle(services: NodeServices, call: Call) -> DescribeConfigsResponse:
 
 def _described(services: NodeServices, call: Call, resource: DescribeConfigsResource) -> DescribeConfigsResult:
     try:
+        _check_authorized(services, call, resource)
         entries = _DESCRIBED[ResourceType(resource.resource_type)](services, resource.resource_name)
     except Refused as refused:
         return _refusal(resource, refused)
@@ -61,6 +64,17 @@ def _described(services: NodeServices, call: Call, resource: DescribeConfigsReso
     return DescribeConfigsResult(
         resource_type=resource.resource_type, resource_name=resource.resource_name, configs=entries
     )
+
+
+def _check_authorized(services: NodeServices, call: Call, resource: DescribeConfigsResource) -> None:
+    if services.authorizer is None:
+        return
+    kind = resource.resource_type
+    kind = ResourceType.BROKER if kind == ResourceType.BROKER_LOGGER else kind
+    session = services.authorizer.session(call)
+    error = config_error(session, Operation.DESCRIBE_CONFIGS, kind, resource.resource_name)
+    if error is not None:
+        raise Refused(error, ERROR_WORDS[error])
 
 
 def _refusal(resource: DescribeConfigsResource, refused: Refused) -> DescribeConfigsResult:

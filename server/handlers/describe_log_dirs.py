@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from ...metadata.acls import Operation
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -21,6 +22,7 @@ from ...protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from ...storage.directory import LogDirectory
+from ..api.authorization import denies_on_cluster
 from ..network.call import Call
 from ..partitions.cordoning import cordoned_directories
 
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 def handle(services: Services, call: Call) -> DescribeLogDirsResponse:
     request: DescribeLogDirsRequest = call.request
+    if denies_on_cluster(services, call, Operation.DESCRIBE):
+        return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     asked = None
     if request.topics is not None:
         asked = {(topic.topic, index) for topic in request.topics for index in topic.partitions}

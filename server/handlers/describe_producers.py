@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -17,16 +18,26 @@ from ...protocol.messages.describe_producers import (
     TopicResponse,
 )
 from ...replication.controller.topic_names import check_name
+from ..api.authorization import denies
 
 if TYPE_CHECKING:
     from ..network.call import Call
     from ..services import Services
 
 
+#: Kafka's words.
+_DENIED = "Topic authorization failed."
+
+
 def handle(services: Services, call: Call) -> DescribeProducersResponse:
     request: DescribeProducersRequest = call.request
     response = DescribeProducersResponse()
     for topic in request.topics:
+        if check_name(topic.name) is None and denies(services, call, Operation.READ, ResourceType.TOPIC, topic.name):
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            refused = [PartitionResponse(index, error, _DENIED) for index in topic.partition_indexes]
+            response.topics.append(TopicResponse(topic.name, refused))
+            continue
         answers = [_describe(services, topic.name, index) for index in topic.partition_indexes]
         response.topics.append(TopicResponse(topic.name, answers))
     return response

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...metadata.acls import Operation
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -17,7 +18,9 @@ from ...protocol.messages.describe_quorum import (
     ReplicaState,
     TopicDataResponse,
 )
+from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID
+from ..api.authorization import cluster_refusal
 from ..api.quorum_queries import ask_leader
 from ..network.call import BROKER, Call
 from ..quorum.metadata_log import TOPIC
@@ -35,7 +38,9 @@ _NOT_LEADER = (
 _NOT_HOSTED = "This server does not host this topic-partition."
 
 
-def handle(services: NodeServices, call: Call) -> DescribeQuorumResponse | None:
+def handle(services: NodeServices, call: Call) -> Message | None:
+    if refusal := cluster_refusal(services, call, Operation.DESCRIBE):
+        return refusal
     request: DescribeQuorumRequest = call.request
     if not _is_of_the_quorum(request):
         return DescribeQuorumResponse(topics=_unknown(request))

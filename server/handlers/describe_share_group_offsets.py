@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from ...coordinator.groups.share.requests import InitializedPartitions, KnownPartitions
+from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import read_share_group_state_summary as summary
 from ...protocol.messages.describe_share_group_offsets import (
@@ -21,6 +22,7 @@ from ...protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
+from ..api.authorization import denied_names, denies
 from ..api.share_errors import is_enabled
 from ..network.call import Call
 from ..runtime.gather import gather
@@ -46,11 +48,24 @@ def _describe(services: Services, call: Call, group: DescribeShareGroupOffsetsRe
     if not is_enabled(services):
         answer.error_code = ErrorCode.UNSUPPORTED_VERSION
         done(answer)
+    elif denies(services, call, Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+        answer.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        done(answer)
     elif group.topics is None:
         asked = InitializedPartitions(group.group_id)
-        services.groups.submit(group.group_id, asked, 0, call, partial(_known, services, answer, done))
+        services.groups.submit(
+            group.group_id, asked, 0, call, partial(_known, services, answer, partial(_show, services, call, done))
+        )
     else:
-        _named(services, group, answer, done)
+        _named(services, call, group, answer, done)
+
+
+def _show(services: Services, call: Call, done: Done, answer: DescribeShareGroupOffsetsResponseGroup) -> None:
+    """Leaves out the topics that the client may not describe."""
+    names = [topic.topic_name for topic in answer.topics]
+    denied = denied_names(services, call, Operation.DESCRIBE, ResourceType.TOPIC, names)
+    answer.topics = [topic for topic in answer.topics if topic.topic_name not in denied]
+    done(answer)
 
 
 def _known(
@@ -66,13 +81,19 @@ def _known(
 
 def _named(
     services: Services,
+    call: Call,
     group: DescribeShareGroupOffsetsRequestGroup,
     answer: DescribeShareGroupOffsetsResponseGroup,
     done: Done,
 ) -> None:
     wanted: dict[bytes, list[int]] = {}
     absent: list[DescribeShareGroupOffsetsResponseTopic] = []
+    names = [topic.topic_name for topic in group.topics or ()]
+    denied = denied_names(services, call, Operation.DESCRIBE, ResourceType.TOPIC, names)
     for topic in group.topics or ():
+        if topic.topic_name in denied:
+            absent.append(_denied(topic.topic_name, topic.partitions))
+            continue
         found = services.metadata.image.topic(topic.topic_name)
         if found is not None:
             wanted[found.id] = topic.partitions
@@ -80,10 +101,26 @@ def _named(
             absent.append(_absent(topic.topic_name, topic.partitions))
 
     def described(one: DescribeShareGroupOffsetsResponseGroup) -> None:
-        one.topics += absent
+        if not one.error_code:
+            one.topics += absent
         done(one)
 
     _ask(services, answer, wanted, described)
+
+
+def _denied(name: str, partitions: list[int]) -> DescribeShareGroupOffsetsResponseTopic:
+    return DescribeShareGroupOffsetsResponseTopic(
+        topic_name=name,
+        partitions=[
+            DescribeShareGroupOffsetsResponsePartition(
+                partition_index=index,
+                start_offset=UNINITIALIZED,
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                error_message="Topic authorization failed.",
+            )
+            for index in partitions
+        ],
+    )
 
 
 def _absent(name: str, partitions: list[int]) -> DescribeShareGroupOffsetsResponseTopic:

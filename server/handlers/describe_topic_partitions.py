@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...metadata.acls import Operation, ResourceType
 from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_topic_partitions import (
@@ -19,7 +20,7 @@ from ...protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from ...replication.controller.topic_names import topic_name_fault
-from ..api.authorized_operations import TOPIC_OPERATIONS
+from ..api.authorization import authorized_operations, denies
 from ..cluster.cluster_view import ClusterView
 from ..network.call import Call
 from ..network.large_requests import work_in_turns
@@ -49,12 +50,20 @@ def _page(
     wanted = (name for name in asked or view.image.topics.by_name if name >= cursor.topic_name)
     names = yield from in_order(wanted)
     limit: int = services.config.get("max.request.partition.size.limit")
-    page = _Page(view, max(min(limit, request.response_partition_limit), 1))
+    page = _Page(services, call, view, max(min(limit, request.response_partition_limit), 1))
+    hidden: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
-        start = cursor.partition_index if name == cursor.topic_name else 0
-        if not page.add(name, start, tells_missing=bool(asked)):
-            break
         yield
+        if denies(services, call, Operation.DESCRIBE, ResourceType.TOPIC, name, log_denied=bool(asked)):
+            if asked:
+                error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                hidden.append(DescribeTopicPartitionsResponseTopic(error_code=error, name=name))
+        elif not page.is_full:
+            start = cursor.partition_index if name == cursor.topic_name else 0
+            page.add(name, start, tells_missing=bool(asked))
+        elif not asked or services.authorizer is None:
+            break  # nothing else is to be told
+    page.response.topics += hidden
     return page.response
 
 
@@ -69,28 +78,36 @@ def _refused(names: Iterable[str]) -> Steps[DescribeTopicPartitionsResponse]:
 class _Page:
     """A response that is being filled with `limit` partitions at the most."""
 
-    def __init__(self, view: ClusterView, limit: int) -> None:
+    def __init__(self, services: Services, call: Call, view: ClusterView, limit: int) -> None:
         self.response = DescribeTopicPartitionsResponse()
+        self._services = services
+        self._call = call
         self._view = view
         self._left = limit
 
-    def add(self, name: str, start: int, *, tells_missing: bool) -> bool:
-        """Adds a topic's partitions from `start` on; False when the page is full."""
+    @property
+    def is_full(self) -> bool:
+        return self.response.next_cursor is not None
+
+    def add(self, name: str, start: int, *, tells_missing: bool) -> None:
+        """Adds a topic's partitions from `start` on, or the place where the next page begins."""
         if self._left == 0:
             self.response.next_cursor = CursorResponse(topic_name=name, partition_index=0)
-            return False
+            return
         topic = self._view.image.topic(name)
         if topic is None:
             if tells_missing:
-                self.response.topics.append(_missing(name))
-            return True
+                self.response.topics.append(self._missing(name))
+            return
         end = min(len(topic.partitions), start + self._left)
         self.response.topics.append(self._topic(topic, start, end))
         if end < len(topic.partitions):
             self.response.next_cursor = CursorResponse(topic_name=name, partition_index=end)
-            return False
+            return
         self._left -= max(0, end - start)
-        return True
+
+    def _operations(self, name: str) -> int:
+        return authorized_operations(self._services, self._call, ResourceType.TOPIC, name)
 
     def _topic(self, topic: TopicImage, start: int, end: int) -> DescribeTopicPartitionsResponseTopic:
         return DescribeTopicPartitionsResponseTopic(
@@ -98,7 +115,7 @@ class _Page:
             topic_id=topic.id,
             is_internal=topic.name in INTERNAL_TOPICS,
             partitions=[self._partition(index, topic.partitions[index]) for index in range(start, end)],
-            topic_authorized_operations=TOPIC_OPERATIONS,
+            topic_authorized_operations=self._operations(topic.name),
         )
 
     def _partition(self, index: int, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
@@ -113,12 +130,11 @@ class _Page:
             offline_replicas=self._view.offline_replicas(partition),
         )
 
-
-def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
-    legal = topic_name_fault(name) is None
-    return DescribeTopicPartitionsResponseTopic(
-        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION,
-        name=name,
-        is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=TOPIC_OPERATIONS,
-    )
+    def _missing(self, name: str) -> DescribeTopicPartitionsResponseTopic:
+        legal = topic_name_fault(name) is None
+        return DescribeTopicPartitionsResponseTopic(
+            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION,
+            name=name,
+            is_internal=name in INTERNAL_TOPICS,
+            topic_authorized_operations=self._operations(name),
+        )

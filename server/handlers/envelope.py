@@ -10,6 +10,7 @@ import logging
 from functools import partial
 from typing import Any, NamedTuple, cast
 
+from ...metadata.acls import Operation
 from ...protocol.apis import APIS, Api
 from ...protocol.codec import MalformedMessage, decode, encode, stepwise_encoder
 from ...protocol.errors import ErrorCode
@@ -17,6 +18,7 @@ from ...protocol.internal.headers import RequestHeader, ResponseHeader
 from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ...protocol.schema import Message
 from ...replication.controller.controller import DECISIONS
+from ..api.authorization import denies_on_cluster
 from ..api.quorum_queries import QUESTIONS, EnvelopedCall
 from ..cluster.controller_channel import decoded_principal, is_not_controller
 from ..network.addresses import decoded_client_host
@@ -34,6 +36,8 @@ _KEY_BYTES = 4
 
 
 def handle(services: NodeServices, call: Call) -> EnvelopeResponse | None:
+    if denies_on_cluster(services, call, Operation.CLUSTER_ACTION):
+        return EnvelopeResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not services.controller.is_active:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     work_in_turns(call, _opened(call.request), partial(_handle, services, call))

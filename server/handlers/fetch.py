@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...metadata.acls import Operation
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
+from ..api.authorization import cluster_refusal
 from ..fetch.fetch import FIRST_VERSION_WITH_REPLICA_STATE, Fetch
 from ..fetch.fetch_session import INITIAL_EPOCH, FetchContext
 from ..fetch.fetch_sessions import LARGE_FETCH, is_large_fetch
@@ -23,13 +25,16 @@ from ..network.call import CONTROLLER
 from ..network.metered_call import MeteredCall
 
 if TYPE_CHECKING:
+    from ...protocol.schema import Message
     from ..fetch.fetch_path import FetchPath
     from ..network.call import Call
     from ..services import Services
 
 
-def handle(services: Services, call: Call) -> FetchResponse | None:
+def handle(services: Services, call: Call) -> Message | None:
     if call.listener_kind == CONTROLLER:
+        if refusal := cluster_refusal(services, call, Operation.CLUSTER_ACTION):
+            return refusal
         services.controller.quorum_request(call, call.request)
         return None
     request, path = call.request, services.fetch_path

@@ -10,9 +10,11 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
+from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ...protocol.uuids import uuid_from_text
+from ..api.authorization import denies, denies_on_cluster
 from ..coordinators.coordinator_driver import CoordinatorDriver
 from ..network.call import Call
 from ..services import Services
@@ -28,6 +30,16 @@ MESSAGES = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or "
     "the message was sent to an incompatible broker. See the broker logs for more details.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+}
+
+_RESOURCE_TYPES = {GROUP_KEY_TYPE: ResourceType.GROUP, TRANSACTION_KEY_TYPE: ResourceType.TRANSACTIONAL_ID}
+_DENIED = {
+    GROUP_KEY_TYPE: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    TRANSACTION_KEY_TYPE: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    SHARE_KEY_TYPE: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 }
 
 
@@ -43,6 +55,8 @@ NOT_SERVED = Found(ErrorCode.INVALID_REQUEST)
 
 
 def handle(services: Services, call: Call) -> FindCoordinatorResponse | None:
+    if services.authorizer is not None and not any(_is_permitted(services, call, key) for key in _keys(call)):
+        return _answer(services, call)  # no topic is made for a client that may not know of it
     driver = _driver(services, call)
     if driver is not None and services.metadata.image.topic(driver.topic) is None:
         driver.ensure_topic(partial(_reply, services, call))
@@ -86,14 +100,35 @@ def _answer(services: Services, call: Call) -> FindCoordinatorResponse:
     for key in request.coordinator_keys:
         error, node_id, host, port = _find(services, call, key)
         # Kafka gives no words for a share partition's key that it cannot read.
-        message = MESSAGES[error] if error is ErrorCode.INVALID_REQUEST and request.key_type != SHARE_KEY_TYPE else ""
+        is_share_key = request.key_type == SHARE_KEY_TYPE
+        message = MESSAGES[error] if error is ErrorCode.INVALID_REQUEST and not is_share_key else ""
+        if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            message = MESSAGES[error]
         coordinators.append(
             Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=error, error_message=message)
         )
     return FindCoordinatorResponse(coordinators=coordinators)
 
 
+def _keys(call: Call) -> list[str]:
+    request: FindCoordinatorRequest = call.request
+    return [request.key] if call.version < SEVERAL_KEYS_VERSION else request.coordinator_keys
+
+
+def _is_permitted(services: Services, call: Call, key: str, *, log_denied: bool = False) -> bool:
+    """Returns whether the client may know the coordinator of the key. That of a share partition is known to nodes."""
+    key_type = call.request.key_type
+    if key_type == SHARE_KEY_TYPE and call.version >= SHARE_KEY_VERSION:
+        return not denies_on_cluster(services, call, Operation.CLUSTER_ACTION, log_denied=log_denied)
+    resource_type = _RESOURCE_TYPES.get(key_type)
+    return resource_type is None or not denies(
+        services, call, Operation.DESCRIBE, resource_type, key, log_denied=log_denied
+    )
+
+
 def _find(services: Services, call: Call, key: str) -> Found:
+    if not _is_permitted(services, call, key, log_denied=True):
+        return Found(_DENIED[call.request.key_type])
     driver = _driver(services, call)
     if driver is None:
         return NOT_SERVED

@@ -6,15 +6,23 @@ Handlers that do more have a file of their own.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from ...metadata.acls import Operation, ResourceType
+from ...protocol.errors import ErrorCode
+from ...protocol.schema import Message
+from ..api.authorization import cluster_refusal, denies, denies_on_cluster, group_refusal
 from ..api.quorum_queries import ask_leader
-from ..network.call import BROKER, Call
+from ..network.call import BROKER, CONTROLLER, Call
 from ..services import NodeServices, Services
 
 
-def to_controller(services: NodeServices, call: Call) -> None:
-    """The active controller decides, wherever it is; the answer comes when this node has what was decided."""
-    services.controller.submit(
+def to_controller(services: NodeServices, call: Call) -> Message | None:
+    """The active controller decides, wherever it is; the answer comes when this node has what was decided. A controller
+    that is not active says so to those who ask it itself.
+    """
+    is_asked_itself = call.listener_kind == CONTROLLER and not services.controller.is_alone
+    (services.controller.decide if is_asked_itself else services.controller.submit)(
         call.request,
         call.version,
         call.reply_forwarded,
@@ -22,51 +30,76 @@ def to_controller(services: NodeServices, call: Call) -> None:
         client_host=call.client_host,
         client_id=call.client_id,
     )
+    return None
 
 
-def to_this_controller(services: NodeServices, call: Call) -> None:
+def to_this_controller(services: NodeServices, call: Call) -> Message | None:
     """A request of another node to the active controller: other controllers reply NOT_CONTROLLER."""
     services.controller.decide(
         call.request, call.version, call.reply, principal=call.principal, client_host=call.client_host
     )
+    return None
 
 
-def to_broker_sessions(services: NodeServices, call: Call) -> None:
+def to_broker_sessions(services: NodeServices, call: Call) -> Message | None:
     """A broker registers, or says that it is alive; answered by the active controller."""
+    if refusal := cluster_refusal(services, call, Operation.CLUSTER_ACTION):
+        return refusal
     broker_sessions = services.broker_sessions
     assert broker_sessions is not None, "a node without a controller has no controller listener"
     broker_sessions.ask(call.request, call.version, call.reply, call.connection)
+    return None
 
 
-def to_quorum(services: NodeServices, call: Call) -> None:
+def to_quorum(services: NodeServices, call: Call) -> Message | None:
     """A request of another voter."""
+    if refusal := cluster_refusal(services, call, Operation.CLUSTER_ACTION):
+        return refusal
     services.controller.quorum_request(call, call.request)
+    return None
 
 
-def to_quorum_leader(services: NodeServices, call: Call) -> None:
+def to_quorum_leader(services: NodeServices, call: Call) -> Message | None:
     """The leader of the quorum answers; a broker asks it."""
+    if refusal := cluster_refusal(services, call, Operation.ALTER):
+        return refusal
     if call.listener_kind == BROKER and not services.controller.is_active:
         ask_leader(services, call)
     else:
         services.controller.quorum_request(call, call.request)
+    return None
 
 
-def to_group_coordinator(services: Services, call: Call) -> None:
+def to_group_coordinator(services: Services, call: Call) -> Message | None:
+    if refusal := group_refusal(services, call):
+        return refusal
     services.groups.submit(call.request.group_id, call.request, call.version, call, call.reply)
+    return None
 
 
-def to_transaction_coordinator(services: Services, call: Call) -> None:
-    services.transactions().submit(call.request.transactional_id, call.request, call.version, call, call.reply)
+def to_transaction_coordinator(services: Services, call: Call) -> Message | None:
+    transactional_id = call.request.transactional_id
+    if denies(services, call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        response: Any = call.api.response()
+        response.error_code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        refusal: Message = response
+        return refusal
+    services.transactions().submit(transactional_id, call.request, call.version, call, call.reply)
+    return None
 
 
 def to_share_coordinator(services: Services, call: Call) -> None:
-    from ..coordinators.persister import submit_here
+    """A request of another broker."""
+    from ..coordinators.persister import refuse_all, submit_here
 
+    if denies_on_cluster(services, call, Operation.CLUSTER_ACTION):
+        refuse_all(call.request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.reply)
+        return
     submit_here(services.share_states(), call.request, call.version, call, call.reply)
 
 
 #: By the API's module. What decides is in the file behind it, under replication/ or coordinator/.
-FORWARDED: dict[str, Callable[[Services, Call], None]] = {
+FORWARDED: dict[str, Callable[[Services, Call], Message | None]] = {
     "alter_partition_reassignments": to_controller,  # controller/reassignments.py (KIP-455)
     "alter_user_scram_credentials": to_controller,  # controller/security/scram_credentials.py (KIP-554)
     "create_partitions": to_controller,  # controller/partitions.py

@@ -7,6 +7,7 @@ rest and keeps it.
 
 from __future__ import annotations
 
+from ...metadata.acls import Operation
 from ...metadata.configs import ResourceType, default_text, definition, is_list
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.incremental_alter_configs import (
@@ -16,6 +17,7 @@ from ...protocol.messages.incremental_alter_configs import (
 )
 from ...protocol.schema import Message
 from ..api import loggers
+from ..api.authorization import denies_on_cluster
 from ..api.config_changes import (
     Refused,
     broker_id_of,
@@ -40,6 +42,8 @@ def handle(services: NodeServices, call: Call) -> Message | None:
 def _check(services: NodeServices, call: Call, resource: AlterConfigsResource) -> bool:
     refuse_nulls(c.name for c in resource.configs if c.config_operation != _DELETE and c.value is None)
     if resource.resource_type == ResourceType.BROKER_LOGGER:
+        if denies_on_cluster(services, call, Operation.ALTER_CONFIGS):
+            raise Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
         _change_loggers(services, call, resource)
         return True
     if not is_for_controller(resource.resource_type):

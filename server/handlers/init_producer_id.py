@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -22,6 +23,9 @@ FIRST_EPOCH = 0
 
 def handle(services: Services, call: Call) -> InitProducerIdResponse | None:
     request: InitProducerIdRequest = call.request
+    error = _error_of_client(services, call)
+    if error:
+        return _refused(error)
     half_known = (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH)
     if half_known or request.transactional_id == "":
         return _refused(ErrorCode.INVALID_REQUEST)
@@ -34,6 +38,20 @@ def handle(services: Services, call: Call) -> InitProducerIdResponse | None:
 
     services.producer_ids().take(answer)
     return None
+
+
+def _error_of_client(services: Services, call: Call) -> ErrorCode:
+    """Returns why the client may not have a producer id. One that may write to some topic may have one (KIP-679)."""
+    if services.authorizer is None:
+        return ErrorCode.NONE
+    session = services.authorizer.session(call)
+    transactional_id = call.request.transactional_id
+    if transactional_id is not None:
+        is_allowed = session.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+        return ErrorCode.NONE if is_allowed else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if session.allows_on_cluster(Operation.IDEMPOTENT_WRITE, log_denied=False) or session.may_write_any_topic():
+        return ErrorCode.NONE
+    return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def _refused(error: int) -> InitProducerIdResponse:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from ...protocol.schema import Message
+from ..api.authorization import group_refusal
 from ..network.call import Call
 from ..services import Services
 
@@ -14,7 +16,9 @@ from ..services import Services
 SEVERAL_MEMBERS_VERSION = 3
 
 
-def handle(services: Services, call: Call) -> None:
+def handle(services: Services, call: Call) -> Message | None:
+    if refusal := group_refusal(services, call):
+        return refusal
     request: LeaveGroupRequest = call.request
     if call.version < SEVERAL_MEMBERS_VERSION:
         request.members = [MemberIdentity(member_id=request.member_id)]
@@ -25,3 +29,4 @@ def handle(services: Services, call: Call) -> None:
         call.reply(response)
 
     services.groups.submit(request.group_id, request, call.version, call, reply)
+    return None

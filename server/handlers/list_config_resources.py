@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...metadata.acls import Operation
 from ...metadata.configs import ResourceType
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.list_config_resources import ConfigResource, ListConfigResourcesResponse
+from ..api.authorization import denies_on_cluster
 from ..network.call import Call
 from ..services import Services
 
@@ -29,6 +31,8 @@ _KNOWN = {
 
 
 def handle(services: Services, call: Call) -> ListConfigResourcesResponse:
+    if denies_on_cluster(services, call, Operation.DESCRIBE_CONFIGS):
+        return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     known = _KNOWN[call.version]
     asked = call.request.resource_types or known
     if not set(asked) <= set(known):

@@ -19,6 +19,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -30,6 +31,7 @@ from ...protocol.messages.list_offsets import (
 from ...protocol.records.errors import BatchError
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.segments.timestamps import LargeBatch, TimestampedOffset
+from ..api.authorization import denied_names
 from ..partitions.hosted_partition import HostedPartition
 from ..runtime.memory import LARGE_BYTES, release_after
 
@@ -67,6 +69,8 @@ def handle(services: Services, call: Call) -> ListOffsetsResponse | None:
     asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
     response = ListOffsetsResponse()
     lookups: list[tuple[ListOffsetsPartitionResponse, _Later]] = []
+    names = [topic.name for topic in request.topics]
+    denied = denied_names(services, call, Operation.DESCRIBE, ResourceType.TOPIC, names)
     for topic in request.topics:
         answers = []
         # One that is asked for twice is refused once.
@@ -75,6 +79,8 @@ def handle(services: Services, call: Call) -> ListOffsetsResponse | None:
             answer = ListOffsetsPartitionResponse(index, 0, _UNKNOWN, _UNKNOWN, _UNKNOWN)
             answers.append(answer)
             try:
+                if topic.name in denied:
+                    raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 if asked[topic.name, index] > 1:
                     raise Refused(ErrorCode.INVALID_REQUEST)
                 _fill(answer, _find(services, call, topic.name, partition))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ...coordinator.transactions.admin import unknown_states
+from ...metadata.acls import Operation, ResourceType
 from ...protocol.messages.list_transactions import ListTransactionsResponse
+from ..api.authorization import denies
 from ..network.call import Call
 from ..services import Services
 
@@ -15,7 +17,12 @@ def handle(services: Services, call: Call) -> None:
             call.reply(ListTransactionsResponse(error_code=errors[0]))
             return
         response = ListTransactionsResponse(unknown_state_filters=unknown_states(call.request))
-        response.transaction_states = [one for answer in answers for one in answer.transaction_states]
+        response.transaction_states = [
+            one
+            for answer in answers
+            for one in answer.transaction_states
+            if not denies(services, call, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, one.transactional_id)
+        ]
         call.reply(response)
 
     services.transactions().submit_to_all(call.request, call.version, call, reply)

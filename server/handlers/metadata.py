@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from ...metadata.acls import Operation, ResourceType
 from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.metadata import (
@@ -27,7 +28,12 @@ from ...protocol.messages.metadata import (
 )
 from ...protocol.uuids import ZERO_UUID
 from ...replication.controller.topic_names import topic_name_fault
-from ..api.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from ..api.authorization import (
+    authorized_operations,
+    cluster_operations,
+    denies,
+    denies_on_cluster,
+)
 from ..cluster.cluster_view import ClusterView
 from ..network.call import Call
 from ..network.large_requests import work_in_turns
@@ -152,7 +158,7 @@ def _response(services: Services, call: Call, request: MetadataRequest, view: Cl
     )
     asked = _FIRST_WITH_OPERATIONS <= call.version <= _LAST_WITH_CLUSTER_OPERATIONS
     if asked and request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = cluster_operations(services, call)
     return response
 
 
@@ -183,29 +189,42 @@ def _describe(
     image, request = view.image, wanted.request
     if request.topics is None or (call.version == 0 and not request.topics):
         names = yield from in_order(image.topics.by_name)
-        yield from described(call, request, view, (image.topics.by_name[name] for name in names), answer)
+        all_topics = (image.topics.by_name[name] for name in names)
+        if services.authorizer is not None:
+            all_topics = (t for t in all_topics if not _is_hidden(services, call, t.name, log_denied=False))
+        yield from described(services, call, request, view, all_topics, answer)
         return
     known: list[TopicImage] = []
     missing: list[str] = []
     for topic_id in wanted.ids:
         topic = image.topic_by_id(topic_id)
-        if topic is not None:
-            known.append(topic)
-        else:
+        if topic is None:
             answer.append(_missing(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id))
+        elif _is_hidden(services, call, topic.name):
+            answer.append(_missing(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id))
+        else:
+            known.append(topic)
         yield
     for name in () if wanted.ids else wanted.names:
         topic = image.topic(name)
-        if topic is not None:
+        if _is_hidden(services, call, name):
+            answer.append(MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name))
+        elif topic is not None:
             known.append(topic)
         else:
             missing.append(name)
         yield
-    yield from described(call, request, view, known, answer)
+    yield from described(services, call, request, view, known, answer)
     yield from _absent(services, call, request, missing, answer)
 
 
+def _is_hidden(services: Services, call: Call, name: str, *, log_denied: bool = True) -> bool:
+    """Returns whether the client may not describe the topic: the answer is the same whether it exists or not."""
+    return denies(services, call, Operation.DESCRIBE, ResourceType.TOPIC, name, log_denied=log_denied)
+
+
 def described(
+    services: Services,
     call: Call,
     request: MetadataRequest,
     view: ClusterView,
@@ -215,7 +234,7 @@ def described(
     for topic in topics:
         yield
         made = MetadataResponseTopic(name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS)
-        answer += _with_operations(call, request, [made])
+        answer.append(_with_operations(services, call, request, made))
         for index, partition in sorted(topic.partitions.items()):
             made.partitions.append(_partition(view, call.version, index, partition))
             yield
@@ -225,15 +244,19 @@ def _absent(
     services: Services, call: Call, request: MetadataRequest, names: list[str], answer: list[MetadataResponseTopic]
 ) -> Steps[None]:
     creates = request.allow_auto_topic_creation and services.config.get("auto.create.topics.enable")
+    may_create_any = not names or not denies_on_cluster(services, call, Operation.CREATE, log_denied=False)
     for name in names:
+        yield
+        if creates and not may_create_any and denies(services, call, Operation.CREATE, ResourceType.TOPIC, name):
+            answer.append(_missing(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
+            continue
         legal = topic_name_fault(name) is None
         if legal and creates:
             services.auto_creation().create(
                 name, principal=call.principal, client_host=call.client_host, client_id=call.client_id
             )
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
-        answer += _with_operations(call, request, [_missing(error, name)])
-        yield
+        answer.append(_with_operations(services, call, request, _missing(error, name)))
 
 
 def _missing(error: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> MetadataResponseTopic:
@@ -241,12 +264,12 @@ def _missing(error: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) ->
 
 
 def _with_operations(
-    call: Call, request: MetadataRequest, topics: list[MetadataResponseTopic]
-) -> list[MetadataResponseTopic]:
+    services: Services, call: Call, request: MetadataRequest, topic: MetadataResponseTopic
+) -> MetadataResponseTopic:
     if call.version >= _FIRST_WITH_OPERATIONS and request.include_topic_authorized_operations:
-        for topic in topics:
-            topic.topic_authorized_operations = TOPIC_OPERATIONS
-    return topics
+        name = topic.name or ""
+        topic.topic_authorized_operations = authorized_operations(services, call, ResourceType.TOPIC, name)
+    return topic
 
 
 def _partition(view: ClusterView, version: int, index: int, partition: PartitionImage) -> MetadataResponsePartition:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from ...metadata.acls import Operation, ResourceType
 from ...metadata.image import TopicImage
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.offset_commit import (
@@ -18,6 +19,8 @@ from ...protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from ...protocol.schema import Message
+from ..api.authorization import denied_names, group_refusal
 from ..api.topic_results import merged
 from ..network.call import Call
 from ..services import Services
@@ -25,14 +28,21 @@ from ..services import Services
 TOPIC_ID_VERSION = 10
 
 
-def handle(services: Services, call: Call) -> OffsetCommitResponse | None:
+def handle(services: Services, call: Call) -> Message | None:
     request: OffsetCommitRequest = call.request
+    if refusal := group_refusal(services, call):
+        return refusal
     image = services.metadata.image
     by_id = call.version >= TOPIC_ID_VERSION
     refusals: list[OffsetCommitResponseTopic] = []
     topics: list[OffsetCommitRequestTopic] = []
-    for topic in request.topics:
-        found = image.topic_by_id(topic.topic_id) if by_id else image.topic(topic.name)
+    places = [(image.topic_by_id(t.topic_id) if by_id else image.topic(t.name)) for t in request.topics]
+    names = [topic.name if found is None else found.name for topic, found in zip(request.topics, places, strict=True)]
+    denied = denied_names(services, call, Operation.READ, ResourceType.TOPIC, filter(None, names))
+    for topic, found, name in zip(request.topics, places, names, strict=True):
+        if name in denied:
+            refusals.append(_refused(topic, topic.partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
         if found is None:
             error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             refusals.append(_refused(topic, topic.partitions, error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...metadata.acls import Operation, ResourceType
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.offset_delete import (
@@ -12,13 +13,22 @@ from ...protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from ...protocol.schema import Message
+from ..api.authorization import denied_names, group_refusal
 from ..network.call import Call
 from ..services import Services
 
 
-def handle(services: Services, call: Call) -> None:
+def handle(services: Services, call: Call) -> Message | None:
     request: OffsetDeleteRequest = call.request
-    known, refusals = _split(services.metadata.image, request.topics)
+    if refusal := group_refusal(services, call, Operation.DELETE):
+        return refusal
+    names = [topic.name for topic in request.topics]
+    denied = denied_names(services, call, Operation.READ, ResourceType.TOPIC, names)
+    permitted = [topic for topic in request.topics if topic.name not in denied]
+    known, refusals = _split(services.metadata.image, permitted)
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    refusals += [_refused(topic.name, topic.partitions, error) for topic in request.topics if topic.name in denied]
 
     def reply(response: OffsetDeleteResponse) -> None:
         if response.error_code == ErrorCode.NONE:
@@ -27,6 +37,7 @@ def handle(services: Services, call: Call) -> None:
 
     asked = OffsetDeleteRequest(group_id=request.group_id, topics=known)
     services.groups.submit(request.group_id, asked, call.version, call, reply)
+    return None
 
 
 def _split(
@@ -41,12 +52,11 @@ def _split(
         if here:
             known.append(OffsetDeleteRequestTopic(name=topic.name, partitions=here))
         if gone:
-            refusals.append(_refused(topic.name, gone))
+            refusals.append(_refused(topic.name, gone, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     return known, refusals
 
 
-def _refused(name: str, partitions: list[OffsetDeleteRequestPartition]) -> OffsetDeleteResponseTopic:
-    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def _refused(name: str, partitions: list[OffsetDeleteRequestPartition], error: ErrorCode) -> OffsetDeleteResponseTopic:
     return OffsetDeleteResponseTopic(
         name=name,
         partitions=[

@@ -6,10 +6,11 @@ Up to version 7 a request is for one group, and the coordinator is asked in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import partial
 from typing import Any
 
+from ...metadata.acls import Operation, ResourceType
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.offset_fetch import (
@@ -24,6 +25,7 @@ from ...protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ...protocol.uuids import ZERO_UUID
+from ..api.authorization import denied_names
 from ..network.call import Call
 from ..runtime.gather import gather
 from ..services import Services
@@ -65,7 +67,17 @@ def _fetch(
     groups: list[OffsetFetchRequestGroup],
     done: Callable[[list[OffsetFetchResponseGroup]], None],
 ) -> None:
-    """Groups of one shard; by name as the coordinator keeps offsets, so ids that no topic has are answered here."""
+    """Groups of one shard; by name as the coordinator keeps offsets, so ids that no topic has are answered here.
+
+    Groups and topics that the client may not describe are answered here, too.
+    """
+    if services.authorizer is not None:
+        groups_denied = denied_names(
+            services, call, Operation.DESCRIBE, ResourceType.GROUP, [group.group_id for group in groups]
+        )
+        if groups_denied:
+            _fetch_permitted(services, call, groups, groups_denied, done)
+            return
     by_id = call.version >= TOPIC_ID_VERSION
     fetches_all = [group.topics is None for group in groups]
     unknown: dict[int, list[OffsetFetchResponseTopics]] = {}
@@ -73,18 +85,78 @@ def _fetch(
         for position, group in enumerate(groups):
             if group.topics is not None:
                 group.topics, unknown[position] = _named(services.metadata.image, group.topics)
+    if services.authorizer is not None:
+        for position, group in enumerate(groups):
+            if group.topics is not None:
+                unknown.setdefault(position, []).extend(_take_out_denied(services, call, group))
 
     def reply(response: OffsetFetchResponse) -> None:
-        if by_id:
-            for position, answer in enumerate(response.groups):
-                if answer.error_code == ErrorCode.NONE:
-                    if fetches_all[position]:
+        for position, answer in enumerate(response.groups):
+            if answer.error_code == ErrorCode.NONE:
+                if fetches_all[position]:
+                    answer.topics = _describable(services, call, answer.topics)
+                    if by_id:
                         answer.topics = _with_ids(services.metadata.image, answer.topics)
-                    answer.topics += unknown.get(position, [])
+                answer.topics += unknown.get(position, [])
         done(response.groups)
 
     asked = OffsetFetchRequest(groups=groups, require_stable=call.request.require_stable)
     services.groups.submit(groups[0].group_id, asked, call.version, call, reply)
+
+
+def _fetch_permitted(
+    services: Services,
+    call: Call,
+    groups: list[OffsetFetchRequestGroup],
+    denied: Set[str],
+    done: Callable[[list[OffsetFetchResponseGroup]], None],
+) -> None:
+    """Fetches the groups that the client may describe; the answers are in the order of all."""
+    permitted = [group for group in groups if group.group_id not in denied]
+
+    def fetched(found: list[OffsetFetchResponseGroup]) -> None:
+        left = iter(found)
+        error = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        done(
+            [
+                OffsetFetchResponseGroup(group_id=group.group_id, error_code=error)
+                if group.group_id in denied
+                else next(left)
+                for group in groups
+            ]
+        )
+
+    if permitted:
+        _fetch(services, call, permitted, fetched)
+    else:
+        fetched([])
+
+
+def _take_out_denied(services: Services, call: Call, group: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
+    """Takes the topics that the client may not describe out of the request. Returns the answers for them."""
+    topics = group.topics or []
+    names = [topic.name for topic in topics]
+    denied = denied_names(services, call, Operation.DESCRIBE, ResourceType.TOPIC, names)
+    group.topics = [topic for topic in topics if topic.name not in denied]
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return [
+        OffsetFetchResponseTopics(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=[_refused(index, error) for index in topic.partition_indexes],
+        )
+        for topic in topics
+        if topic.name in denied
+    ]
+
+
+def _describable(
+    services: Services, call: Call, topics: list[OffsetFetchResponseTopics]
+) -> list[OffsetFetchResponseTopics]:
+    """Leaves out the topics that the client may not describe."""
+    names = [topic.name for topic in topics]
+    denied = denied_names(services, call, Operation.DESCRIBE, ResourceType.TOPIC, names)
+    return [topic for topic in topics if topic.name not in denied]
 
 
 def _named(
@@ -98,18 +170,18 @@ def _named(
             topic.name = found.name
             known.append(topic)
         else:
-            partitions = [_unknown(index) for index in topic.partition_indexes]
+            partitions = [_refused(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in topic.partition_indexes]
             unknown.append(OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=partitions))
     return known, unknown
 
 
-def _unknown(index: int) -> OffsetFetchResponsePartitions:
+def _refused(index: int, error: ErrorCode) -> OffsetFetchResponsePartitions:
     return OffsetFetchResponsePartitions(
         partition_index=index,
         committed_offset=-1,
         committed_leader_epoch=-1,
         metadata="",
-        error_code=ErrorCode.UNKNOWN_TOPIC_ID,
+        error_code=error,
     )
 
 

@@ -7,8 +7,11 @@ known.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import TYPE_CHECKING
 
+from ...metadata.acls import Operation, ResourceType
+from ...protocol.errors import ErrorCode
 from ...protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -16,6 +19,7 @@ from ...protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from ..api.authorization import NONE_DENIED, denied_names, denies_on_cluster
 
 if TYPE_CHECKING:
     from ..network.call import Call
@@ -24,13 +28,30 @@ if TYPE_CHECKING:
 
 def handle(services: Services, call: Call) -> OffsetForLeaderEpochResponse:
     request: OffsetForLeaderEpochRequest = call.request
+    denied = _denied(services, call, request)
     topics = [
         OffsetForLeaderTopicResult(
-            topic.topic, [_end_of_epoch(services, topic.topic, asked) for asked in topic.partitions]
+            topic.topic,
+            [
+                _end_of_epoch(services, topic.topic, asked) if topic.topic not in denied else _refused(asked)
+                for asked in topic.partitions
+            ],
         )
         for topic in request.topics
     ]
     return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def _denied(services: Services, call: Call, request: OffsetForLeaderEpochRequest) -> Set[str]:
+    """Returns the topics of which the client may not know. Nodes may know of all, clients of what they may describe."""
+    if not denies_on_cluster(services, call, Operation.CLUSTER_ACTION, log_denied=False):
+        return NONE_DENIED
+    names = [topic.topic for topic in request.topics]
+    return denied_names(services, call, Operation.DESCRIBE, ResourceType.TOPIC, names)
+
+
+def _refused(asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    return EpochEndOffset(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, partition=asked.partition)
 
 
 def _end_of_epoch(services: Services, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:

@@ -20,9 +20,11 @@ with one, the transaction's coordinator is asked first, unless the partition has
 
 from __future__ import annotations
 
+from collections.abc import Set
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...metadata.acls import Operation, ResourceType
 from ...metadata.topic_partitions import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import (
@@ -46,15 +48,19 @@ from ..produce.parked_produce import (
     add_leaders,
     end_unanswered,
 )
+from ..produce.produce_authorization import NONE_DENIED as _NONE_DENIED
+from ..produce.produce_authorization import denied_topics
 from ..produce.refused_batches import RefusedBatches, sequence_of
 from ..runtime.internal_topics import ADMIN_CLIENT_ID
 
 if TYPE_CHECKING:
     from ..network.call import Call
+    from ..security.authorization.sessions import AuthorizationSession
     from ..services import Services
 
 _INTERNAL = AppendResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
 _INVALID_ACKS = AppendResult(ErrorCode.INVALID_REQUIRED_ACKS)
+_DENIED = AppendResult(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 _UNAUTHORIZED = AppendResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 _NOT_VERIFIED: dict[TopicPartition, int] = {}
@@ -66,39 +72,51 @@ _ATTRIBUTES_AT = 22
 
 
 def handle(services: Services, call: Call) -> ProduceResponse | None:
+    denied = _NONE_DENIED
+    if services.authorizer is not None:
+        session = services.authorizer.session(call)
+        if not _may_use_transaction(session, call.request):
+            return _refuse(call, _UNAUTHORIZED)
+        denied = denied_topics(session, call, services.metadata.image)
     if call.request.transactional_id is not None:
         transactional = services.transactional_produce()
         if transactional.is_trusted(call.version):
-            return _produce(services.produce_path, call, _NOT_VERIFIED, trusted=True)
-        unverified = transactional.unverified(call)
+            return _produce(services.produce_path, call, _NOT_VERIFIED, denied, trusted=True)
+        unverified = transactional.unverified(call, denied)
         if unverified is not None:
-            transactional.verify(call, unverified, partial(_verified, services.produce_path, call))
+            transactional.verify(call, unverified, partial(_verified, services.produce_path, call, denied))
             return None
-    return _produce(services.produce_path, call, _NOT_VERIFIED)
+    return _produce(services.produce_path, call, _NOT_VERIFIED, denied)
 
 
-def _verified(path: ProducePath, call: Call, membership: dict[TopicPartition, int]) -> None:
-    response = _produce(path, call, membership)
+def _verified(path: ProducePath, call: Call, denied: Set[Any], membership: dict[TopicPartition, int]) -> None:
+    response = _produce(path, call, membership, denied)
     if response is not None:
         call.reply(response)
 
 
 def _produce(
-    path: ProducePath, call: Call, membership: dict[TopicPartition, int], *, trusted: bool = False
+    path: ProducePath,
+    call: Call,
+    membership: dict[TopicPartition, int],
+    denied: Set[Any],
+    *,
+    trusted: bool = False,
 ) -> ProduceResponse | None:
     """Appends the batches of a request. Returns the response; None if it comes later, or if acks=0 asks for none.
 
     `membership`: an error code for each partition that was verified, 0 when it is in the transaction. `trusted`: all are.
+    `denied`: the topics, as the request names them, that the client may not write to.
     """
     request: ProduceRequest = call.request
     acks, version = request.acks, call.version
     refused = _refusal(request)
     if refused is not None:
-        return _refuse(call, refused)
+        return _refuse(call, refused, denied)
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     find: Any = path.partitions.get_by_id if by_id else path.partitions.get
     now_ms = path.clock.now_ms()
-    needs_checks = bool(call.connection.refused_batches or membership)
+    needs_checks = bool(call.connection.refused_batches or membership or denied)
     waiting: list[tuple[HostedPartition, AppendResult, PartitionProduceResponse]] = []
     failed = False
     topics = []
@@ -108,7 +126,7 @@ def _produce(
         for data in topic.partition_data:
             hosted: HostedPartition | None = find((key, data.index))
             if needs_checks or hosted is None or hosted.is_internal:
-                result = _rejection(path, call, membership, key, data, hosted)
+                result = _DENIED if key in denied else _rejection(path, call, membership, key, data, hosted)
                 if result is None:
                     assert hosted is not None
                     is_member = trusted or (hosted.topic, hosted.index) in membership
@@ -154,13 +172,28 @@ def _refusal(request: ProduceRequest) -> AppendResult | None:
     return _UNAUTHORIZED if request.transactional_id is None and _has_transactional(request) else None
 
 
-def _refuse(call: Call, refused: AppendResult) -> ProduceResponse | None:
+def _may_use_transaction(session: AuthorizationSession, request: ProduceRequest) -> bool:
+    """Returns whether the client may write in the transaction of the request's batches; True if they are of none."""
+    if not _has_transactional(request):
+        return True
+    transactional_id = request.transactional_id
+    return transactional_id is not None and session.allows(
+        Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+    )
+
+
+def _refuse(call: Call, refused: AppendResult, denied: Set[Any] = _NONE_DENIED) -> ProduceResponse | None:
     """Answers each partition with the error of the whole request."""
+    by_id = call.version >= FIRST_VERSION_WITH_TOPIC_IDS
     topics = [
         TopicProduceResponse(
             topic.name,
             topic.topic_id,
-            [PartitionProduceResponse(data.index, refused.error, refused.base_offset) for data in topic.partition_data],
+            [
+                PartitionProduceResponse(data.index, result.error, result.base_offset)
+                for result in (_DENIED if (topic.topic_id if by_id else topic.name) in denied else refused,)
+                for data in topic.partition_data
+            ],
         )
         for topic in call.request.topic_data
     ]

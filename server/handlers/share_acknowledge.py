@@ -17,7 +17,7 @@ from ...protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-from ..api.share_errors import refuse
+from ..api.share_errors import denied_topics, refuse
 from ..network.call import Call
 from ..services import Services
 from ..share.share_acknowledge import RENEW_VERSION, Outcome, Renewing
@@ -28,7 +28,7 @@ _LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOC
 
 def handle(services: Services, call: Call) -> ShareAcknowledgeResponse | None:
     request: ShareAcknowledgeRequest = call.request
-    error = refuse(services, request.group_id, request.member_id)
+    error = refuse(services, call)
     if error:
         return ShareAcknowledgeResponse(error_code=error)
     key = SessionKey(request.group_id or "", request.member_id or "")
@@ -38,7 +38,8 @@ def handle(services: Services, call: Call) -> ShareAcknowledgeResponse | None:
     renewing = Renewing(call.version >= RENEW_VERSION, request.is_renew_ack)
     is_final = request.share_session_epoch == FINAL_EPOCH
     answered = partial(_acknowledged, services, call, session, is_final)
-    services.share_acknowledgements().acknowledge(key, request.topics, renewing, answered)
+    denied = denied_topics(services, call, (topic.topic_id for topic in request.topics))
+    services.share_acknowledgements().acknowledge(key, request.topics, renewing, answered, denied)
     return None
 
 

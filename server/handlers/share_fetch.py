@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from ...metadata.topic_partitions import TopicIdPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.share_fetch import (
     LeaderIdAndEpoch,
@@ -17,7 +18,7 @@ from ...protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from ..api.share_errors import refuse
+from ..api.share_errors import denied_topics, refuse
 from ..network.call import Call
 from ..services import Services
 from ..share.share_acknowledge import RENEW_VERSION, Outcome, Renewing, topic_counters
@@ -29,7 +30,7 @@ _LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOC
 
 def handle(services: Services, call: Call) -> ShareFetchResponse | None:
     request: ShareFetchRequest = call.request
-    error = refuse(services, request.group_id, request.member_id)
+    error = refuse(services, call)
     is_renewing = call.version >= RENEW_VERSION and request.is_renew_ack
     if is_renewing and any((request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms)):
         error = error or ErrorCode.INVALID_REQUEST
@@ -67,6 +68,9 @@ class _Answering:
         self._is_renewing = is_renewing
         self._has_acks = has_acks
         self._outcome: Outcome = {}
+        named = (topic.topic_id for topic in self._request.topics)
+        #: The topics that the client may not read.
+        self._denied = denied_topics(services, call, (*named, *(topic_id for topic_id, _ in session.partitions)))
         self._is_final = self._request.share_session_epoch == FINAL_EPOCH
 
     def start(self) -> None:
@@ -75,7 +79,7 @@ class _Answering:
             return
         renewing = Renewing(self._call.version >= RENEW_VERSION, self._is_renewing)
         acknowledgements = self._services.share_acknowledgements()
-        acknowledgements.acknowledge(self._session.key, self._request.topics, renewing, self._fetch)
+        acknowledgements.acknowledge(self._session.key, self._request.topics, renewing, self._fetch, self._denied)
 
     def _fetch(self, outcome: Outcome) -> None:
         self._outcome = outcome
@@ -84,7 +88,25 @@ class _Answering:
         else:
             tells_all = self._request.share_session_epoch == INITIAL_EPOCH
             partitions = self._session.in_turn()
-            self._services.share_fetches().start(self._call, partitions, self._answer, tells_all=tells_all)
+            if self._denied:
+                self._fetch_permitted(partitions, tells_all=tells_all)
+            else:
+                self._services.share_fetches().start(self._call, partitions, self._answer, tells_all=tells_all)
+
+    def _fetch_permitted(self, partitions: list[TopicIdPartition], *, tells_all: bool) -> None:
+        permitted = [partition for partition in partitions if partition[0] not in self._denied]
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        refused = {
+            partition: PartitionData(partition_index=partition[1], error_code=error, records=b"")
+            for partition in partitions
+            if partition[0] in self._denied
+        }
+        if permitted:
+            self._services.share_fetches().start(
+                self._call, permitted, lambda answer: self._answer({**answer, **refused}), tells_all=tells_all
+            )
+        else:
+            self._answer(refused)
 
     def _answer(self, answer: Answer) -> None:
         call, services = self._call, self._services

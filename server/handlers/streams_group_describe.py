@@ -5,6 +5,7 @@ Groups may be of different shards. See coordinator/groups/streams/describe.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from ...protocol.errors import ErrorCode
@@ -13,7 +14,7 @@ from ...protocol.messages.streams_group_describe import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
 )
-from ..api.group_descriptions import describe
+from ..api.group_descriptions import HiddenTopics, describe
 from ..coordinators.streams_topics import is_offered
 from ..network.call import Call
 from ..services import Services
@@ -26,8 +27,24 @@ def handle(services: Services, call: Call) -> StreamsGroupDescribeResponse | Non
         return StreamsGroupDescribeResponse(groups=refused)
     named = [group_id for group_id in request.group_ids if group_id]
     unnamed = [_refused("", ErrorCode.INVALID_GROUP_ID) for group_id in request.group_ids if not group_id]
-    describe(services, call, named, lambda ids: replace(request, group_ids=ids), StreamsGroupDescribeResponse, unnamed)
+    describe(
+        services,
+        call,
+        named,
+        lambda ids: replace(request, group_ids=ids),
+        StreamsGroupDescribeResponse,
+        DescribedGroup,
+        unnamed,
+        HiddenTopics(_topics_of, "The described group uses topics that the client is not authorized to describe."),
+    )
     return None
+
+
+def _topics_of(group: DescribedGroup) -> Iterable[str]:
+    for one in (group.topology.subtopologies if group.topology is not None else ()) or ():
+        yield from one.source_topics
+        yield from one.repartition_sink_topics
+        yield from (topic.name for topic in (*one.repartition_source_topics, *one.state_changelog_topics))
 
 
 def _refused(group_id: str, error: ErrorCode) -> DescribedGroup:

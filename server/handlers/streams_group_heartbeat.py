@@ -7,20 +7,24 @@ from __future__ import annotations
 
 from ...coordinator.groups.streams.answer import NeedsTopics
 from ...coordinator.groups.streams.refusals import names_in_topology
+from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from ...protocol.schema import Message
 from ...replication.controller.topic_names import topic_name_fault
+from ..api.authorization import authorized_client, denied_names, denies, denies_on_cluster
 from ..coordinators.streams_topics import is_offered
 from ..network.call import Call
 from ..runtime.internal_topics import INTERNAL_TOPICS
 from ..services import Services
 
 
-def handle(services: Services, call: Call) -> StreamsGroupHeartbeatResponse | None:
+def handle(services: Services, call: Call) -> Message | None:
     request = call.request
     if not is_offered(services.config, services.metadata.image):
         return _refused(ErrorCode.UNSUPPORTED_VERSION)
+    if denies(services, call, Operation.READ, ResourceType.GROUP, request.group_id):
+        return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     names = names_in_topology(request)
     prohibited = [name for name in names if name in INTERNAL_TOPICS]
     if prohibited:
@@ -30,16 +34,30 @@ def handle(services: Services, call: Call) -> StreamsGroupHeartbeatResponse | No
     if invalid:
         words = f"Topic names {','.join(invalid)} are not valid topic names."
         return _refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, words)
+    if denied_names(services, call, Operation.DESCRIBE, ResourceType.TOPIC, names):
+        return _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     def reply(answer: Message) -> None:
         if isinstance(answer, NeedsTopics):
-            services.streams_topics().create(answer.topics)
-            services.streams_topics().tell_errors(answer.response, answer.topics)
+            denied = _denied_creations(services, call, answer)
+            if denied:
+                services.streams_topics().tell_unauthorized(answer.response, denied)
+            else:
+                services.streams_topics().create(answer.topics, authorized_client(services, call))
+                services.streams_topics().tell_errors(answer.response, answer.topics)
             answer = answer.response
         call.reply(answer)
 
     services.groups.submit(request.group_id, request, call.version, call, reply)
     return None
+
+
+def _denied_creations(services: Services, call: Call, answer: NeedsTopics) -> list[str]:
+    if not denies_on_cluster(services, call, Operation.CREATE, log_denied=False):
+        return []
+    names = [topic.name for topic in answer.topics]
+    denied = denied_names(services, call, Operation.CREATE, ResourceType.TOPIC, names)
+    return [name for name in names if name in denied]
 
 
 def _refused(error: ErrorCode, words: str | None = None) -> StreamsGroupHeartbeatResponse:

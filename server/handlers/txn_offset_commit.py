@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...coordinator.groups.error_responses import transactional_commit_refused
+from ...metadata.acls import Operation, ResourceType
 from ...metadata.topic_partitions import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.txn_offset_commit import (
@@ -22,6 +23,7 @@ from ...protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from ...protocol.records.batch import NO_SEQUENCE
+from ..api.authorization import denied_names, denies
 from ..api.topic_results import merged
 from ..coordinators.transaction_verification import Membership
 from ..runtime.internal_topics import GROUP_METADATA_TOPIC
@@ -39,6 +41,10 @@ ABORTABLE_VERSION = 4
 
 def handle(services: Services, call: Call) -> TxnOffsetCommitResponse | None:
     request: TxnOffsetCommitRequest = call.request
+    if denies(services, call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        return transactional_commit_refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if denies(services, call, Operation.READ, ResourceType.GROUP, request.group_id):
+        return transactional_commit_refused(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not request.group_id:
         return transactional_commit_refused(request, ErrorCode.INVALID_GROUP_ID)
     refusals = _take_out_unknown(services, call, request)
@@ -115,8 +121,15 @@ def _take_out_unknown(
     image, by_id = services.metadata.image, call.version >= TOPIC_ID_VERSION
     refusals: list[TxnOffsetCommitResponseTopic] = []
     kept: list[TxnOffsetCommitRequestTopic] = []
-    for topic in request.topics:
-        found = image.topic_by_id(topic.topic_id) if by_id else image.topic(topic.name)
+    places = [(image.topic_by_id(t.topic_id) if by_id else image.topic(t.name)) for t in request.topics]
+    names = [topic.name if found is None else found.name for topic, found in zip(request.topics, places, strict=True)]
+    denied = denied_names(services, call, Operation.READ, ResourceType.TOPIC, filter(None, names))
+    for topic, found, name in zip(request.topics, places, names, strict=True):
+        if name in denied:
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            answers = [TxnOffsetCommitResponsePartition(p.partition_index, error) for p in topic.partitions]
+            refusals.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
+            continue
         partitions: Any = () if found is None else found.partitions
         if found is not None:
             topic.name, topic.topic_id = found.name, found.id

@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ...metadata.acls import Operation
+from ...protocol.errors import ErrorCode
 from ...protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -17,6 +19,7 @@ from ...protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from ..api.authorization import denies_on_cluster
 from ..partitions.transaction_marker import Marker
 from ..runtime.gather import gather
 
@@ -27,12 +30,28 @@ if TYPE_CHECKING:
     from ..services import Services
 
 
-def handle(services: Services, call: Call) -> None:
+def handle(services: Services, call: Call) -> WriteTxnMarkersResponse | None:
     request: WriteTxnMarkersRequest = call.request
+    if denies_on_cluster(services, call, Operation.ALTER, log_denied=False) and denies_on_cluster(
+        services, call, Operation.CLUSTER_ACTION
+    ):
+        return WriteTxnMarkersResponse(markers=list(map(_denied, request.markers)))
     gather(
         [partial(_write, services, marker) for marker in request.markers],
         lambda results: call.reply(WriteTxnMarkersResponse(markers=results)),
     )
+    return None
+
+
+def _denied(asked: WritableTxnMarker) -> WritableTxnMarkerResult:
+    error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    topics = [
+        WritableTxnMarkerTopicResult(
+            topic.name, [WritableTxnMarkerPartitionResult(index, error) for index in topic.partition_indexes]
+        )
+        for topic in asked.topics
+    ]
+    return WritableTxnMarkerResult(asked.producer_id, topics)
 
 
 def _write(services: Services, asked: WritableTxnMarker, done: Callable[[WritableTxnMarkerResult], None]) -> None:

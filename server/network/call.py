@@ -81,6 +81,7 @@ class ClientConnection(Protocol):
     #: The name and version of the client's library; None until it has told them.
     software: tuple[str, str] | None
     #: See `Connection`.
+    authorization: Any
     refused_batches: Any
     sasl_gate: SaslGate | None
     is_token_authenticated: bool

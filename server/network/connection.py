@@ -53,11 +53,11 @@ unpack_length = struct.Struct(">i").unpack_from
 
 class Connection(HeldConnection):
     __slots__ = (
-        "_buffer", "_filled", "_needed", "_out", "_out_bytes", "_peer_reads", "_reading", "_receiving",
-        "_sender", "_stuck_bytes", "_taking", "_transport", "active", "calls", "client_host", "client_id",
-        "client_id_bytes", "closed", "connection_id", "counted_as", "dispatcher", "has_asked",
-        "is_token_authenticated", "listener", "listener_name", "max_frame_bytes", "opened_s", "principal",
-        "refused_batches", "remote_address", "sasl_gate", "software", "takes_descriptor",
+        "_buffer", "_filled", "_needed", "_out", "_out_bytes", "_peer_reads", "_reading", "_receiving", "_sender",
+        "_stuck_bytes", "_taking", "_transport", "active", "authorization", "calls", "client_host", "client_id",
+        "client_id_bytes", "closed", "connection_id", "counted_as", "dispatcher", "has_asked", "is_token_authenticated",
+        "listener", "listener_name", "max_frame_bytes", "opened_s", "principal", "refused_batches", "remote_address",
+        "sasl_gate", "software", "takes_descriptor",
     )  # fmt: skip
 
     def __init__(self, listener: Listening) -> None:
@@ -72,9 +72,8 @@ class Connection(HeldConnection):
         self.sasl_gate = None if listener.sasl is None else listener.sasl.gate(self)
         if self.sasl_gate is not None:
             self.dispatcher = self.sasl_gate
-        self.client_host = ""
-        self.connection_id = ""
-        self.remote_address = ""
+        self.authorization: Any = None  # an AuthorizationSession, when the authorizer was asked
+        self.client_host = self.connection_id = self.remote_address = ""
         #: What ApiVersions said of the client's library (KIP-511).
         self.software: tuple[str, str] | None = None
         self.client_id: str | None = None

@@ -19,6 +19,7 @@ from ...protocol.apis import API_VERSIONS_KEY, APIS, Api
 from ...protocol.codec import DECODE_FAULTS, MalformedMessage, decode
 from ...protocol.internal.headers import RequestHeader
 from ...protocol.schema import Message
+from ..security.authorization.errors import AuthorizerNotReady
 from .call import Call, ClientConnection, ListenerKind, ProtocolViolation, TimedCall, has_error_code
 from .request_limits import PORTIONINGS
 from .route import Route
@@ -161,6 +162,9 @@ class Dispatcher:
             self._failed(call, route, failure)
 
     def _failed(self, call: Call, route: Route, failure: Exception) -> None:
+        if isinstance(failure, AuthorizerNotReady):
+            call.fail()
+            return
         route.failures += 1
         connection = call.connection
         kind = (route.api.name, route.version, type(failure))

@@ -17,7 +17,7 @@ from ...storage.log.verifications import Verification
 from ..coordinators.transaction_verification import Membership
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Set
 
     from ..config.broker_config import BrokerConfig
     from ..coordinators.transaction_verification import TransactionVerification
@@ -66,9 +66,9 @@ class TransactionalProduce:
         """Returns True if such clients are trusted to have added their partitions, as by brokers before KIP-890."""
         return version < FIRST_ADDING_VERSION and not self._config.get("transaction.partition.verification.enable")
 
-    def unverified(self, call: Call) -> Unverified | None:
+    def unverified(self, call: Call, denied: Set[Any] = frozenset()) -> Unverified | None:
         """Returns the partitions of the request of which this broker does not know that they are in the transaction; None
-        when there are none.
+        when there are none. `denied`: names or ids of topics to leave out.
         """
         request: ProduceRequest = call.request
         adds = call.version >= FIRST_ADDING_VERSION
@@ -79,6 +79,8 @@ class TransactionalProduce:
         now_ms = self._clock.now_ms()
         for topic in request.topic_data:
             key = topic.topic_id if by_id else topic.name
+            if key in denied:
+                continue
             for data in topic.partition_data:
                 hosted = find((key, data.index))
                 found = _producer(data.records)

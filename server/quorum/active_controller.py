@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..quotas.client_quotas import ClientQuotas
     from ..runtime.clock import Clock
+    from ..security.authorization.authorization import Authorization
     from .image_publishing import ImagePublishing
     from .log_room import LogRoom
     from .membership import QuorumMembership
@@ -50,6 +51,7 @@ class ActiveController:
         images: ImagePublishing,
         room: LogRoom,
         quotas: ClientQuotas,
+        authorizer: Authorization | None,
     ) -> None:
         #: Called when the controller has become active.
         self.on_activated: Callable[[], None]
@@ -65,6 +67,7 @@ class ActiveController:
         self._images = images
         self._room = room
         self._quotas = quotas
+        self._authorizer = authorizer
         self._waiting = WaitingReplies()
         self._controller: Controller | None = None
         #: Builds the state of a controller that becomes active.
@@ -85,6 +88,11 @@ class ActiveController:
         controller, quorum_log = self.controller, self._member.log
         if controller.next_offset != quorum_log.end_offset:  # the quorum has appended records of its own
             controller.load(controller.image, quorum_log.end_offset, self._member.kraft_version)
+        if self._authorizer is not None and client:
+            permitted, reply = self._authorized(self._authorizer, request, reply, client)
+            if permitted is None:
+                return
+            request = permitted
         try:
             result = self._room.admitted(request, self._decided(controller, request, version, client))
             self.append(result.records, result.atomic)
@@ -119,6 +127,30 @@ class ActiveController:
             set_throttle_time(result.response, quota.throttle_ms)
         return result
 
+    def _authorized(
+        self, authorizer: Authorization, request: Message, reply: Reply, client: ClientFields
+    ) -> tuple[Message | None, Reply]:
+        """Returns what a client may have decided, and how to reply to it. A request that is refused is replied to."""
+        from ..security.authorization.controller_requests import check
+
+        session = authorizer.session_of(client.get("principal", ""), client.get("client_host", ""))
+        checked = check(session, request, self.controller.image, deletes_topics=self._config.get("delete.topic.enable"))
+        if checked.request is None:
+            reply(checked.response)
+            return None, reply
+        permitted = checked.request
+        if permitted is request:
+            return request, reply
+        elsewhere = not_controller(permitted)
+
+        def finish(response: Message) -> None:
+            if response == elsewhere and elsewhere != failed_here(permitted):
+                reply(not_controller(request))
+            else:
+                reply(checked.finish(response))
+
+        return permitted, finish
+
     def append(self, records: Sequence[Message], atomic: bool) -> None:
         """Replays records that the controller has decided, and appends them. Raises LogDirectoryFailure."""
         if not records:
@@ -141,7 +173,8 @@ class ActiveController:
 
     def new(self) -> Controller:
         """Returns a controller without state, to be activated."""
-        return new_controller(self._config, self._cluster_id, self._kraft_upgrade_refusal)
+        uses_acls = self._authorizer is not None and self._authorizer.uses_acls
+        return new_controller(self._config, self._cluster_id, self._kraft_upgrade_refusal, uses_acls=uses_acls)
 
     def _kraft_upgrade_refusal(self, version: int) -> str | None:
         """Returns why this node, the leader, cannot raise the KRaft version to `version` now; None when it can."""

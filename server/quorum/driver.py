@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ..runtime.lazy import Lazy
     from ..runtime.repeated_lines import RepeatedLines
     from ..runtime.thread_pools import ThreadPools
+    from ..security.authorization.authorization import Authorization
     from .metadata_log import Loaded, QuorumLog
     from .raft import QuorumRaft
     from .registration import Registration
@@ -65,7 +66,7 @@ class QuorumDriver:
     """The controller's interface for the rest of the broker. See docs/development/architecture.md.
 
     `pools`: the threads that flush the metadata log and write its snapshots. `halt` ends the node for a failure; it
-    returns whether it does.
+    returns whether it does. `authorizer`: decides what clients may ask of the controller; None if everything.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class QuorumDriver:
         publisher: ImagePublisher,
         quotas: ClientQuotas,
         halt: Callable[[Exception], bool],
+        authorizer: Authorization | None = None,
     ) -> None:
         #: The epoch of this broker's registration. It shows that a request comes from this incarnation of the broker.
         self.broker_epoch = -1
@@ -98,7 +100,9 @@ class QuorumDriver:
         self._member = member = QuorumMembership(config, registration, clock, peers, pools.metadata)
         self._images = images = ImagePublishing(publisher, lambda: member.is_caught_up)
         room = LogRoom(config.metadata_log_dir, lines)
-        self._active = active = ActiveController(config, registration.cluster_id, clock, member, images, room, quotas)
+        self._active = active = ActiveController(
+            config, registration.cluster_id, clock, member, images, room, quotas, authorizer
+        )
         self._snapshots: Snapshotting | None = None
         member.on_committed, member.on_replaced = images.advance, lambda snapshot: images.commits.replaced(snapshot)
         images.on_published = self._published

@@ -75,10 +75,17 @@ def take_over(
 
 
 def new_controller(
-    config: BrokerConfig, cluster_id: str, kraft_upgrade_refusal: Callable[[int], str | None]
+    config: BrokerConfig, cluster_id: str, kraft_upgrade_refusal: Callable[[int], str | None], *, uses_acls: bool
 ) -> Controller:
-    """Returns a controller without state. `kraft_upgrade_refusal`: see Controller."""
-    return Controller(config.node_id, cluster_id, config.values.static, random.SystemRandom(), kraft_upgrade_refusal)
+    """Returns a controller without state. `kraft_upgrade_refusal`, `uses_acls`: see Controller."""
+    return Controller(
+        config.node_id,
+        cluster_id,
+        config.values.static,
+        random.SystemRandom(),
+        kraft_upgrade_refusal,
+        uses_acls=uses_acls,
+    )
 
 
 def _begin_epoch(registration: Registration, quorum_log: QuorumLog, loaded: Loaded, now_ms: int) -> int:

@@ -5,7 +5,7 @@ one response.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +28,7 @@ RENEW_VERSION = 2
 UNKNOWN_TOPIC_ID = Refusal(ErrorCode.UNKNOWN_TOPIC_ID, None)
 NO_SUCH_PARTITION = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
 UNKNOWN_PARTITION = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+DENIED = Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
 MALFORMED = Refusal(ErrorCode.INVALID_REQUEST, None)
 
 Outcome = dict[TopicIdPartition, "Refusal | None"]
@@ -49,10 +50,15 @@ class ShareAcknowledgements:
         self._share_partitions = share_partitions
 
     def acknowledge(
-        self, session: SessionKey, topics: Sequence[Any], renewing: Renewing, done: Callable[[Outcome], None]
+        self,
+        session: SessionKey,
+        topics: Sequence[Any],
+        renewing: Renewing,
+        done: Callable[[Outcome], None],
+        denied: Set[bytes] = frozenset(),
     ) -> None:
         """Acknowledges records. `topics`: of a ShareFetch or a ShareAcknowledge. `done` gets None for each partition that
-        accepted everything.
+        accepted everything. `denied`: the topics that the client may not read.
         """
         outcome: Outcome = {}
         silent: list[TopicIdPartition] = []
@@ -64,7 +70,7 @@ class ShareAcknowledgements:
                 batches = [
                     AckBatch(b.first_offset, b.last_offset, b.acknowledge_types) for b in data.acknowledgement_batches
                 ]
-                refusal = self._refuse(partition, batches, renewing)
+                refusal = self._refuse(partition, batches, renewing, denied)
                 if refusal is not None:
                     outcome[partition] = refusal
                 elif batches:
@@ -107,13 +113,17 @@ class ShareAcknowledgements:
 
         led.acknowledge(session.member_id, batches, answered)
 
-    def _refuse(self, partition: TopicIdPartition, batches: list[AckBatch], renewing: Renewing) -> Refusal | None:
+    def _refuse(
+        self, partition: TopicIdPartition, batches: list[AckBatch], renewing: Renewing, denied: Set[bytes]
+    ) -> Refusal | None:
         topic_id, index = partition
         topic = self._metadata.image.topic_by_id(topic_id)
         if topic is None:
             return UNKNOWN_TOPIC_ID
         if not _are_well_formed(batches, renewing):
             return MALFORMED
+        if topic_id in denied:
+            return DENIED
         return None if index in topic.partitions else NO_SUCH_PARTITION
 
 

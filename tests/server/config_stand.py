@@ -56,12 +56,14 @@ class ConfigStand:
             node_id=self.node_id,
             controller=self.controller,
             metadata=SimpleNamespace(image=self.image),
+            authorizer=None,
         )
         call = SimpleNamespace(
             api=api,
             broker=self,
             principal="User:ANONYMOUS",
             client_host="/127.0.0.1",
+            client_id="test",
             reply=answers.append,
             request=received,
             version=version,

@@ -1,0 +1,136 @@
+"""Apache Kafka and Odradek, with StandardAuthorizer and the same rules: the same answers to what a client asks.
+
+Each request is sent about resources under every kind of rule: the same codes, the same that is hidden, the same authorized
+operations. An ordinary run plays some of the rules; with ODRADEK_AUTHORIZATION_MATRIX=full it plays them all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from odradek.metadata.acls import ResourceType
+
+from compat_tests.authorization import cluster_probes, probes
+from compat_tests.authorization.probes import Probe
+from compat_tests.authorization.stand import (
+    ABSENT,
+    DOOMED,
+    EXISTING,
+    STANDARD_AUTHORIZER,
+    Stand,
+)
+from compat_tests.authorization.variants import CLUSTER, SHORT, VARIANTS, name_of
+from compat_tests.broker_process import free_port
+from compat_tests.fixtures import UNDER_TEST
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.oracle import ApacheKafka
+
+pytestmark = pytest.mark.oracle
+
+IS_FULL = os.environ.get("ODRADEK_AUTHORIZATION_MATRIX") == "full"
+PLAYED = tuple(VARIANTS) if IS_FULL else SHORT
+_MOST_SHOWN = 40
+
+
+class Both:
+    """Both brokers, prepared alike."""
+
+    def __init__(self, kafka: Stand, odradek: Stand) -> None:
+        self.stands = (kafka, odradek)
+        shared = kafka.versions.keys() & odradek.versions.keys()
+        self.versions = {api: min(kafka.versions[api][1], odradek.versions[api][1]) for api in shared}
+        self._threads = ThreadPoolExecutor(2)
+
+    def each(self, function: str, *arguments: object) -> None:
+        list(self._threads.map(lambda stand: getattr(stand, function)(*arguments), self.stands))
+
+    def differences(self, played: Sequence[Probe], kind: ResourceType, variant: str, mark: str) -> list[str]:
+        """Returns where the answers differ, a line each."""
+        name = name_of(kind, variant, mark)
+
+        def answers(stand: Stand) -> list[dict[str, object]]:
+            target = stand.target(None if kind is ResourceType.CLUSTER else kind, name)
+            return [stand.answer(probe, target, self.versions) for probe in played]
+
+        theirs, ours = self._threads.map(answers, self.stands)
+        return [
+            f"{probe} | {variant} {mark} | {path}: {their.get(path, '(absent)')!r} but {our.get(path, '(absent)')!r}"
+            for probe, their, our in zip(played, theirs, ours, strict=True)
+            for path in sorted(their.keys() | our.keys())
+            if their.get(path) != our.get(path)
+        ]
+
+
+@pytest.fixture(scope="module")
+def both(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    properties = {**UNDER_TEST, **STANDARD_AUTHORIZER}
+    ours = {**properties, "listeners": f"PLAINTEXT://127.0.0.1:{free_port()}"}
+    with (
+        ApacheKafka(tmp_path_factory.mktemp("kafka"), properties) as kafka,
+        OdradekProcess(tmp_path_factory.mktemp("odradek"), ours) as odradek,
+    ):
+        stands = Stand(kafka.bootstrap), Stand(odradek.bootstrap)
+        made = Both(*stands)
+        made.each("prepare")
+        yield made
+        made.each("close")
+
+
+def check(found: list[str]) -> None:
+    shown = "\n".join(found[:_MOST_SHOWN])
+    assert not found, f"{len(found)} differences, Apache Kafka's value first:\n{shown}"
+
+
+def play(both: Both, played: Sequence[Probe], kind: ResourceType, mark: str = EXISTING) -> None:
+    check([line for variant in PLAYED for line in both.differences(played, kind, variant, mark)])
+
+
+def test_topics_are_authorized_alike(both: Both) -> None:
+    play(both, probes.ON_TOPICS, ResourceType.TOPIC)
+
+
+def test_topics_that_are_absent_are_hidden_alike(both: Both) -> None:
+    play(both, probes.ON_ABSENT_TOPICS, ResourceType.TOPIC, ABSENT)
+
+
+def test_groups_are_authorized_alike(both: Both) -> None:
+    play(both, probes.ON_GROUPS, ResourceType.GROUP)
+
+
+def test_transactional_ids_are_authorized_alike(both: Both) -> None:
+    play(both, probes.ON_TRANSACTIONAL_IDS, ResourceType.TRANSACTIONAL_ID)
+
+
+def test_lists_show_what_may_be_described(both: Both) -> None:
+    lists = [
+        Probe("Metadata", (ResourceType.TOPIC,), lambda t: probes.metadata()),
+        Probe("DescribeTopicPartitions", (ResourceType.TOPIC,), lambda t: {"topics": []}),
+        Probe("ListGroups", (ResourceType.GROUP,), lambda t: {}),
+        Probe("ListTransactions", (ResourceType.TRANSACTIONAL_ID,), lambda t: {}),
+        Probe("OffsetFetch", (ResourceType.TOPIC,), lambda t: probes.offsets(t, every=True), 9),
+    ]
+    check(both.differences(lists, ResourceType.TOPIC, "any-host", EXISTING))
+
+
+#: A rule about a part of the cluster's name is refused.
+OF_CLUSTER = [variant for variant in PLAYED if all(rule.prefix is None for rule in VARIANTS[variant])]
+
+
+@pytest.mark.parametrize("variant", OF_CLUSTER)
+def test_the_cluster_is_authorized_alike(both: Both, variant: str) -> None:
+    rules = [rule.on(ResourceType.CLUSTER, CLUSTER) for rule in VARIANTS[variant]]
+    if rules:
+        both.each("create_rules", rules)
+    try:
+        check(both.differences(cluster_probes.ON_CLUSTER, ResourceType.CLUSTER, variant, EXISTING))
+    finally:
+        if rules:
+            both.each("delete_rules", rules)
+
+
+def test_deletions_are_authorized_alike(both: Both) -> None:
+    for n, probe in enumerate(probes.DESTRUCTIVE):
+        play(both, [probe], ResourceType.TOPIC, (EXISTING, DOOMED)[n])

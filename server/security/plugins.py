@@ -1,0 +1,29 @@
+"""Loads a user's own class, where Kafka loads a Java class: `python:package.module:Name`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from ...metadata.configs import InvalidConfig
+
+PREFIX = "python:"
+
+
+def is_own_class(text: str) -> bool:
+    """Returns whether the value of a class's key names a Python class."""
+    return text.startswith(PREFIX)
+
+
+def load_class(key: str, text: str, interface: type[Any]) -> Any:
+    """Returns an instance of the class. `interface`: a runtime-checkable protocol. Raises InvalidConfig."""
+    module, colon, name = text.removeprefix(PREFIX).rpartition(":")
+    if not is_own_class(text) or not colon:
+        raise InvalidConfig(f"{key}={text}: a class of your own is named as python:package.module:Name")
+    try:
+        made = getattr(import_module(module), name)()
+    except Exception as failure:
+        raise InvalidConfig(f"{key}={text}: cannot be made: {type(failure).__name__}: {failure}") from failure
+    if not isinstance(made, interface):
+        raise InvalidConfig(f"{key}={text}: does not implement {interface.__name__}")
+    return made
