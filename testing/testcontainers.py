@@ -1,0 +1,117 @@
+"""In place of `testcontainers.kafka.KafkaContainer`: change the import, and no Docker is needed.
+
+    from odradek.testing.testcontainers import KafkaContainer
+
+    with KafkaContainer() as kafka:
+        producer = KafkaProducer(bootstrap_servers=kafka.get_bootstrap_server())
+
+It runs an `odradek.Broker` in the test's process, which is `kafka.broker`. What only a container has (images, networks,
+volumes) is taken and ignored; `exec` and `get_wrapped_container` are not there.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+from ..metadata.configs import broker_key
+from .broker import Broker
+
+_PREFIX = "KAFKA_"
+#: Which addresses a broker has, and what it is in a quorum, is the broker's own here.
+_OWN = (
+    "listener",
+    "advertised.",
+    "inter.broker",
+    "process.roles",
+    "node.id",
+    "broker.id",
+    "controller.",
+    "zookeeper.",
+    "log.dir",
+)
+
+
+class KafkaContainer:
+    """A broker with the methods of testcontainers' class. `image` and what else describes a container has no effect."""
+
+    def __init__(
+        self, image: str = "confluentinc/cp-kafka:7.6.0", port: int = 9093, *arguments: Any, **kwargs: Any
+    ) -> None:
+        self.image = image
+        self.port = port
+        self.env: dict[str, str] = {}
+        self._host_port = 0
+        self._broker: Broker | None = None
+
+    @property
+    def broker(self) -> Broker:
+        """The running broker, with its faults, clock and records. Raises RuntimeError before the start."""
+        if self._broker is None:
+            raise RuntimeError("this container is not running: call start(), or enter it with `with`")
+        return self._broker
+
+    def start(self, timeout: float = 30) -> Self:
+        """Starts the broker. Raises odradek.InvalidConfig for a property that is refused."""
+        self._broker = Broker(port=self._host_port, config=self._properties())
+        self._broker.start()
+        return self
+
+    def stop(self, force: bool = True, delete_volume: bool = True) -> None:
+        """Stops the broker and removes its data."""
+        if self._broker is not None:
+            broker, self._broker = self._broker, None
+            broker.stop()
+
+    def get_bootstrap_server(self) -> str:
+        return self.broker.bootstrap_servers
+
+    def get_container_host_ip(self) -> str:
+        return self.broker.bootstrap_servers.rpartition(":")[0]
+
+    def get_exposed_port(self, port: int) -> int:
+        """Returns the port of the broker, whatever port of a container is meant."""
+        return int(self.broker.bootstrap_servers.rpartition(":")[2])
+
+    def with_env(self, key: str, value: Any) -> Self:
+        """Sets a property by the name that the images use: KAFKA_AUTO_CREATE_TOPICS_ENABLE."""
+        self.env[key] = str(value)
+        return self
+
+    def with_envs(self, **variables: str) -> Self:
+        for key, value in variables.items():
+            self.with_env(key, value)
+        return self
+
+    def with_bind_ports(self, container: Any, host: Any = None) -> Self:
+        """Has the broker listen on a port of the host."""
+        self._host_port = int(host) if host is not None else 0
+        return self
+
+    def with_kraft(self) -> Self:
+        return self
+
+    def with_cluster_id(self, cluster_id: str) -> Self:
+        return self
+
+    def _ignored(self, *arguments: Any, **kwargs: Any) -> Self:
+        return self
+
+    with_exposed_ports = with_name = with_network = with_network_aliases = with_kwargs = with_command = _ignored
+    with_volume_mapping = with_tmpfs_mount = waiting_for = maybe_emulate_amd64 = _ignored
+
+    def _properties(self) -> dict[str, str]:
+        found = {}
+        for key, value in self.env.items():
+            name = key.removeprefix(_PREFIX).lower().replace("_", ".")
+            if key.startswith(_PREFIX) and broker_key(name) is not None and not name.startswith(_OWN):
+                found[name] = value
+        return found
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
