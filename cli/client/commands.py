@@ -36,6 +36,9 @@ COMMANDS: dict[tuple[str, ...], ClientCommand] = {
     ("doctor",): ClientCommand("doctor.command", "check a data directory or a running cluster"),
     ("bench",): ClientCommand("bench.command", "measure a cluster, alone or beside another"),
     ("top",): ClientCommand("live.command", "show a cluster as it changes"),
+    ("acl",): ClientCommand("security.acl_command", "who may do what"),
+    ("user",): ClientCommand("security.user_command", "users with SCRAM credentials"),
+    ("quota",): ClientCommand("security.quota_command", "quotas of users, client ids and addresses"),
     ("context",): ClientCommand("client.context_command", "named clusters: addresses and security options"),
     ("completion",): ClientCommand("client.completion_command", "print the shell's completion script"),
 }

@@ -1,0 +1,1 @@
+"""`odradek acl`, `user` and `quota`: who may do what, and how much."""

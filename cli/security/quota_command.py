@@ -1,0 +1,106 @@
+"""`odradek quota`: client quotas of users, client ids and addresses (KIP-546)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from ..client.admin_calls import check, send
+from ..client.connection import Connection
+from ..client.errors import Misused
+from ..client.options import DryRun, Output, client_command, new_app
+from ..client.properties import pairs
+from ..output.results import Table
+
+app = new_app("Quotas of users, client ids and addresses.")
+
+#: The name that stands for the default of a kind.
+_DEFAULT = "<default>"
+User = Annotated[str | None, typer.Option("--user", help=f"'{_DEFAULT}' for the default of all users")]
+ClientId = Annotated[str | None, typer.Option("--client-id", help=f"'{_DEFAULT}' for the default")]
+Address = Annotated[str | None, typer.Option("--ip", help=f"'{_DEFAULT}' for the default")]
+_EXACT, _MATCH_DEFAULT = 0, 1
+
+
+def _entity(user: str | None, client_id: str | None, address: str | None) -> list[tuple[str, str | None]]:
+    """Kinds and names; the default's name is None."""
+    named = (("user", user), ("client-id", client_id), ("ip", address))
+    return [(kind, None if name == _DEFAULT else name) for kind, name in named if name is not None]
+
+
+@app.command("list")
+@client_command
+def list_quotas(
+    connection: Connection, output: Output, user: User = None, client_id: ClientId = None, ip: Address = None
+) -> None:
+    """List quotas, all or those about a user, a client id or an address."""
+    from kafka.protocol.admin import DescribeClientQuotasRequest
+
+    component = DescribeClientQuotasRequest.ComponentData
+    asked = [
+        component(entity_type=kind, match_type=_EXACT if name is not None else _MATCH_DEFAULT, match=name)
+        for kind, name in _entity(user, client_id, ip)
+    ]
+    with connection.admin() as admin:
+        answered = send(admin, DescribeClientQuotasRequest(components=asked, strict=False))
+    check("quotas", answered.error_code, answered.error_message)
+    found = [
+        {
+            "entity": _words([(one.entity_type, one.entity_name) for one in entry.entity]),
+            "key": value.key,
+            "value": value.value,
+        }
+        for entry in answered.entries or ()
+        for value in entry.values
+    ]
+    found.sort(key=lambda one: (one["entity"], one["key"]))
+    output.show(found, Table("", ("ENTITY", "KEY", "VALUE"), [list(one.values()) for one in found]))
+
+
+def _words(entity: list[tuple[str, str | None]]) -> str:
+    return " ".join(f"{kind}={_DEFAULT if name is None else name}" for kind, name in sorted(entity, reverse=True))
+
+
+@app.command("set")
+@client_command
+def set_quotas(
+    connection: Connection,
+    output: Output,
+    values: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE...]", help="as producer_byte_rate=1048576")
+    ] = None,
+    delete: Annotated[list[str] | None, typer.Option("--delete", "-d", metavar="KEY", help="may be repeated")] = None,
+    user: User = None,
+    client_id: ClientId = None,
+    ip: Address = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Set or delete quotas: producer_byte_rate, consumer_byte_rate, request_percentage and others."""
+    from kafka.protocol.admin import AlterClientQuotasRequest
+
+    entity = _entity(user, client_id, ip)
+    if not entity:
+        raise Misused("give --user, --client-id or --ip")
+    changes: dict[str, float | None] = dict.fromkeys(delete or [])
+    for key, text in pairs(values or [], "quota set").items():
+        try:
+            changes[key] = float(text)
+        except ValueError:
+            raise Misused(f"{key}={text!r}: a quota is a number") from None
+    if not changes:
+        raise Misused("nothing to change: give KEY=VALUE or --delete KEY")
+    entry = AlterClientQuotasRequest.EntryData
+    with connection.admin() as admin:
+        asked = entry(
+            entity=[entry.EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+            ops=[entry.OpData(key=key, value=value or 0.0, remove=value is None) for key, value in changes.items()],
+        )
+        answered = send(admin, AlterClientQuotasRequest(entries=[asked], validate_only=dry_run))
+    for one in answered.entries:
+        check(f"quota of {_words(entity)}", one.error_code, one.error_message)
+    output.changed("set", [_change(entity, key, value) for key, value in changes.items()], dry_run=dry_run)
+
+
+def _change(entity: list[tuple[str, str | None]], key: str, value: Any) -> str:
+    return f"{_words(entity)}: {key} deleted" if value is None else f"{_words(entity)}: {key}={value:g}"
