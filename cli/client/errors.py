@@ -21,6 +21,10 @@ _UNREACHABLE_LOCAL = frozenset((-195, -193, -187, -185, -192))
 _DENIED_LOCAL = frozenset((-169, -181))
 
 
+#: SECURITY_DISABLED.
+_NO_AUTHORIZER = 54
+
+
 class CommandError(Exception):
     """Ends a command with one line and an exit status."""
 
@@ -76,7 +80,7 @@ def _from_kafka_python(error: Exception) -> CommandError:
         status = status_of_code(code)
     if name == "IncompatibleBrokerVersion":
         return CommandError(f"the broker does not have this API: {_bare(error)}")
-    return CommandError(f"{_bare(error)}{_advice(status)}", status)
+    return CommandError(f"{_bare(error)}{advice_for(code) or _advice(status)}", status)
 
 
 def _bare(error: Exception) -> str:
@@ -85,6 +89,11 @@ def _bare(error: Exception) -> str:
     name = type(error).__name__
     _, found, words = text.partition(f"{name}: ")
     return words if found and words.strip() else text
+
+
+def advice_for(code: int) -> str:
+    """What to do about an error code that has a remedy of its own; "" for the others."""
+    return "; set authorizer.class.name on the brokers" if code == _NO_AUTHORIZER else ""
 
 
 def _advice(status: int) -> str:

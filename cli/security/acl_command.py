@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from ..client.admin_calls import api_error
 from ..client.connection import Connection
-from ..client.errors import CommandError, Misused
+from ..client.errors import Misused
 from ..client.options import DryRun, Output, Yes, client_command, new_app
 from ..output.results import Table
 
@@ -80,7 +81,7 @@ def _filter(
 def _found(admin: Any, asked: Any) -> list[dict[str, Any]]:
     listed, error = admin.describe_acls(asked)
     if error.errno:
-        raise CommandError(f"acl: {error.__name__}")
+        raise api_error("rules", error.errno)
     return sorted((_row(one) for one in listed), key=lambda one: [str(value) for value in one.values()])
 
 
@@ -149,7 +150,7 @@ def create(
         with connection.admin() as admin:
             failed = admin.create_acls(made)["failed"]
         if failed:
-            raise CommandError(f"acl {_words(_row(failed[0][0]))}: {failed[0][1].__name__.removesuffix('Error')}")
+            raise api_error(f"{len(failed)} of {len(made)} rules", failed[0].errno)
     output.changed("created", [_words(_row(one)) for one in made], dry_run=dry_run)
 
 
@@ -200,5 +201,5 @@ def delete(
                 typer.confirm(f"Delete {len(found)} rules?", abort=True, err=True)
             for _, _, error in admin.delete_acls(asked):
                 if error.errno:
-                    raise CommandError(f"acl: {error.__name__.removesuffix('Error')}")
+                    raise api_error("rules", error.errno)
     output.changed("deleted", [_words(one) for one in found], dry_run=dry_run)

@@ -31,7 +31,17 @@ def on(secured: str, *words: str, stdin: str = "") -> Done:
     return odradek_command(*words, "-b", secured, stdin=stdin)
 
 
-def test_rules_are_created_listed_and_deleted(secured: str) -> None:
+def test_rules_are_created_listed_and_deleted(secured: str, request: pytest.FixtureRequest) -> None:
+    if not on(secured, "acl", "list").status or request.node.callspec.id == "apache":
+        _use_rules(secured)
+        return
+    # Without an authorizer a broker refuses every question about rules, and so do the commands, in one line.
+    for words in (("list",), ("create", "--allow", "x", "--operation", "read", "--topic", "t"), ("delete", "--all")):
+        done = on(secured, "acl", *words)
+        assert done.status == 1 and done.err.count("\n") == 1 and "uthorizer" in done.err, done
+
+
+def _use_rules(secured: str) -> None:
     rule = (
         "acl",
         "create",
