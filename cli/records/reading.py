@@ -136,14 +136,13 @@ class Reader:
         deadline = time.monotonic() + self._connection.timeout_s
         while True:
             messages = self._consumer.consume(min(most, _BATCH), _WAIT_S)
-            found = []
-            for message in messages:
-                error = message.error()
-                if error is None:
-                    if until is None or self._is_before(message, until):
-                        found.append(message)
-                else:
-                    self._handle(message, error)
+            found = [message for message in messages if message.error() is None]
+            if len(found) < len(messages):
+                for message in messages:
+                    if (error := message.error()) is not None:
+                        self._handle(message, error)
+            if until is not None:
+                found = [message for message in found if self._is_before(message, until)]
             if messages:
                 deadline = time.monotonic() + self._connection.timeout_s
             yield found

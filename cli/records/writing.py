@@ -67,13 +67,24 @@ class JsonLines:
             self._out.write(("\n".join(lines) + "\n").encode(errors="surrogatepass"))
 
     def lines(self, messages: Sequence[Any], keys: Sequence[Any], values: Sequence[Any]) -> list[str]:
-        topics = self._topics
+        topics, quoted = self._topics, encode_basestring
         made = []
         for message, key, value in zip(messages, keys, values, strict=True):
             topic = message.topic()
             begin = topics.get(topic)
             if begin is None:
-                begin = topics[topic] = f'{{"topic":{encode_basestring(topic)},"partition":'
+                begin = topics[topic] = f'{{"topic":{quoted(topic)},"partition":'
+            if type(value) is bytes and (key is None or type(key) is bytes) and not message.headers():
+                # Most records: without a call for each field, in two thirds of the time.
+                try:
+                    made.append(
+                        f'{begin}{message.partition()},"offset":{message.offset()},"timestamp":{message.timestamp()[1]},'
+                        f'"key":{"null" if key is None else quoted(key.decode())},"value":{quoted(value.decode())},'
+                        '"headers":[]}'
+                    )
+                    continue
+                except UnicodeDecodeError:
+                    pass
             made.append(
                 f'{begin}{message.partition()},"offset":{message.offset()},"timestamp":{message.timestamp()[1]},'
                 f'{_field("key", key)},{_field("value", value)},"headers":{_headers(message)}}}'

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from compat_tests.cli.commands import Done, Run, odradek_command
+from compat_tests.cli.three import three_nodes
 from compat_tests.oracle import ApacheKafka
-
-_SERVING = re.compile(r"^odradek: 3 brokers serving on (?P<addresses>\S+)")
 
 
 @pytest.fixture(autouse=True)
@@ -32,16 +28,8 @@ def three_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def three(three_directory: Path) -> Iterator[str]:
     """The addresses of three Odradek nodes."""
-    directory = three_directory
-    command = [sys.executable, "-m", "odradek", "cluster", "start", "--port", "0", "--data-dir", str(directory)]
-    overrides = ["--override", "group.initial.rebalance.delay.ms=0", "--override", "offsets.topic.num.partitions=6"]
-    process = subprocess.Popen([*command, *overrides], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    found = _SERVING.match(process.stdout.readline())
-    assert found
-    yield found["addresses"]
-    process.terminate()
-    process.wait(60)
+    with three_nodes(three_directory) as addresses:
+        yield addresses
 
 
 @pytest.fixture(scope="session", params=["odradek", "apache"])

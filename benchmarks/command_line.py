@@ -1,0 +1,139 @@
+"""`odradek consume` beside kcat and kafka-console-consumer, on one broker: `python -m benchmarks.command_line`.
+
+Two reads: a million records as JSON, beside `kcat -J`; three records, beside kafka-console-consumer. Times are from the
+start of each process to its end, in turns; the median counts. kcat is Debian's, kafka-console-consumer Apache Kafka 4.3.1's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from compat_tests.java.fetch import ORACLE, classpath, java
+from compat_tests.odradek_process import OdradekProcess
+
+RECORDS = 1_000_000
+SMALL = 3
+VALUE = b'{"id":%d,"name":"abcdefghijklmnopqrstuvwxyz","value":"0123456789012345678901234567890"}'
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "command-line.md"
+
+
+def write(bootstrap: str, topic: str, count: int) -> None:
+    settings = {"bootstrap.servers": bootstrap, "linger.ms": 20, "batch.size": 1_000_000}
+    producer = Producer(settings | {"queue.buffering.max.messages": 2_000_000})
+    for number in range(count):
+        producer.produce(topic, VALUE % number, b"key-%d" % (number % 1000), partition=0)
+        if number % 1000 == 0:
+            producer.poll(0)
+    assert producer.flush(120) == 0
+
+
+def measured(command: list[str]) -> tuple[float, float, int]:
+    """Seconds, seconds of CPU and lines of output of a command that must succeed."""
+    with tempfile.TemporaryFile() as out:
+        before, began = os.times(), time.perf_counter()
+        subprocess.run(command, stdout=out, stderr=subprocess.DEVNULL, check=True)
+        seconds, after = time.perf_counter() - began, os.times()
+        out.seek(0)
+        lines = sum(piece.count(b"\n") for piece in iter(lambda: out.read(1 << 20), b""))
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return seconds, cpu, lines
+
+
+def compared(commands: dict[str, list[str]], rounds: int, lines: int) -> dict[str, tuple[float, float]]:
+    """Medians of seconds and of CPU seconds of each command, in turns."""
+    found: dict[str, list[tuple[float, float, int]]] = {name: [] for name in commands}
+    for _ in range(rounds):
+        for name, command in commands.items():
+            found[name].append(measured(command))
+            assert found[name][-1][2] == lines, (name, found[name][-1])
+    return {
+        name: (statistics.median(one[0] for one in runs), statistics.median(one[1] for one in runs))
+        for name, runs in found.items()
+    }
+
+
+def commands_of(bootstrap: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    odradek = [
+        sys.executable,
+        "-m",
+        "odradek",
+        "consume",
+        "big",
+        "--from-beginning",
+        "--output",
+        "jsonl",
+        "-b",
+        bootstrap,
+    ]
+    kcat = ["kcat", "-b", bootstrap, "-C", "-t", "big", "-o", "beginning", "-J", "-q"]
+    console = [java(), "-cp", classpath(ORACLE), "org.apache.kafka.tools.consumer.ConsoleConsumer"]
+    console += ["--bootstrap-server", bootstrap, "--topic", "big", "--from-beginning", "--max-messages", str(SMALL)]
+    small_kcat = {"kcat -J": [*kcat, "-c", str(SMALL)]} if shutil.which("kcat") else {}
+    large = {"odradek consume": odradek} | ({"kcat -J": [*kcat, "-e"]} if shutil.which("kcat") else {})
+    small = {"odradek consume": [*odradek, "--count", str(SMALL)], "kafka-console-consumer": console, **small_kcat}
+    return large, small
+
+
+def table(results: dict[str, tuple[float, float]]) -> str:
+    ours = results["odradek consume"][0]
+    lines = ["| command | seconds | CPU seconds | times `odradek consume` |", "|---|---|---|---|"]
+    lines += [f"| `{name}` | {wall:.3f} | {cpu:.3f} | {wall / ours:.2f} |" for name, (wall, cpu) in results.items()]
+    return "\n".join(lines)
+
+
+def page(large: dict[str, tuple[float, float]], small: dict[str, tuple[float, float]], rounds: int) -> str:
+    met = {
+        "at least as fast as `kcat -J`": large.get("kcat -J", (0, 0))[0] / large["odradek consume"][0] >= 1,
+        "10 times kafka-console-consumer on small reads": (
+            small["kafka-console-consumer"][0] / small["odradek consume"][0] >= 10
+        ),
+    }
+    targets = "\n".join(f"- {words}: {'met' if is_met else 'missed'}" for words, is_met in met.items())
+    head = (
+        f"Reads of one Odradek broker on {os.cpu_count()} cores, medians of {rounds} rounds in turns, each process from "
+        "start to end."
+    )
+    why = (
+        "kcat's librdkafka pauses for a second whenever its queue is full; `odradek consume` sets that pause to 5 ms. In "
+        "CPU time kcat, written in C, needs less."
+    )
+    parts = (
+        "# Reads of the command line",
+        "<!-- Written by `python -m benchmarks.command_line`. -->",
+        head,
+        "Targets:",
+        targets,
+        f"## {RECORDS:,} records of about 100 bytes as JSON",
+        table(large),
+        why,
+        f"## {SMALL} records",
+        table(small),
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--rounds", type=int, default=5)
+    rounds = options.parse_args().rounds
+    with tempfile.TemporaryDirectory() as folder, OdradekProcess(Path(folder)) as broker:
+        write(broker.bootstrap, "big", RECORDS)
+        large, small = commands_of(broker.bootstrap)
+        text = page(compared(large, rounds, RECORDS), compared(small, rounds, SMALL), rounds)
+    PAGE.write_text(text, encoding="utf-8")
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""The recorded tour of the command line: commands, and what they print on a cluster of three.
+
+`recorded` runs the commands and returns the page docs/command-line-tour.md. What differs from run to run stands under fixed
+names: addresses, times, ids. `python -m compat_tests.cli.tour` writes the page; test_tour.py compares it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+from compat_tests.cli.commands import odradek_command
+from compat_tests.cli.three import three_nodes
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "command-line-tour.md"
+HEAD = """# Tour of the command line
+
+<!-- Written by `python -m compat_tests.cli.tour`, which runs each command on a cluster of three. -->
+
+Every command and every line below was recorded on a cluster of three (`odradek cluster start`). A test compares them
+with what the commands print. Times and addresses differ in each run; they stand here under fixed values.
+"""
+#: (heading, [(input, command)]); `{b}` is the address of the cluster.
+SCENES: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
+    (
+        "A context",
+        (
+            ("", "odradek context add dev -b {b}"),
+            ("", "odradek context list"),
+            ("", "odradek context show --output json"),
+        ),
+    ),
+    (
+        "A topic",
+        (
+            ("", "odradek topic create orders --partitions 2 -c retention.ms=3600000 --dry-run"),
+            ("", "odradek topic create orders --partitions 2 -c retention.ms=3600000"),
+            ("", "odradek topic list"),
+            ("", "odradek topic create orders"),
+        ),
+    ),
+    (
+        "Records",
+        (
+            (
+                'ann:{"total": 12, "city": "Brno"}\nbob:{"total": 5, "city": "Oslo"}\ncid:{"total": 40, "city": "Riga"}\n',
+                "odradek produce orders -K : -H source=web -p 0",
+            ),
+            ("", "odradek consume orders --from-beginning --count 2 --output jsonl -p 0"),
+            ("", "odradek consume orders -o -1h --where '@.total > 10' -f '%o %k %s\\n'"),
+            ("", "odradek consume orders -o -2 -p 0 --value-format json --output table"),
+        ),
+    ),
+    (
+        "A group",
+        (
+            ("", "odradek consume orders --group billing --from-beginning --count 1 -f '%k\\n'"),
+            ("", "odradek group lag billing"),
+            ("", "odradek group reset billing --to end --topic orders:0 --dry-run"),
+            ("", "odradek group reset billing --to end --topic orders:0"),
+            ("", "odradek group lag billing --total --output json"),
+        ),
+    ),
+    (
+        "Configs and health",
+        (
+            ("", "odradek config set topic orders min.insync.replicas=2"),
+            ("", "odradek config get topic orders retention.ms min.insync.replicas"),
+            ("", "odradek config set topic orders retention.ms=soon --dry-run"),
+            ("", "odradek topic alter orders --partitions 3"),
+            ("", "odradek topic list --under-replicated"),
+            ("", "odradek topic delete orders"),
+        ),
+    ),
+)
+
+
+def recorded(bootstrap: str) -> str:
+    """The page, from the commands as they are now. The configuration directory must be a new one."""
+    parts = [HEAD]
+    for heading, commands in SCENES:
+        shown = []
+        for stdin, command in commands:
+            words = shlex.split(command.replace("{b}", bootstrap))
+            done = odradek_command(*words[1:], stdin=stdin)
+            before = "".join(f"{line}\n" for line in stdin.splitlines())
+            given = f" <<END\n{before}END" if stdin else ""
+            output = done.out + done.err + (f"(exit status {done.status})\n" if done.status else "")
+            shown.append(f"$ {command.replace('{b}', '127.0.0.1:9092')}{given}\n{masked(output, bootstrap)}")
+        parts.append(f"## {heading}\n\n```text\n{''.join(shown)}```\n")
+    return "\n".join(parts)
+
+
+def masked(text: str, bootstrap: str) -> str:
+    """The text with fixed values for addresses and times, without blanks at the ends of lines."""
+    text = text.replace(bootstrap, "127.0.0.1:9092")
+    text = re.sub(r"\b1[6-9]\d{11}\b", "1767225600000", text)
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as folder, three_nodes(Path(folder) / "three") as bootstrap:
+        os.environ["XDG_CONFIG_HOME"] = str(Path(folder) / "config")
+        os.environ.pop("ODRADEK_BOOTSTRAP_SERVER", None)
+        PAGE.write_text(recorded(bootstrap), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
