@@ -101,7 +101,7 @@ def page(large: dict[str, tuple[float, float]], small: dict[str, tuple[float, fl
     targets = "\n".join(f"- {words}: {'met' if is_met else 'missed'}" for words, is_met in met.items())
     head = (
         f"Reads of one Odradek broker on {os.cpu_count()} cores, medians of {rounds} rounds in turns, each process from "
-        "start to end."
+        f"start to end. The machine's load was {os.getloadavg()[1]:.1f}, this benchmark included."
     )
     why = (
         "kcat's librdkafka pauses for a second whenever its queue is full; `odradek consume` sets that pause to 5 ms. In "
