@@ -24,6 +24,13 @@ BETWEEN_BROKERS = {
 }
 #: Served APIs that no client asks for here, and why; the differential test does.
 UNASKED = {
+    **dict.fromkeys(
+        ("SaslHandshake", "SaslAuthenticate"), "clients ask on listeners with SASL, in compat_tests/security"
+    ),
+    **dict.fromkeys(
+        ("CreateDelegationToken", "DescribeDelegationToken", "ExpireDelegationToken", "RenewDelegationToken"),
+        "kafka-delegation-tokens asks on a listener with SASL, in compat_tests/security",
+    ),
     "StreamsGroupTopologyDescriptionUpdate": "Kafka Streams 4.4 sends it (KIP-1331), and is not published yet",
     "UnregisterController": "the Admin client has it from 4.4 on (KIP-1312), and the oracle's tools are of 4.3",
 }

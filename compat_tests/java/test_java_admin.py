@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,14 @@ def test_quotas_are_set_described_and_removed(tool: Tool, entity: tuple[str, ...
     eventually(lambda: quota not in tool("configs", *entity, "--describe").out, what="the quota is gone")
     refused = tool("configs", *entity, "--alter", "--add-config", f"{key}=-1")
     assert f"Quota {key} must be greater than 0" in refused.out + refused.err
+
+
+def test_scram_users_are_set_described_and_removed(tool: Tool, unique: Callable[[str], str]) -> None:
+    user = ("--entity-type", "users", "--entity-name", unique("user"))
+    tool("configs", "--alter", *user, "--add-config", "SCRAM-SHA-256=[iterations=8192,password=of-the-user]").checked()
+    assert "SCRAM-SHA-256=iterations=8192" in tool("configs", "--describe", *user).checked().out
+    tool("configs", "--alter", *user, "--delete-config", "SCRAM-SHA-256").checked()
+    assert "SCRAM" not in tool("configs", "--describe", *user).checked().out
 
 
 def test_a_group_is_described_reset_and_deleted(tool: Tool, bootstrap: str, topic: str, group: str) -> None:

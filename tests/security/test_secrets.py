@@ -128,6 +128,7 @@ def test_no_secret_leaves_the_broker(broker: OdradekProcess) -> None:
     alice.send_bytes(struct.pack(">ihhih", 30, 36, 2, 1, 20) + PASSWORDS["wrong"].encode()[:20])
     with urllib.request.urlopen(f"http://127.0.0.1:{broker.metrics_port}/metrics", timeout=30) as answer:  # type: ignore[attr-defined]
         told.append(answer.read().decode())
+    assert 'failed_authentication_total{listener="SASL_PLAINTEXT"} 8.0' in told[-1]
     broker.stop()
     logged = broker.log_file.read_text() + broker.output_file.read_text()
     assert OF_URL not in logged

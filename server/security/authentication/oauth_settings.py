@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ....metadata.configs import InvalidConfig
+from ..user_classes import is_user_class, make_user_object
 from .jwks import FetchTimes, Jwks
 from .listener_settings import HANDLER
 from .oauthbearer import TokenValidator
@@ -60,6 +61,9 @@ def token_validator(
     config: BrokerConfig, listener: str, handler: str | None, jaas: JaasEntry | None, key_sets: KeySets
 ) -> TokenValidator:
     """Raises InvalidConfig. `handler`: the class that `HANDLER` names for this listener and mechanism."""
+    if handler is not None and is_user_class(handler):
+        validator: TokenValidator = make_user_object(HANDLER, handler)
+        return validator
     if handler in _SIGNED or (handler is None and config.get(_URL) is not None):
         return signed_validator(_source(config, key_sets), _checks(config))
     if handler is not None and handler not in _UNSECURED:

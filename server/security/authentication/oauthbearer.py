@@ -32,7 +32,9 @@ class TokenRejected(Exception):
 
 
 class TokenValidator(Protocol):
-    """Decides whether a token is valid."""
+    """Decides whether a token is valid. A user's own class may be one (`python:package.module:Name` in
+    `sasl.server.callback.handler.class`). It runs in the broker's event loop: it must not wait for anything.
+    """
 
     def __call__(self, token: str, now_ms: int) -> Identity:
         """Returns the identity that the token stands for. Raises TokenRejected."""
@@ -55,6 +57,8 @@ class OAuthBearerServer:
         authorization_id, bearer = _parsed(token)
         try:
             identity = self._validate(bearer, now_ms)
+            if not isinstance(identity, Identity):
+                raise TokenRejected("the validator returned no identity")
         except TokenRejected as rejected:
             error = {"status": rejected.status} | ({"scope": rejected.scope} if rejected.scope else {})
             self._reason, self._error = str(rejected), json.dumps(error, separators=(", ", ":"))

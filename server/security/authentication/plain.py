@@ -19,7 +19,9 @@ _NOBODY = secrets.token_bytes(32)
 
 
 class PasswordCheck(Protocol):
-    """Decides whether a password is that of a user."""
+    """Decides whether a password is that of a user. A user's own class may be one (`python:package.module:Name` in
+    `sasl.server.callback.handler.class`). It runs in the broker's event loop: it must not wait for anything.
+    """
 
     def __call__(self, username: str, password: str) -> bool:
         """Returns True if it is."""
@@ -55,12 +57,19 @@ class PlainServer:
             raise _shown("Authentication failed: username not specified")
         if not password:
             raise _shown("Authentication failed: password not specified")
-        if not self._check(username, password):
+        if not self._is_right(username, password):
             raise _shown("Authentication failed: Invalid username or password")
         if authorization_id not in ("", username):
             raise _shown("Authentication failed: Client requested an authorization id that is different from username")
         self.identity = Identity(username)
         return b""
+
+    def _is_right(self, username: str, password: str) -> bool:
+        try:
+            return self._check(username, password) is True
+        except Exception as error:  # of a user's own class; its words may have the password
+            shown = "Authentication failed: credentials for user could not be verified"
+            raise AuthenticationFailed(f"the check of passwords failed: {type(error).__name__}", shown) from None
 
 
 def _shown(words: str) -> AuthenticationFailed:

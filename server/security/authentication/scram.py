@@ -3,7 +3,7 @@
 The server never gets the password: the client proves that it has ClientKey, whose hash is StoredKey. An unknown user
 gets a salt all the same, the same one each time, and fails where a wrong password fails; so nobody learns which users
 exist. (Apache Kafka ends the exchange of an unknown user one message earlier.) What the server computes for an exchange
-costs 20 us: PBKDF2 is the client's part.
+costs some 0.1 ms: PBKDF2 is the client's part.
 
 With the extension `tokenauth=true` the user is the id of a delegation token, and the password its HMAC (KIP-48).
 """
