@@ -31,15 +31,9 @@ class MeteredCall(Call):
     """A call whose cost is recorded."""
 
     __slots__ = (
-        "_began_ns",
-        "_created_ns",
-        "_is_exempt",
-        "_is_judged",
-        "_is_parked",
-        "_quotas",
-        "_request_bytes",
+        "_began_ns", "_created_ns", "_is_exempt", "_is_judged", "_is_parked", "_meters", "_quotas", "_request_bytes",
         "_spent_ns",
-    )
+    )  # fmt: skip
 
     is_metered = True
 
@@ -50,16 +44,13 @@ class MeteredCall(Call):
         self._spent_ns = 0
         self._began_ns = self._created_ns = perf_counter_ns()
         super().__init__(connection, route, correlation_id, client_id, request)
-        self._quotas: ClientQuotas = connection.listener.shared.quotas
+        shared = connection.listener.shared
+        self._quotas: ClientQuotas = shared.quotas
+        self._meters = shared.quotas.meters(connection.principal, client_id, shared.clock.now_ms)
         self._request_bytes = connection.dispatcher.frame_bytes
         self._is_exempt = route.api.name in EXEMPT
         #: Whether the bytes are recorded.
         self._is_judged = False
-
-    @property
-    def user(self) -> str:
-        """The name of the principal, without its type."""
-        return self.principal.partition(":")[2]
 
     @property
     def is_parked(self) -> bool:
@@ -73,7 +64,8 @@ class MeteredCall(Call):
         self._is_parked = parked
 
     def most_fetched_bytes(self) -> float:
-        return self._quotas.most_fetched_bytes(self.user, self.client_id or "", self.now_ms)
+        fetched = self._meters.fetched
+        return float("inf") if fetched is None else self._quotas.most_fetched_bytes(fetched)
 
     def throttles_fetch(self, size: int) -> bool:
         """Records a response of `size` bytes. Returns True if it may not be sent now; then it is not recorded.
@@ -82,9 +74,8 @@ class MeteredCall(Call):
         all windows would never be sent otherwise.
         """
         self._is_judged = True
-        now_ms, client = self.now_ms, (self.user, self.client_id or "")
-        sensor = self._quotas.fetched.of(*client, now_ms)
-        by_time_ms = self._quotas.request_throttle_ms(*client, self._spent(), now_ms)
+        now_ms, sensor = self.now_ms, self._meters.fetched
+        by_time_ms = self._time_throttle_ms(now_ms)
         was_idle = sensor is None or not sensor.rate.measure(now_ms)[0]
         by_bytes_ms = 0 if sensor is None else sensor.record(size, now_ms)
         self.throttle_time_ms = max(self.throttle_time_ms, by_bytes_ms, by_time_ms)
@@ -104,9 +95,10 @@ class MeteredCall(Call):
         self._judge(response)
         replied_ns = perf_counter_ns()
         super().reply(response)
-        self._spent_ns = perf_counter_ns() - replied_ns
+        ended_ns = perf_counter_ns()
+        self._spent_ns = ended_ns - replied_ns
         self._record_rest()
-        self.route.times.add(perf_counter_ns() - self._created_ns)
+        self.route.times.add(ended_ns - self._created_ns)
 
     def announce_throttle(self, response: Message) -> None:
         self._judge(response)
@@ -119,7 +111,7 @@ class MeteredCall(Call):
         """Ends a Produce with acks=0. Its time is exempt, its bytes are not."""
         if self.pieces is None and not self.has_failed and not self._is_judged:
             self._is_judged = True
-            self.throttle_time_ms = max(self.throttle_time_ms, self._produced())
+            self.throttle_time_ms = max(self.throttle_time_ms, self._produced_throttle_ms())
         super().reply_nothing()
         self.route.times.add(perf_counter_ns() - self._created_ns)
 
@@ -128,37 +120,33 @@ class MeteredCall(Call):
         if self._is_judged or self._is_exempt or self.pieces is not None or self.has_failed:
             return
         self._is_judged = True
-        name = self.api.name
-        by_time_ms = self._quotas.request_throttle_ms(self.user, self.client_id or "", self._spent(), self.now_ms)
-        by_bytes_ms = 0
+        meters, name = self._meters, self.api.name
+        throttle_ms = 0 if meters.requests is None else self._time_throttle_ms(self.now_ms)
         if name == "Produce":
-            by_bytes_ms = self._produced()
-        elif name in _FETCHES:
-            by_bytes_ms = self._sent(records_size(response))
-        self.throttle_time_ms = max(self.throttle_time_ms, by_time_ms, by_bytes_ms)
+            throttle_ms = max(throttle_ms, self._produced_throttle_ms())
+        elif name in _FETCHES and meters.fetched is not None:
+            throttle_ms = max(throttle_ms, meters.fetched.record(records_size(response), self.now_ms))
+        if throttle_ms > self.throttle_time_ms:
+            self.throttle_time_ms = throttle_ms
 
-    def _produced(self) -> int:
-        now_ms = self.now_ms
-        sensor = self._quotas.produced.of(self.user, self.client_id or "", now_ms)
-        return 0 if sensor is None else sensor.record(self._request_bytes, now_ms)
+    def _produced_throttle_ms(self) -> int:
+        produced = self._meters.produced
+        return 0 if produced is None else produced.record(self._request_bytes, self.now_ms)
 
-    def _sent(self, size: int) -> int:
-        now_ms = self.now_ms
-        sensor = self._quotas.fetched.of(self.user, self.client_id or "", now_ms)
-        return 0 if sensor is None else sensor.record(size, now_ms)
-
-    def _spent(self) -> int:
-        """Returns the time that the call took, in ns, and begins anew."""
+    def _time_throttle_ms(self, now_ms: int) -> int:
+        """Records the time that the call took, and begins anew."""
         now_ns = perf_counter_ns()
         spent_ns = self._spent_ns + (0 if self._is_parked else now_ns - self._began_ns)
         self._spent_ns, self._began_ns = 0, now_ns
-        return spent_ns
+        requests = self._meters.requests
+        return 0 if requests is None else self._quotas.request_throttle_ms(requests, spent_ns, now_ms)
 
     def _record_rest(self) -> None:
         """Records what was spent after the throttle time was computed."""
         spent_ns, self._spent_ns = self._spent_ns, 0
-        if not self._is_exempt:
-            self._quotas.request_throttle_ms(self.user, self.client_id or "", spent_ns, self.now_ms)
+        requests = self._meters.requests
+        if requests is not None and not self._is_exempt:
+            self._quotas.request_throttle_ms(requests, spent_ns, self.now_ms)
 
 
 def records_size(response: Any) -> int:

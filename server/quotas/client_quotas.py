@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.client_quotas import (
     CONNECTION_CREATION_RATE,
@@ -19,7 +19,7 @@ from ...metadata.client_quotas import (
 )
 from .connection_rates import ConnectionRates
 from .precedence import Find
-from .sensors import BucketSensor, RateSensor, Sensors
+from .sensors import LONGEST_KEPT_ID, MOST_CLIENTS, BucketSensor, RateSensor, Sensors
 
 if TYPE_CHECKING:
     from ...metadata.image import QuotaEntity
@@ -34,6 +34,14 @@ _METERED = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE)
 #: A percentage of the event loop's time, which is the broker's: a nanosecond in a second.
 PERCENT_PER_NS = 100 / 1e9
 _NOTHING: Mapping[str, float] = {}
+
+
+class Meters(NamedTuple):
+    """The sensors of a client: None for each quota that it does not have."""
+
+    produced: RateSensor | None
+    fetched: RateSensor | None
+    requests: RateSensor | None
 
 
 class ClientQuotas:
@@ -61,6 +69,10 @@ class ClientQuotas:
         self.connections = ConnectionRates(rates, self.longest_pause_ms)
         #: Called with True when requests are to be metered, and with False when they no longer are.
         self.on_metering: Callable[[bool], None] = lambda on: None
+        #: By principal and client id, those who have sent a request.
+        self._meters: dict[tuple[str, str | None], Meters] = {}
+        for sensors in (self.produced, self.fetched, self.requests):
+            sensors.on_dropped = self._meters.clear
         self._quotas: Quotas = {}
         #: By key, the entities that have a quota.
         self._counts: Counter[str] = Counter()
@@ -80,22 +92,33 @@ class ClientQuotas:
         for sensors in (self.produced, self.fetched, self.requests):
             sensors.forget_quotas()
         self.mutations.forget_quotas()
+        self._meters.clear()
         is_metering = any(self._counts[key] for key in _METERED)
         if is_metering != self._is_metering:
             self._is_metering = is_metering
             self.on_metering(is_metering)
 
-    def most_fetched_bytes(self, user: str, client_id: str, now_ms: int) -> float:
-        """Returns how much a client may fetch at once without a throttle after a pause; infinite without a quota."""
-        sensor = self.fetched.of(user, client_id, now_ms)
-        return float("inf") if sensor is None else sensor.bound * self._whole_windows_s
+    def meters(self, principal: str, client_id: str | None, now_ms: Callable[[], int]) -> Meters:
+        """Returns the sensors of a client. `now_ms` is called for one that has not been seen."""
+        found = self._meters.get((principal, client_id))
+        return self._learn(principal, client_id, now_ms()) if found is None else found
 
-    def request_throttle_ms(self, user: str, client_id: str, spent_ns: int, now_ms: int) -> int:
+    def most_fetched_bytes(self, fetched: RateSensor) -> float:
+        """Returns how much may be fetched at once without a throttle after a pause."""
+        return fetched.bound * self._whole_windows_s
+
+    def request_throttle_ms(self, requests: RateSensor, spent_ns: int, now_ms: int) -> int:
         """Records the time that a request took. Returns the throttle time in ms."""
-        sensor = self.requests.of(user, client_id, now_ms)
-        if sensor is None:
-            return 0
-        return min(sensor.record(spent_ns * PERCENT_PER_NS, now_ms), self.longest_pause_ms)
+        return min(requests.record(spent_ns * PERCENT_PER_NS, now_ms), self.longest_pause_ms)
+
+    def _learn(self, principal: str, client_id: str | None, now_ms: int) -> Meters:
+        client = (principal.partition(":")[2], client_id or "", now_ms)
+        found = Meters(self.produced.of(*client), self.fetched.of(*client), self.requests.of(*client))
+        if len(self._meters) >= MOST_CLIENTS:
+            self._meters.clear()
+        if len(client[1]) <= LONGEST_KEPT_ID:
+            self._meters[principal, client_id] = found
+        return found
 
     def _finder(self, key: str) -> Find:
         def find(entity: QuotaEntity) -> float | None:

@@ -19,7 +19,7 @@ class Rate:
     least `windows` - 1 whole windows: a burst after a pause is averaged over all of them.
     """
 
-    __slots__ = ("_current", "_kept", "_window_ms", "_windows")
+    __slots__ = ("_began_ms", "_current", "_kept", "_others", "_valid_until_ms", "_window_ms", "_windows")
 
     def __init__(self, windows: int, window_ms: int) -> None:
         self._windows = windows
@@ -27,6 +27,8 @@ class Rate:
         #: The windows that count, each [start, time of the last value, sum], and one that overlaps their beginning.
         self._kept: list[list[float]] = []
         self._current = 0
+        #: Until a time the sum of all windows but the current one, and when the first one began.
+        self._valid_until_ms, self._others, self._began_ms = 0, 0.0, 0
 
     def record(self, value: float, now_ms: int) -> None:
         kept = self._kept
@@ -39,25 +41,35 @@ class Rate:
                 kept.append([now_ms, now_ms, 0.0])
             window = kept[self._current]
             window[0], window[2] = now_ms, 0.0
+            self._valid_until_ms = 0
         window[1] = now_ms
         window[2] += value
 
     def measure(self, now_ms: int) -> tuple[float, int]:
         """Returns the rate per second, and the ms that it is an average over."""
-        expired_ms = now_ms - self._windows * self._window_ms
-        began_ms, total = now_ms, 0.0
-        for window in self._kept:
-            if window[1] <= expired_ms:
-                window[0], window[1], window[2] = now_ms, now_ms, 0.0
-            elif window[0] < began_ms:
-                began_ms = int(window[0])
-            total += window[2]
-        elapsed_ms = now_ms - began_ms
+        if now_ms >= self._valid_until_ms:
+            self._look(now_ms)
+        total = self._others + self._kept[self._current][2] if self._kept else 0.0
+        elapsed_ms = now_ms - self._began_ms
         missing = self._windows - 1 - elapsed_ms // self._window_ms
         if missing > 0:
             elapsed_ms += missing * self._window_ms
         elapsed_ms = max(elapsed_ms, 1)
         return total * 1000 / elapsed_ms, elapsed_ms
+
+    def _look(self, now_ms: int) -> None:
+        """Empties the windows that do not count any more, and adds up the others."""
+        over_ms = self._windows * self._window_ms
+        began_ms, last_ms, others = now_ms, now_ms, 0.0
+        for index, window in enumerate(self._kept):
+            if window[1] <= now_ms - over_ms:
+                window[0], window[1], window[2] = now_ms, now_ms, 0.0
+            elif window[0] < began_ms:
+                began_ms = int(window[0])
+            last_ms = min(last_ms, int(window[1]))
+            if index != self._current:
+                others += window[2]
+        self._valid_until_ms, self._others, self._began_ms = last_ms + over_ms, others, began_ms
 
 
 class TokenBucket:

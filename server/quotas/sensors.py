@@ -42,6 +42,7 @@ class RateSensor:
 
     def record(self, value: float, now_ms: int) -> int:
         """Records a value. Returns the throttle time in ms, 0 within the quota."""
+        self.used_ms = now_ms
         self.rate.record(value, now_ms)
         rate, over_ms = self.rate.measure(now_ms)
         return rate_throttle_ms(rate, self.bound, over_ms)
@@ -63,6 +64,7 @@ class BucketSensor:
 
     def record(self, value: float, now_ms: int) -> int:
         """Takes tokens. Returns the throttle time in ms, 0 within the quota."""
+        self.used_ms = now_ms
         self.bucket.record(value, self.bound, now_ms)
         return self.throttle_ms(now_ms)
 
@@ -79,6 +81,8 @@ class Sensors(Generic[SensorT]):
         self._sensors: dict[Share, SensorT] = {}
         self._clients: dict[tuple[str, str], SensorT | None] = {}
         self._swept_ms = 0
+        #: Called when sensors were dropped: who keeps some has to find them anew.
+        self.on_dropped: Callable[[], None] = lambda: None
 
     def __len__(self) -> int:
         return len(self._sensors)
@@ -121,6 +125,7 @@ class Sensors(Generic[SensorT]):
         self._clients.clear()
         for share in [share for share, one in self._sensors.items() if now_ms - one.used_ms >= EXPIRY_MS]:
             del self._sensors[share]
+        self.on_dropped()
 
     def _make_room(self) -> None:
         """Drops sensors where there are too many. Clients that were found by them find new ones."""
@@ -129,6 +134,7 @@ class Sensors(Generic[SensorT]):
         for share in nsmallest(DROPPED_SENSORS, self._sensors, key=lambda share: self._sensors[share].used_ms):
             del self._sensors[share]
         self._clients.clear()
+        self.on_dropped()
 
 
 def _digest(client_id: str) -> str:

