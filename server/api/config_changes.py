@@ -25,6 +25,7 @@ from ...protocol.schema import Message
 from ..config.broker_config import BrokerConfig
 from ..config.listeners import read_listeners
 from ..network.call import Call
+from ..security.tls.node_tls import StoresNotRead
 from ..services import NodeServices
 
 #: Checks one resource of a request. Returns True when it is done, False when the controller handles it. Raises Refused.
@@ -43,7 +44,17 @@ class Refused(Exception):
 def change_configs(services: NodeServices, call: Call, check: Check, outcome_class: type[Any]) -> Message | None:
     """Handles AlterConfigs or IncrementalAlterConfigs; `outcome_class` is what the response has one of per resource."""
     request = call.request
-    outcomes = _checked(services, call, check)
+    try:
+        outcomes = _checked(services, call, check)
+    except StoresNotRead as missing:  # keys and certificates, which a thread reads
+
+        def again(_: object) -> None:
+            response = change_configs(services, call, check, outcome_class)
+            if response is not None:
+                call.reply(response)
+
+        services.pools.cpu.run_then(missing.read, again)
+        return None
     remaining = [resource for resource, done in zip(request.resources, outcomes) if done is None]
     response_class: type[Any] = call.api.response
 

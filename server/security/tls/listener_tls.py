@@ -49,7 +49,7 @@ def make_listener_tls(values: BrokerValues, listener: str, protocol: str, *, is_
     """Reads the stores. Raises InvalidConfig, with the name of the listener."""
     try:
         settings = read_settings(values, listener, protocol)
-        modified = _modified(settings)
+        times = modified(settings)
         stores = read_stores(settings)
         return ListenerTls(
             settings,
@@ -57,7 +57,7 @@ def make_listener_tls(values: BrokerValues, listener: str, protocol: str, *, is_
             server_context(settings, stores) if is_server else None,
             client_context(settings, stores),
             PrincipalMapping(str(values.get(listener_prefix(listener) + "ssl.principal.mapping.rules"))),
-            modified,
+            times,
         )
     except InvalidConfig as refused:
         raise InvalidConfig(f"listener {listener}: {refused}") from None
@@ -70,10 +70,11 @@ def has_other_settings(tls: ListenerTls, values: BrokerValues, protocol: str) ->
 
 def has_other_files(tls: ListenerTls) -> bool:
     """Returns True if a file of the stores was written since it was read."""
-    return _modified(tls.settings) != tls.modified
+    return modified(tls.settings) != tls.modified
 
 
-def _modified(settings: TlsSettings) -> tuple[int | None, ...]:
+def modified(settings: TlsSettings) -> tuple[int | None, ...]:
+    """Returns when the files of the stores were written, in nanoseconds; None where there is none."""
     return tuple(_time_of(store.location) for store in (settings.key_store, settings.trust_store))
 
 

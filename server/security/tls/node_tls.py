@@ -7,7 +7,7 @@ even when no value changed, because a file may have (KIP-226).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ....metadata.configs import BrokerValues, InvalidConfig
@@ -20,12 +20,24 @@ if TYPE_CHECKING:
 log = logging.getLogger("odradek.tls")
 
 
+class StoresNotRead(Exception):
+    """A check needs stores that were not read yet. `read` reads them, on any thread; the check is then made again."""
+
+    def __init__(self, read: Callable[[], object]) -> None:
+        super().__init__("key and trust stores were not read yet")
+        self.read = read
+
+
 class NodeTls:
     """Nothing is read, or imported, where no listener uses TLS."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
         self._listeners: dict[str, ListenerTls] = {}
+        #: What the stores of the next configuration make, or why they make nothing. Emptied when that is applied.
+        self._read: dict[Hashable, ListenerTls | InvalidConfig] = {}
+        #: Runs the first function on a thread, then the second on the loop: to read a store takes up to 0.1 s.
+        self.in_thread: Callable[[Callable[[], object], Callable[[Any], object]], None] = _at_once
         config.validators.append(self.check)
         config.on_dynamic_written.append(self._renew)
 
@@ -63,43 +75,77 @@ class NodeTls:
         return {} if tls is None else {"ssl": tls.client, "server_hostname": host}
 
     def check(self, after: BrokerValues) -> None:
-        """Checks that `after` may become the configuration of this broker. Raises InvalidConfig. A file that was written
-        under an unchanged name is looked at when the configuration is applied, as in Kafka.
+        """Checks that `after` may become the configuration of this broker. Raises InvalidConfig, and StoresNotRead. A file
+        that was written under an unchanged name is looked at when the configuration is applied, as in Kafka.
         """
-        listeners = read_listeners(after)
-        for name, protocol, is_server in _tls_listeners(listeners):
-            from .listener_tls import has_other_settings, make_listener_tls
+        for name, protocol, is_server in _tls_listeners(read_listeners(after)):
+            from .listener_tls import has_other_settings
 
             old = self._listeners.get(name)
             if old is None:
-                make_listener_tls(after, name, protocol, is_server=is_server)
+                self._made(after, name, protocol, is_server)
             elif has_other_settings(old, after, protocol):
-                self._replacement(old, after, name, protocol)
+                self._replacement(old, after, protocol, is_server)
 
-    def _replacement(self, old: ListenerTls, values: BrokerValues, name: str, protocol: str) -> ListenerTls:
-        from .listener_tls import check_replacement, make_listener_tls
+    def _replacement(self, old: ListenerTls, values: BrokerValues, protocol: str, is_server: bool) -> ListenerTls:
+        from .listener_tls import check_replacement
 
-        new = make_listener_tls(values, name, protocol, is_server=old.server is not None)
+        name = old.settings.listener
+        new = self._made(values, name, protocol, is_server)
         is_between_nodes = name == self._config.listeners.inter_broker_name and not self._config.is_alone
         check_replacement(old, new, values, is_between_nodes=is_between_nodes)
         return new
 
+    def _made(self, values: BrokerValues, name: str, protocol: str, is_server: bool) -> ListenerTls:
+        """Raises InvalidConfig, and StoresNotRead the first time."""
+        from .listener_tls import make_listener_tls, modified
+        from .settings import read_settings
+
+        settings = read_settings(values, name, protocol)
+        key = (settings, modified(settings), is_server)
+
+        def read() -> None:
+            try:
+                self._read[key] = make_listener_tls(values, name, protocol, is_server=is_server)
+            except InvalidConfig as refused:
+                self._read[key] = refused
+
+        found = self._read.get(key)
+        if found is None:
+            raise StoresNotRead(read)
+        if isinstance(found, InvalidConfig):
+            raise InvalidConfig(str(found))
+        return found
+
     def _renew(self) -> None:
         """Replaces what is outdated. What cannot be replaced stays as it is."""
-        values, protocols = self._config.values, self._config.listeners.protocols
+        protocols = {
+            name: (protocol, is_server) for name, protocol, is_server in _tls_listeners(self._config.listeners)
+        }
         for name, old in list(self._listeners.items()):
-            from .listener_tls import has_other_files, has_other_settings
-
-            protocol = protocols.get(name, "")
-            if protocol not in TLS_PROTOCOLS:
+            if name not in protocols:
                 del self._listeners[name]
                 continue
             try:
-                if has_other_settings(old, values, protocol) or has_other_files(old):
-                    self._listeners[name] = self._replacement(old, values, name, protocol)
-                    log.info("new connections on %s use the new key and trust stores", name)
+                self._renew_one(old, *protocols[name])
+            except StoresNotRead as missing:
+                self.in_thread(missing.read, lambda _: self._renew())
+                return
             except InvalidConfig as refused:
                 log.error("the key and trust stores of %s stay as they are: %s", name, refused)
+        self._read.clear()
+
+    def _renew_one(self, old: ListenerTls, protocol: str, is_server: bool) -> None:
+        from .listener_tls import has_other_files, has_other_settings
+
+        values, name = self._config.values, old.settings.listener
+        if has_other_settings(old, values, protocol) or has_other_files(old) or (is_server and old.server is None):
+            self._listeners[name] = self._replacement(old, values, protocol, is_server)
+            log.info("new connections on %s use the new key and trust stores", name)
+
+
+def _at_once(work: Callable[[], object], done: Callable[[Any], object]) -> None:
+    done(work())
 
 
 def _tls_listeners(found: Listeners) -> Iterator[tuple[str, str, bool]]:
