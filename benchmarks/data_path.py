@@ -1,6 +1,6 @@
 """Measures the CPU time of a broker with prepared frames over bare sockets, so that the client costs nearly nothing.
 
-    python -m benchmarks.data_path HOST:PORT PID [--only small,batches,megabytes,fetch,tail] [--seconds 3]
+    python -m benchmarks.data_path HOST:PORT PID [--only small,batches,megabytes,fetch,tail] [--seconds 3] [--tls CA.pem]
 
 Drives any broker (Odradek or Apache Kafka) that listens there, and reads the CPU time of process PID from the
 scheduler's own counters. The client-side comparison with foreign load programs is `against_kafka`; this one is for
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import socket
+import ssl
 import struct
 import sys
 import time
@@ -64,9 +65,11 @@ def frame(request: Message, version: int, correlation_id: int = 7) -> bytes:
 class Peer:
     """A blocking connection."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, address: tuple[str, int], tls: ssl.SSLContext | None = None) -> None:
         self.socket = socket.create_connection(address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=address[0])
         self._buffer = bytearray(MIB)
 
     def receive(self) -> memoryview:
@@ -107,15 +110,16 @@ class Peer:
 
 
 class Bench:
-    def __init__(self, address: tuple[str, int], pid: int, seconds: float) -> None:
+    def __init__(self, address: tuple[str, int], pid: int, seconds: float, tls: ssl.SSLContext | None = None) -> None:
         self.address = address
+        self.tls = tls
         self.pid = pid
         self.seconds = seconds
         self.topic = f"data-path-{time.time_ns()}"
         self._create_topic()
 
     def _create_topic(self) -> None:
-        peer = Peer(self.address)
+        peer = Peer(self.address, self.tls)
         request = CreateTopicsRequest(topics=[CreatableTopic(self.topic, 1, 1)], timeout_ms=30_000)
         answer = peer.ask(request, CREATE_TOPICS_VERSION)
         created = decode(CreateTopicsResponse, CREATE_TOPICS_VERSION, answer, 5)[0]
@@ -155,24 +159,24 @@ class Bench:
     def small(self) -> None:
         data = self.produce_frame(100, 1)
         for depth in (1, 5, 50):
-            peer = Peer(self.address)
+            peer = Peer(self.address, self.tls)
             peer.pipeline(data, depth, 0.3)
             name = f"produce 1 x 100 B, {depth} in flight"
             self.measure(name, 100, lambda peer=peer, depth=depth: peer.pipeline(data, depth, self.seconds))
 
     def batches(self) -> None:
         data = self.produce_frame(1024, 15)
-        peer = Peer(self.address)
+        peer = Peer(self.address, self.tls)
         self.measure("produce 15 x 1 KiB, 5 in flight", 15 * 1024, lambda: peer.pipeline(data, 5, self.seconds))
 
     def megabytes(self) -> None:
         data = self.produce_frame(1000, 1000)
-        peer = Peer(self.address)
+        peer = Peer(self.address, self.tls)
         self.measure("produce 1000 x 1 kB, 5 in flight", MIB, lambda: peer.pipeline(data, 5, self.seconds))
 
     def fetch(self) -> None:
         """Reads what there is from the start, again and again."""
-        peer = Peer(self.address)
+        peer = Peer(self.address, self.tls)
         self.fill(peer)
         for limit in (MIB, 65_536, 4096):
             self.measure(f"fetch {limit // 1024} KiB", limit, lambda limit=limit: self._fetch_all(peer, limit))
@@ -207,7 +211,7 @@ class Bench:
 
     def tail(self) -> None:
         """One record at a time, from the producer to a consumer that waits for it."""
-        producer, consumer = Peer(self.address), Peer(self.address)
+        producer, consumer = Peer(self.address, self.tls), Peer(self.address, self.tls)
         data = self.produce_frame(100, 1)
         answer = decode(ProduceResponse, PRODUCE_VERSION, producer_ask(producer, data), 5)[0]
         offset = answer.responses[0].partition_responses[0].base_offset + 1
@@ -261,9 +265,13 @@ def main() -> None:
     parser.add_argument("pid", type=int)
     parser.add_argument("--only", default="small,batches,megabytes,fetch,tail")
     parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument(
+        "--tls", metavar="CA.pem", help="connect over TLS to a broker whose certificate this authority issued"
+    )
     options = parser.parse_args()
     host, _, port = options.address.rpartition(":")
-    bench = Bench((host, int(port)), options.pid, options.seconds)
+    tls = ssl.create_default_context(cafile=options.tls) if options.tls else None
+    bench = Bench((host, int(port)), options.pid, options.seconds, tls)
     for name in options.only.split(","):
         getattr(bench, name)()
 
