@@ -127,16 +127,24 @@ class TopicView:
         """
         if not values:
             raise ValueError("send() takes one value or more")
+        now_ms = self._embedded._here().clock.now_ms()
+        return self.append(partition, [(now_ms, key, value, headers or []) for value in values])
+
+    def append(
+        self,
+        partition: int,
+        records: list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]],
+    ) -> Completion[int]:
+        """Appends records given as timestamp in ms, key, value and headers, in one batch; otherwise as `send`."""
         run, name = self._embedded._here(), self.name
-        now_ms = run.clock.now_ms()
-        records = [Record(timestamp=now_ms, key=key, value=value, headers=headers or []) for value in values]
+        batch = [Record(timestamp=at, key=key, value=value, headers=headers) for at, key, value, headers in records]
 
         async def work() -> int:
             if not leaders(run, name):
                 await self._create(run, 1, -1, {})
-            return await asyncio.to_thread(send, leader_address(run, name, partition), name, partition, records)
+            return await asyncio.to_thread(send, leader_address(run, name, partition), name, partition, batch)
 
-        return self._embedded._do("send()", work)
+        return self._embedded._do("append()", work)
 
     def create(
         self, partitions: int = 1, *, replication_factor: int = -1, config: dict[str, str] | None = None

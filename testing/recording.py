@@ -1,0 +1,201 @@
+"""Records of a real cluster in a file, which a test puts into its own broker.
+
+    python -m odradek.testing.recording --from kafka.example:9092 --topic orders --mask customer.name,card orders.jsonl
+
+    replay(broker, "orders.jsonl")
+
+The file has a line of JSON per record: topic, partition, timestamp, key, value and headers; data as text where it is
+UTF-8, else in base64. Masked fields of JSON values are replaced before anything is written. Equal values get equal words
+within one recording, so that joins still work, and the words do not tell the values.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .embedded import Embedded
+
+#: Records of a batch that a replay sends at once.
+BATCH = 500
+MOST_RECORDS = 100_000
+_IDLE_MS = 3000
+
+
+class Masking:
+    """Replaces fields of JSON values. `fields`: paths such as "customer.name"; lists on the way count as their items."""
+
+    def __init__(self, fields: Iterable[str], *, keys: bool = False) -> None:
+        self._paths = [tuple(field.split(".")) for field in fields if field]
+        self._keys = keys
+        self._secret = secrets.token_bytes(32)
+
+    def key(self, data: bytes | None) -> bytes | None:
+        return self._word(data).encode() if self._keys and data is not None else data
+
+    def value(self, data: bytes | None) -> bytes | None:
+        """Returns the value with its fields masked. Raises ValueError for one that is not JSON: nothing slips through."""
+        if data is None or not self._paths:
+            return data
+        try:
+            content = json.loads(data)
+        except (ValueError, RecursionError):
+            raise ValueError("a value is not JSON, so its fields cannot be masked") from None
+        for path in self._paths:
+            self._mask(content, path)
+        return json.dumps(content, separators=(",", ":")).encode()
+
+    def _mask(self, content: Any, path: tuple[str, ...]) -> None:
+        if isinstance(content, list):
+            for item in content:
+                self._mask(item, path)
+        elif isinstance(content, dict) and path[0] in content:
+            if len(path) > 1:
+                self._mask(content[path[0]], path[1:])
+            elif content[path[0]] is not None:
+                content[path[0]] = self._word(json.dumps(content[path[0]], sort_keys=True).encode())
+
+    def _word(self, data: bytes) -> str:
+        return "masked-" + hmac.new(self._secret, data, hashlib.sha256).hexdigest()[:16]
+
+
+def record(
+    bootstrap_servers: str,
+    topics: list[str],
+    path: str | Path,
+    *,
+    masking: Masking | None = None,
+    most: int = MOST_RECORDS,
+) -> int:
+    """Writes the records that the topics have now into a file, the oldest first. Returns how many.
+
+    Reads with kafka-python and without a group, so the cluster keeps no trace. Raises ValueError for what cannot be masked,
+    in which case no file is left, and kafka-python's errors.
+    """
+    masking = masking or Masking(())
+    target, count = Path(path), 0
+    draft = target.with_name(f"{target.name}.part")
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            for one in _consumed(bootstrap_servers, topics, most):
+                line = {
+                    "topic": one.topic,
+                    "partition": one.partition,
+                    "timestamp_ms": one.timestamp,
+                    "key": _shown(masking.key(one.key)),
+                    "value": _shown(masking.value(one.value)),
+                    "headers": [[name, _shown(data)] for name, data in one.headers],
+                }
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                count += 1
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+    return count
+
+
+def _consumed(bootstrap_servers: str, topics: list[str], most: int) -> Iterator[Any]:
+    from kafka import KafkaConsumer, TopicPartition
+
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap_servers, consumer_timeout_ms=_IDLE_MS, enable_auto_commit=False
+    )
+    try:
+        found = {topic: consumer.partitions_for_topic(topic) for topic in topics}
+        if missing := [topic for topic, partitions in found.items() if not partitions]:
+            raise ValueError(f"there is no topic {', '.join(missing)}")
+        partitions = [TopicPartition(topic, index) for topic in topics for index in sorted(found[topic])]
+        for partition in partitions:
+            consumer.assign([partition])
+            end = consumer.end_offsets([partition])[partition]
+            consumer.seek_to_beginning(partition)
+            while most > 0 and consumer.position(partition) < end:
+                for one in consumer.poll(timeout_ms=_IDLE_MS).get(partition, ()):
+                    if one.offset >= end or most <= 0:
+                        break
+                    most -= 1
+                    yield one
+    finally:
+        consumer.close()
+
+
+def replay(embedded: Embedded, path: str | Path) -> int:
+    """Puts the records of a file into the topics of a running broker, with their timestamps. Returns how many. Blocks.
+
+    Topics that are not there get as many partitions as the file names. Raises ValueError for a file of another kind.
+    """
+    lines = list(_read(Path(path)))
+    for topic in dict.fromkeys(line["topic"] for line in lines):
+        if not embedded.topic(topic).exists:
+            embedded.topic(topic).create(1 + max(line["partition"] for line in lines if line["topic"] == topic))
+    batches: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for line in lines:
+        batches.setdefault((line["topic"], line["partition"]), []).append(line)
+    for (topic, partition), records in batches.items():
+        for begin in range(0, len(records), BATCH):
+            embedded.topic(topic).append(partition, [_decoded(line) for line in records[begin : begin + BATCH]])
+    return len(lines)
+
+
+def _read(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8") as file:
+        for number, text in enumerate(file, 1):
+            try:
+                line = json.loads(text)
+                yield {name: line[name] for name in ("topic", "partition", "timestamp_ms", "key", "value", "headers")}
+            except (ValueError, KeyError, TypeError):
+                raise ValueError(f"{path}:{number} is not a line that record() wrote") from None
+
+
+def _decoded(line: dict[str, Any]) -> tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
+    headers = [(name, _data(shown)) for name, shown in line["headers"]]
+    return line["timestamp_ms"], _data(line["key"]), _data(line["value"]), headers
+
+
+def _shown(data: bytes | None) -> Any:
+    if data is None:
+        return None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _data(shown: Any) -> bytes | None:
+    if isinstance(shown, dict):
+        return base64.b64decode(shown["base64"])
+    return shown.encode() if shown is not None else None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m odradek.testing.recording", description="Records topics of a cluster."
+    )
+    parser.add_argument("--from", dest="bootstrap", required=True, metavar="HOST:PORT", help="the cluster")
+    parser.add_argument("--topic", action="append", required=True, help="may be given again")
+    parser.add_argument("--mask", default="", metavar="FIELDS", help="fields of JSON values: customer.name,card")
+    parser.add_argument("--mask-keys", action="store_true", help="mask the keys of records, too")
+    parser.add_argument("--most", type=int, default=MOST_RECORDS, help=f"records at most ({MOST_RECORDS})")
+    parser.add_argument("file", help="the file to write")
+    options = parser.parse_args()
+    masking = Masking(options.mask.split(","), keys=options.mask_keys)
+    try:
+        count = record(options.bootstrap, options.topic, options.file, masking=masking, most=options.most)
+    except (ValueError, OSError) as error:
+        print(f"odradek.testing.recording: {error}", file=sys.stderr)
+        return 1
+    print(f"{count} records in {options.file}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

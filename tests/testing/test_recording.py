@@ -1,0 +1,64 @@
+"""Records of a cluster, written into a file with fields masked, and put into another broker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import odradek
+import pytest
+from odradek.testing.recording import Masking, record, replay
+
+
+def orders(broker: odradek.Broker) -> None:
+    broker.topic("orders").create(partitions=2)
+    for number in range(6):
+        customer = {"name": f"customer {number % 2}", "city": "Prague"}
+        value = {"id": number, "customer": customer, "cards": [{"number": "4111"}, {"number": "4222"}]}
+        broker.topic("orders").send(json.dumps(value).encode(), key=b"k%d" % number, partition=number % 2)
+
+
+def test_a_recording_is_replayed_as_it_was(broker: odradek.Broker, tmp_path: Path) -> None:
+    broker.topic("events").send(b"\xff\x00", None, "Grüße".encode(), headers=[("trace", b"\xfe"), ("empty", None)])
+    assert record(broker.bootstrap_servers, ["events"], tmp_path / "events.jsonl") == 3
+    before = broker.topic("events").records()
+    with odradek.Broker() as other:
+        assert replay(other, tmp_path / "events.jsonl") == 3
+        assert other.topic("events").records() == before
+
+
+def test_masked_fields_do_not_reach_the_file_and_stay_joinable(broker: odradek.Broker, tmp_path: Path) -> None:
+    orders(broker)
+    path = tmp_path / "orders.jsonl"
+    command = [
+        sys.executable, "-m", "odradek.testing.recording", "--from", broker.bootstrap_servers, "--topic", "orders",
+        "--mask", "customer.name,cards.number", "--mask-keys", str(path),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == f"6 records in {path}\n"
+    text = path.read_text()
+    assert not any(secret in text for secret in ("customer 0", "customer 1", "4111", "4222", '"k0"'))
+    with odradek.Broker() as other:
+        replay(other, path)
+        values = [json.loads(one.value or b"") for one in other.topic("orders").records()]
+        assert other.topic("orders").end_offsets == {0: 3, 1: 3}
+    names = {value["id"] % 2: value["customer"]["name"] for value in values}
+    assert all(value["customer"]["name"] == names[value["id"] % 2] for value in values) and names[0] != names[1]
+    assert {value["customer"]["city"] for value in values} == {"Prague"}
+
+
+def test_what_cannot_be_masked_leaves_no_file(broker: odradek.Broker, tmp_path: Path) -> None:
+    broker.topic("orders").send(b"no JSON, name: Ann")
+    with pytest.raises(ValueError, match="is not JSON"):
+        record(broker.bootstrap_servers, ["orders"], tmp_path / "orders.jsonl", masking=Masking(["name"]))
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match="there is no topic nothing"):
+        record(broker.bootstrap_servers, ["nothing"], tmp_path / "nothing.jsonl")
+
+
+def test_a_file_of_another_kind_is_refused(broker: odradek.Broker, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text('{"a": 1}\n')
+    with pytest.raises(ValueError, match=r"file:1 is not a line that record\(\) wrote"):
+        replay(broker, tmp_path / "file")
