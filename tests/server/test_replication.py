@@ -24,6 +24,8 @@ from tests.server.replicas_stand import TOPIC, TOPIC_ID, Replicas, eventually
 QUICK = {"replica.fetch.wait.max.ms": "100"}
 #: A machine that is busy for so long has followers leave: for the tests that are about it.
 SHORT_OF_PATIENCE = {**QUICK, "replica.lag.time.max.ms": "1000"}
+#: A throttle that has let too much through opens again after 2 s, not 11.
+SHORT_WINDOW = {"replication.quota.window.num": "2"}
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 #: Not of the future, nor so old that somebody may delete it.
@@ -336,7 +338,7 @@ async def test_a_damaged_batch_is_not_written_and_is_asked_for_again(
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
 async def test_follower_is_throttled_until_in_isr(tmp_path: Path, side: str) -> None:
-    async with Replicas(tmp_path, 3, **QUICK) as replicas:
+    async with Replicas(tmp_path, 3, **QUICK, **SHORT_WINDOW) as replicas:
         replicas.server(3).replication().close()
         replicas.create(1, 2, 3, isr=(1, 2), **{f"{side}_replication_throttled_replicas": "*"})
         replicas.throttle(f"{side}.replication.throttled.rate", "1000")
