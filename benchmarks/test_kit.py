@@ -1,4 +1,4 @@
-"""What the test kit costs: `python -m benchmarks.test_kit`. Prints a row for each figure with its target.
+"""Costs of the test kit: `python -m benchmarks.test_kit`. Prints a row for each figure with its target.
 
 The cost per test is that of the fixture `odradek_broker`: the reset of a broker in which a test has used a topic. Times are
 medians; the processor's time stands beside them, since a busy machine or disk changes only the former.

@@ -92,7 +92,7 @@ def _bare(error: Exception) -> str:
 
 
 def advice_for(code: int) -> str:
-    """What to do about an error code that has a remedy of its own; "" for the others."""
+    """Returns the remedy for an error code that has a remedy of its own; "" for the others."""
     return "; set authorizer.class.name on the brokers" if code == _NO_AUTHORIZER else ""
 
 

@@ -1,4 +1,4 @@
-"""What handlers ask the authorizer, in one line each. Without an authorizer every client may do everything."""
+"""Questions of handlers to the authorizer, in one line each. Without an authorizer every client may do everything."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ HAS_HIDDEN_TOPICS = "The group has described topic(s) that the client is not aut
 
 
 class HiddenTopics(NamedTuple):
-    """What hides a group: it names topics that the client may not describe. `words`: the error message."""
+    """The reason that hides a group: it names topics that the client may not describe. `words`: the error message."""
 
     topics_of: Callable[[Any], Iterable[str]]
     words: str

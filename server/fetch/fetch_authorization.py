@@ -1,4 +1,4 @@
-"""Which topics of a Fetch its client may not read."""
+"""The topics of a Fetch that its client may not read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NONE_DENIED: Set[Any] = frozenset()
 
 
 class _AllTopics(Set[Any]):
-    """What a follower without CLUSTER_ACTION may not read."""
+    """All topics: a follower without CLUSTER_ACTION may read none."""
 
     def __contains__(self, topic: object) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""Which topics of a Produce its client may not write to."""
+"""The topics of a Produce that its client may not write to."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def worked_s(pid: int) -> float:
 
 
 def p99_work_s(client: WireClient, pid: int) -> float:
-    """What the broker does between a request and its answer: other processes on the machine do not count."""
+    """Returns the broker's time between a request and its answer: other processes on the machine do not count."""
     works = []
     for _ in range(REQUESTS):
         before_s = worked_s(pid)

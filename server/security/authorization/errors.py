@@ -1,4 +1,4 @@
-"""What an authorizer raises."""
+"""Exceptions that an authorizer raises."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from ....metadata.image import AclImage
 
 
 class RequestContext(NamedTuple):
-    """Who asks. `principal`: "User:alice"; `host`: the client's address; `api`: the API's name, as "Produce"."""
+    """The client of a request. `principal`: "User:alice"; `host`: the client's address; `api`: its name, as "Produce"."""
 
     principal: str
     host: str
