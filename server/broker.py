@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.broker")
 
+#: A clock, or what the seconds since 1970 are read from.
+AnyClock = Clock | Stopwatch
+
 
 class BrokerServer(Node):
     """A node: makes its parts, starts them in order, stops them in reverse (docs/development/architecture.md).
@@ -49,9 +52,7 @@ class BrokerServer(Node):
     `clock`: seconds since 1970, or a whole clock. `turn_clock`: times turns of the loop. Both are for time that is not real.
     """
 
-    def __init__(
-        self, config: BrokerConfig, *, clock: Stopwatch | Clock = time, turn_clock: Stopwatch = perf_counter
-    ) -> None:
+    def __init__(self, config: BrokerConfig, *, clock: AnyClock = time, turn_clock: Stopwatch = perf_counter) -> None:
         self.config = config
         self.node_id = config.node_id
         self.cluster_id = ""
