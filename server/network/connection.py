@@ -123,7 +123,7 @@ class Connection(HeldConnection):
         if self._buffer is not None:
             self._release_buffer()
         self._receiving.forget(self)
-        self._holds = ()
+        self._drop_holds()
         if self._sender is not None:
             self._sender.close()
             self._sender = None

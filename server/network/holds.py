@@ -13,16 +13,20 @@ from collections.abc import Hashable
 TURN = "turn"
 #: Connections are created faster than `max.connection.creation.rate` allows.
 CREATION_RATE = "creation rate"
+#: The client is over a quota.
+MUTED = "muted"
 
 
 class HeldConnection(asyncio.BufferedProtocol):
     """A connection that can be held."""
 
-    __slots__ = ("_holds",)
+    __slots__ = ("_holds", "_muted_until_s", "_unmuting")
 
     def __init__(self) -> None:
         #: A tuple, because an empty one takes neither memory nor time.
         self._holds: tuple[Hashable, ...] = ()
+        self._muted_until_s = 0.0
+        self._unmuting: asyncio.TimerHandle | None = None
 
     def hold(self, reason: Hashable) -> None:
         """Takes no request before `reason` is released. A call is released by its answer."""
@@ -37,9 +41,26 @@ class HeldConnection(asyncio.BufferedProtocol):
 
     def mute(self, time_ms: int) -> None:
         """Takes no request for that time: the client is over a quota (KIP-219)."""
-        reason = object()
-        self.hold(reason)
-        asyncio.get_running_loop().call_later(time_ms / 1000, self.release, reason)
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + time_ms / 1000
+        if self._unmuting is not None:
+            if until_s <= self._muted_until_s:
+                return
+            self._unmuting.cancel()
+        self._muted_until_s = until_s
+        self.hold(MUTED)
+        self._unmuting = loop.call_later(time_ms / 1000, self._unmute)
+
+    def _unmute(self) -> None:
+        self._unmuting = None
+        self.release(MUTED)
+
+    def _drop_holds(self) -> None:
+        """Forgets all reasons at the end of the connection: a throttle may be days long, and its timer keeps the object."""
+        self._holds = ()
+        if self._unmuting is not None:
+            self._unmuting.cancel()
+            self._unmuting = None
 
     def _drop_hold(self, reason: Hashable) -> None:
         """Removes a reason; `_holds` has at least one."""

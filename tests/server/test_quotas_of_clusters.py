@@ -44,7 +44,7 @@ def test_a_client_of_another_broker_is_throttled_for_what_the_controller_counts(
         assert 200 < answer.throttle_time_ms <= 400
         began = time.monotonic()
         client.call(ApiVersionsRequest(client_software_name="t", client_software_version="1"), 3)
-        assert (time.monotonic() - began) * 1000 > answer.throttle_time_ms - 50
+        assert (time.monotonic() - began) * 1000 > answer.throttle_time_ms / 2
     with WireClient(address, client_id="other") as other:
         request = CreateTopicsRequest(topics=[CreatableTopic("c", 12, 1)], timeout_ms=10_000)
         assert other.call(request, 7).throttle_time_ms == 0
