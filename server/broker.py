@@ -92,8 +92,7 @@ class BrokerServer(Node):
         self.client_telemetry = telemetry.client_telemetry(self) if has_telemetry else None
         self.broker_sessions = None
         self.token_expiry = None
-        self.lifecycle = None
-        self.stopped_brokers = None
+        self.lifecycle = self.stopped_brokers = None
         self.metrics_server = None
         self.metrics = Metrics()
         self.damage = DamageCounters()

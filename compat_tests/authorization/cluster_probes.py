@@ -46,6 +46,8 @@ ON_CLUSTER = [
          "ops": [{"key": "producer_byte_rate", "value": 1000.0, "remove": False}]},
     ]}),
     Probe("DescribeClientQuotas", (CLUSTER,), lambda t: {"components": [], "strict": False}),
+    Probe("DescribeUserScramCredentials", (CLUSTER,), lambda t: {"users": [{"name": "x"}]}),
+    Probe("AlterUserScramCredentials", (CLUSTER,), lambda t: {"deletions": [{"name": "x", "mechanism": 1}]}),
     Probe("DescribeLogDirs", (CLUSTER,), lambda t: {"topics": []}),
     Probe("AlterReplicaLogDirs", (CLUSTER,), lambda t: {"dirs": [
         {"path": "/no/such/directory", "topics": [{"name": t.topic, "partitions": [0]}]},

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_delegation_token import CreateDelegationTokenResponse
 from ..api.delegation_tokens import may_ask_for_tokens
+from ..security.authorization.controller_requests import may_create_token
 from .forwarded import to_controller
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 def handle(services: NodeServices, call: Call) -> CreateDelegationTokenResponse | None:
     if not may_ask_for_tokens(services.config, call):
         return _refused(call, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    if services.authorizer is not None and not may_create_token(services.authorizer.session(call), call.request):
+        return _refused(call, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
     if any(renewer.principal_type != "User" for renewer in call.request.renewers):
         return _refused(call, ErrorCode.INVALID_PRINCIPAL_TYPE)
     to_controller(services, call)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...metadata.acls import Operation, ResourceType
 from ...metadata.delegation_tokens import may_renew, token_hmac
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_delegation_token import (
@@ -15,6 +16,7 @@ from ...protocol.messages.describe_delegation_token import (
     DescribedDelegationTokenRenewer,
     DescribeDelegationTokenResponse,
 )
+from ..api.authorization import denies
 from ..api.delegation_tokens import may_ask_for_tokens, token_secret
 
 if TYPE_CHECKING:
@@ -35,8 +37,16 @@ def handle(services: Services, call: Call) -> DescribeDelegationTokenResponse:
         tokens=[
             _described(token_id, token, token_hmac(secret, token_id))
             for token_id, token in sorted(services.metadata.image.delegation_tokens.items())
-            if wanted is None or any(may_renew(token, owner) for owner in wanted)
+            if (wanted is None or any(may_renew(token, owner) for owner in wanted))
+            and (may_renew(token, call.principal) or _may_describe(services, call, token_id, token))
         ]
+    )
+
+
+def _may_describe(services: Services, call: Call, token_id: str, token: DelegationTokenImage) -> bool:
+    """Returns whether the client may describe a token of others."""
+    return not denies(services, call, Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token_id) or not denies(
+        services, call, Operation.DESCRIBE_TOKENS, ResourceType.USER, token.owner
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from ...metadata.acls import Operation
 from ...metadata.scram import BY_CODE
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_user_scram_credentials import (
@@ -16,6 +17,7 @@ from ...protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from ..api.authorization import denies_on_cluster
 
 if TYPE_CHECKING:
     from ...metadata.image import MetadataImage
@@ -24,6 +26,12 @@ if TYPE_CHECKING:
 
 
 def handle(services: Services, call: Call) -> DescribeUserScramCredentialsResponse:
+    if denies_on_cluster(services, call, Operation.DESCRIBE):
+        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        unseen = [
+            DescribeUserScramCredentialsResult(error_code=error, error_message=None) for _ in call.request.users or ()
+        ]
+        return DescribeUserScramCredentialsResponse(error_code=error, error_message=None, results=unseen)
     image = services.metadata.image
     if not call.request.users:
         results = [_known(name, infos) for name, infos in sorted(_all_users(image).items())]

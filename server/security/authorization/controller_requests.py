@@ -17,12 +17,14 @@ from ....metadata.image import MetadataImage
 from ....protocol.errors import ErrorCode
 from ....protocol.messages import alter_configs as legacy
 from ....protocol.messages import incremental_alter_configs as incremental
+from ....protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from ....protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopicResult
 from ....protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from ....protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest
 from ....protocol.schema import Message
 from ....protocol.uuids import ZERO_UUID
 from ....replication.controller.controller import refuse
+from ....replication.controller.result import RefusedRequest
 from ....replication.controller.topic_names import CLUSTER_METADATA_TOPIC
 from .cluster_operations import CONTROLLER_OPERATIONS, refused
 from .sessions import AuthorizationSession
@@ -65,7 +67,17 @@ def check(session: AuthorizationSession, request: Any, image: MetadataImage, *, 
             return _alter_configs(session, request, legacy.AlterConfigsResourceResponse)
         case incremental.IncrementalAlterConfigsRequest():
             return _alter_configs(session, request, incremental.AlterConfigsResourceResponse)
+        case CreateDelegationTokenRequest() if not may_create_token(session, request):
+            return Checked(None, refuse(request, RefusedRequest(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)))
     return Checked(request)
+
+
+def may_create_token(session: AuthorizationSession, request: CreateDelegationTokenRequest) -> bool:
+    """Returns whether the client may have a token for its owner: everyone may for themselves (KIP-373)."""
+    if not request.owner_principal_name:
+        return True
+    owner = f"{request.owner_principal_type}:{request.owner_principal_name}"
+    return owner == session.principal or session.allows(Operation.CREATE_TOKENS, ResourceType.USER, owner)
 
 
 def _create_topics(session: AuthorizationSession, request: CreateTopicsRequest) -> Checked:

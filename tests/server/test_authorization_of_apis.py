@@ -1,0 +1,150 @@
+"""Every API of the protocol has a rule for who may use it, as Kafka's KafkaApis and ControllerApis check it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import odradek
+import pytest
+from odradek.protocol.apis import APIS, Api
+from odradek.protocol.schema import Message
+
+from compat_tests.wire import WireClient
+
+#: API -> what its client needs, as "operation on resource"; "+" adds a need, "/" an alternative, "each" is per item. What
+#: needs nothing says why.
+RULES: dict[str, str] = {
+    "AddOffsetsToTxn": "WRITE on TRANSACTIONAL_ID + READ on GROUP",
+    "AddPartitionsToTxn": "WRITE on TRANSACTIONAL_ID + WRITE on each TOPIC; from version 4 CLUSTER_ACTION on CLUSTER",
+    "AddRaftVoter": "ALTER on CLUSTER",
+    "AllocateProducerIds": "CLUSTER_ACTION on CLUSTER",
+    "AlterClientQuotas": "ALTER_CONFIGS on CLUSTER",
+    "AlterConfigs": "ALTER_CONFIGS on each TOPIC, GROUP or CLUSTER",
+    "AlterPartition": "CLUSTER_ACTION on CLUSTER",
+    "AlterPartitionReassignments": "ALTER on CLUSTER",
+    "AlterReplicaLogDirs": "ALTER on CLUSTER",
+    "AlterShareGroupOffsets": "READ on GROUP + READ on each TOPIC",
+    "AlterUserScramCredentials": "ALTER on CLUSTER",
+    "ApiVersions": "nothing: it comes before authentication",
+    "AssignReplicasToDirs": "CLUSTER_ACTION on CLUSTER",
+    "BeginQuorumEpoch": "CLUSTER_ACTION on CLUSTER",
+    "BrokerHeartbeat": "CLUSTER_ACTION on CLUSTER",
+    "BrokerRegistration": "CLUSTER_ACTION on CLUSTER",
+    "ConsumerGroupDescribe": "DESCRIBE on each GROUP + DESCRIBE on the TOPICs of its members",
+    "ConsumerGroupHeartbeat": "READ on GROUP + DESCRIBE on each TOPIC that is named",
+    "ControllerRegistration": "CLUSTER_ACTION on CLUSTER",
+    "CreateAcls": "ALTER on CLUSTER",
+    "CreateDelegationToken": "CREATE_TOKENS on the USER, if that is another",
+    "CreatePartitions": "ALTER on each TOPIC",
+    "CreateTopics": "CREATE on CLUSTER / CREATE on each TOPIC; DESCRIBE_CONFIGS on TOPIC for its configs",
+    "DeleteAcls": "ALTER on CLUSTER",
+    "DeleteGroups": "DELETE on each GROUP",
+    "DeleteRecords": "DELETE on each TOPIC",
+    "DeleteShareGroupOffsets": "DELETE on GROUP + READ on each TOPIC",
+    "DeleteShareGroupState": "CLUSTER_ACTION on CLUSTER",
+    "DeleteTopics": "DELETE on CLUSTER / DESCRIBE and DELETE on each TOPIC",
+    "DescribeAcls": "DESCRIBE on CLUSTER",
+    "DescribeClientQuotas": "DESCRIBE_CONFIGS on CLUSTER",
+    "DescribeCluster": "nothing on a broker, ALTER on CLUSTER on a controller; DESCRIBE on CLUSTER for its operations",
+    "DescribeConfigs": "DESCRIBE_CONFIGS on each TOPIC, GROUP or CLUSTER",
+    "DescribeDelegationToken": "DESCRIBE on each DELEGATION_TOKEN / DESCRIBE_TOKENS on its USER, if that is another",
+    "DescribeGroups": "DESCRIBE on each GROUP",
+    "DescribeLogDirs": "DESCRIBE on CLUSTER",
+    "DescribeProducers": "READ on each TOPIC",
+    "DescribeQuorum": "DESCRIBE on CLUSTER",
+    "DescribeShareGroupOffsets": "DESCRIBE on each GROUP + DESCRIBE on each TOPIC",
+    "DescribeTopicPartitions": "DESCRIBE on each TOPIC",
+    "DescribeTransactions": "DESCRIBE on each TRANSACTIONAL_ID + DESCRIBE on each TOPIC in it",
+    "DescribeUserScramCredentials": "DESCRIBE on CLUSTER",
+    "ElectLeaders": "ALTER on CLUSTER",
+    "EndQuorumEpoch": "CLUSTER_ACTION on CLUSTER",
+    "EndTxn": "WRITE on TRANSACTIONAL_ID",
+    "Envelope": "CLUSTER_ACTION on CLUSTER; then what the request in it needs, of its client",
+    "ExpireDelegationToken": "nothing: its owner and renewers may",
+    "Fetch": "READ on each TOPIC; CLUSTER_ACTION on CLUSTER for followers and on controllers",
+    "FetchSnapshot": "CLUSTER_ACTION on CLUSTER",
+    "FindCoordinator": "DESCRIBE on GROUP or TRANSACTIONAL_ID; CLUSTER_ACTION on CLUSTER for share partitions",
+    "GetTelemetrySubscriptions": "nothing",
+    "Heartbeat": "READ on GROUP",
+    "IncrementalAlterConfigs": "ALTER_CONFIGS on each TOPIC, GROUP or CLUSTER",
+    "InitProducerId": "WRITE on TRANSACTIONAL_ID; without one IDEMPOTENT_WRITE on CLUSTER / WRITE on some TOPIC",
+    "InitializeShareGroupState": "CLUSTER_ACTION on CLUSTER",
+    "JoinGroup": "READ on GROUP",
+    "LeaveGroup": "READ on GROUP",
+    "ListConfigResources": "DESCRIBE_CONFIGS on CLUSTER",
+    "ListGroups": "DESCRIBE on CLUSTER / DESCRIBE on each GROUP",
+    "ListOffsets": "DESCRIBE on each TOPIC",
+    "ListPartitionReassignments": "DESCRIBE on CLUSTER",
+    "ListTransactions": "DESCRIBE on each TRANSACTIONAL_ID",
+    "Metadata": "DESCRIBE on each TOPIC; CREATE on CLUSTER / CREATE on TOPIC to have it made",
+    "OffsetCommit": "READ on GROUP + READ on each TOPIC",
+    "OffsetDelete": "DELETE on GROUP + READ on each TOPIC",
+    "OffsetFetch": "DESCRIBE on each GROUP + DESCRIBE on each TOPIC",
+    "OffsetForLeaderEpoch": "CLUSTER_ACTION on CLUSTER / DESCRIBE on each TOPIC",
+    "Produce": "WRITE on each TOPIC + WRITE on TRANSACTIONAL_ID",
+    "PushTelemetry": "nothing",
+    "ReadShareGroupState": "CLUSTER_ACTION on CLUSTER",
+    "ReadShareGroupStateSummary": "CLUSTER_ACTION on CLUSTER",
+    "RemoveRaftVoter": "ALTER on CLUSTER",
+    "RenewDelegationToken": "nothing: its owner and renewers may",
+    "SaslAuthenticate": "nothing: it comes before authentication",
+    "SaslHandshake": "nothing: it comes before authentication",
+    "ShareAcknowledge": "READ on GROUP + READ on each TOPIC",
+    "ShareFetch": "READ on GROUP + READ on each TOPIC",
+    "ShareGroupDescribe": "DESCRIBE on each GROUP + DESCRIBE on the TOPICs of its members",
+    "ShareGroupHeartbeat": "READ on GROUP + DESCRIBE on each TOPIC that is named",
+    "StreamsGroupDescribe": "DESCRIBE on each GROUP + DESCRIBE on the TOPICs of its topology",
+    "StreamsGroupHeartbeat": "READ on GROUP + DESCRIBE on each TOPIC of the topology; CREATE for internal ones",
+    "StreamsGroupTopologyDescriptionUpdate": "READ on GROUP",
+    "SyncGroup": "READ on GROUP",
+    "TxnOffsetCommit": "WRITE on TRANSACTIONAL_ID + READ on GROUP + READ on each TOPIC",
+    "UnregisterBroker": "ALTER on CLUSTER",
+    "UnregisterController": "ALTER on CLUSTER",
+    "UpdateFeatures": "ALTER on CLUSTER",
+    "UpdateRaftVoter": "CLUSTER_ACTION on CLUSTER",
+    "Vote": "CLUSTER_ACTION on CLUSTER",
+    "WriteShareGroupState": "CLUSTER_ACTION on CLUSTER",
+    "WriteTxnMarkers": "ALTER on CLUSTER / CLUSTER_ACTION on CLUSTER",
+}  # fmt: skip
+_STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_DENIALS = {29, 30, 31, 53}
+#: One resource or one operation for the whole request: an empty request is denied, if its answer has a place for errors.
+_WHOLE = [
+    api
+    for api in APIS.values()
+    if RULES.get(api.name, "").split(" on ")[-1] in ("CLUSTER", "GROUP", "TRANSACTIONAL_ID")
+    and "each" not in RULES[api.name]
+    and "broker" in api.listeners
+    and api.name != "DescribeAcls"  # an empty filter ends the connection
+]
+
+
+def test_every_api_has_a_rule() -> None:
+    assert {api.name for api in APIS.values() if api.listeners} == set(RULES)
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    properties = {"authorizer.class.name": _STANDARD, "super.users": "User:nobody-here"}
+    with odradek.Broker(config=properties) as broker:
+        yield broker.bootstrap_servers
+
+
+def error_codes(value: Any) -> set[int]:
+    if isinstance(value, list):
+        return {code for one in value for code in error_codes(one)}
+    if not isinstance(value, Message):
+        return set()
+    own = {getattr(value, name, 0) for name in ("error_code", "partition_error_code")}
+    return own | {code for field in value.SCHEMA.fields for code in error_codes(getattr(value, field.name))}
+
+
+@pytest.mark.parametrize("api", _WHOLE, ids=lambda api: api.name)
+def test_a_client_without_rules_is_denied(api: Api, bootstrap: str) -> None:
+    with WireClient(bootstrap) as client:
+        answer = client.call(api.request(), api.latest_stable_version)
+    if hasattr(answer, "error_code"):
+        assert answer.error_code in _DENIALS
+    else:
+        assert error_codes(answer) - {0} <= _DENIALS

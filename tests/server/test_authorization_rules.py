@@ -1,0 +1,136 @@
+"""The standard authorizer's decisions, beside a plain reading of Kafka's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from odradek.metadata.acls import Operation, PatternType, Permission, ResourceType
+from odradek.metadata.configs import InvalidConfig
+from odradek.metadata.image import AclImage
+from odradek.server.security.authorization.errors import AuthorizerNotReady
+from odradek.server.security.authorization.rules import AccessRules, rules_of
+from odradek.server.security.authorization.standard import StandardAuthorizer
+
+IMPLIED = {
+    Operation.DESCRIBE: {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER},
+    Operation.DESCRIBE_CONFIGS: {Operation.ALTER_CONFIGS},
+}
+NAMES = st.text("ab*", min_size=1, max_size=4)
+PRINCIPALS = st.sampled_from(["User:alice", "User:bob", "User:*"])
+HOSTS = st.sampled_from(["*", "10.0.0.1", "10.0.0.2"])
+OPERATIONS = st.sampled_from([op for op in Operation if op >= Operation.ALL])
+TYPES = st.sampled_from([ResourceType.TOPIC, ResourceType.GROUP])
+RULES = st.builds(
+    AclImage,
+    TYPES,
+    NAMES,
+    st.sampled_from([PatternType.LITERAL, PatternType.PREFIXED]),
+    PRINCIPALS,
+    HOSTS,
+    OPERATIONS,
+    st.sampled_from([Permission.DENY, Permission.ALLOW]),
+)
+
+
+def applies_to(rule: AclImage, kind: int, name: str) -> bool:
+    if rule.resource_type != kind:
+        return False
+    if rule.pattern_type == PatternType.PREFIXED:
+        return name.startswith(rule.resource_name)
+    # Kafka passes over the wildcard for a longer name that begins with it.
+    return rule.resource_name == name or (rule.resource_name == "*" and not name.startswith("*"))
+
+
+def plain_decision(rules: Sequence[AclImage], who: str, host: str, op: int, kind: int, name: str) -> bool | None:
+    said = None
+    for rule in rules:
+        if not applies_to(rule, kind, name) or rule.principal not in (who, "User:*") or rule.host not in ("*", host):
+            continue
+        covered = {rule.operation} if rule.operation != Operation.ALL else {op}
+        if rule.permission_type == Permission.DENY and op in covered:
+            return False
+        if rule.permission_type == Permission.ALLOW and (
+            op in covered or rule.operation in IMPLIED.get(Operation(op), ())
+        ):
+            said = True
+    return said
+
+
+@given(st.lists(RULES, max_size=12, unique=True), PRINCIPALS, HOSTS, OPERATIONS, TYPES, NAMES)
+def test_decisions_follow_the_rules(
+    rules: list[AclImage], who: str, host: str, op: Operation, kind: ResourceType, name: str
+) -> None:
+    index = rules_of(rules, tracks_resources=True)
+    assert index.decide(who, host, op, kind, name) == plain_decision(rules, who, host, op, kind, name)
+    assert index.has_rules(kind, name) == any(applies_to(rule, kind, name) for rule in rules)
+
+
+@given(st.lists(RULES, max_size=12, unique=True), st.data())
+def test_removed_rules_have_no_effect(rules: list[AclImage], data: st.DataObject) -> None:
+    index = rules_of(rules, tracks_resources=True)
+    gone = data.draw(st.lists(st.sampled_from(rules), unique=True)) if rules else []
+    for rule in gone:
+        index.remove(rule)
+    left = [rule for rule in rules if rule not in gone]
+    assert index.count == len(left)
+    question = data.draw(st.tuples(PRINCIPALS, HOSTS, OPERATIONS, TYPES, NAMES))
+    assert index.decide(*question) == plain_decision(left, *question)
+    assert index.may_write_any_topic(*question[:2]) == rules_of(left).may_write_any_topic(*question[:2])
+
+
+def allow(name: str = "t", **fields: object) -> AclImage:
+    rule = AclImage(ResourceType.TOPIC, name, PatternType.LITERAL, "User:alice", "*", Operation.WRITE, Permission.ALLOW)
+    return rule._replace(**fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("rules", "may"),
+    [
+        ([], False),
+        ([allow()], True),
+        ([allow(operation=Operation.READ)], False),
+        ([allow(), allow(permission_type=Permission.DENY)], False),
+        ([allow(), allow("*", permission_type=Permission.DENY)], False),
+        ([allow("*"), allow("t", pattern_type=PatternType.PREFIXED, permission_type=Permission.DENY)], True),
+        ([allow("team-1"), allow("team", pattern_type=PatternType.PREFIXED, permission_type=Permission.DENY)], False),
+    ],
+)
+def test_a_producer_id_needs_one_topic_to_write_to(rules: list[AclImage], may: bool) -> None:
+    assert rules_of(rules).may_write_any_topic("User:alice", "10.0.0.1") is may
+
+
+def test_super_users_are_authorized_before_the_rules_are_known() -> None:
+    authorizer = StandardAuthorizer({"super.users": "User:root; User:CN=a,O=b"})
+    for who in ("User:root", "User:CN=a,O=b"):
+        assert authorizer.decide(who, "10.0.0.1", Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "kafka-cluster")
+    with pytest.raises(AuthorizerNotReady):
+        authorizer.decide("User:alice", "10.0.0.1", Operation.READ, ResourceType.TOPIC, "t")
+    authorizer.rules = AccessRules()
+    assert not authorizer.decide("User:alice", "10.0.0.1", Operation.READ, ResourceType.TOPIC, "t")
+
+
+def test_everyone_is_allowed_where_no_rule_applies() -> None:
+    authorizer = StandardAuthorizer({"allow.everyone.if.no.acl.found": "true"})
+    authorizer.rules = authorizer.new_rules()
+    authorizer.rules.add(allow("ruled"))
+    asked = "User:bob", "10.0.0.1", Operation.READ, ResourceType.TOPIC
+    assert authorizer.decide(*asked, "free") and not authorizer.decide(*asked, "ruled")
+
+
+def test_a_super_user_without_a_type_is_refused() -> None:
+    with pytest.raises(InvalidConfig, match="principalType:principalName"):
+        StandardAuthorizer({"super.users": "root"})
+
+
+def test_the_reason_names_the_rule_as_kafka_does() -> None:
+    authorizer = StandardAuthorizer({})
+    authorizer.rules = rules_of([allow(), allow(operation=Operation.READ, permission_type=Permission.DENY)])
+    asked = "User:alice", "10.0.0.1"
+    assert authorizer.reason(*asked, Operation.READ, ResourceType.TOPIC, "t") == (
+        "MatchingAcl(acl=StandardAcl[resourceType=TOPIC, resourceName=t, patternType=LITERAL, principal=User:alice, "
+        "host=*, operation=READ, permissionType=DENY])"
+    )
+    assert authorizer.reason(*asked, Operation.READ, ResourceType.TOPIC, "other") == "DefaultDeny"
