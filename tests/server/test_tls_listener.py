@@ -14,7 +14,13 @@ import odradek
 import pytest
 from odradek.metadata.configs import InvalidConfig
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.records.record import Record, encode_batch
+from odradek.server.network.connection import WRITE_HIGH_WATER_BYTES
 from odradek.server.network.listener import Listener
+from odradek.server.network.tls.copied_sender import CopiedSender
 from odradek.server.security.tls import handshakes
 
 from compat_tests.wire import WireClient, request_frame
@@ -171,6 +177,31 @@ def test_client_that_trusts_another_authority_is_named_once(
             is_served(address_of(broker, "SSL"), client_context(Authority()))
     wait_until(lambda: listener_of(broker, "SSL").refused["handshake"] == 3)
     assert len([line for line in lines_of(caplog) if "it does not trust the certificate of this listener" in line]) == 1
+
+
+def test_reader_that_does_not_read_costs_a_few_chunks(broker: odradek.Broker, authority: Authority) -> None:
+    batch = encode_batch([Record(0, 0, None, os.urandom(900_000))])
+    produce = ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[TopicProduceData("unread")])
+    produce.topic_data[0].partition_data = [PartitionProduceData(0, batch)]
+    partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=10 << 20)
+    fetch = FetchRequest(
+        max_wait_ms=0, min_bytes=1, max_bytes=10 << 20, topics=[FetchTopic("unread", partitions=[partition])]
+    )
+    address = address_of(broker, "SSL")
+    with connect(address, client_context(authority)) as client:
+        wanted = MetadataRequest(topics=[MetadataRequestTopic(name="unread")], allow_auto_topic_creation=True)
+        wait_until(lambda: client.call(wanted, 9).topics[0].partitions)
+        for _ in range(10):
+            assert client.call(produce, 9).responses[0].partition_responses[0].error_code == 0
+        (connection,) = listener_of(broker, "SSL").connections
+        for _ in range(20):
+            client.send(fetch, 11)
+        wait_until(lambda: isinstance(connection._sender, CopiedSender) and connection._sender.is_paused)
+        assert connection._sender is not None
+        assert connection._sender.is_busy
+        assert connection._transport.get_write_buffer_size() < 2 * WRITE_HIGH_WATER_BYTES
+        for _ in range(20):  # and all of it comes when it is read
+            assert len(client.receive_frame()) > 9 * 900_000
 
 
 # ---- mixed-up protocols

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from compat_tests.broker_process import free_port
-from tests.server.certificates import Authority, Identity, pem_properties
+from tests.server.certificates import Authority, Identity
 from tests.server.cluster_process import COMBINED, Cluster, ClusterNode
+from tests.server.tls_cluster import secure
 
 
 class TlsCluster(Cluster):
@@ -21,13 +21,7 @@ class TlsCluster(Cluster):
         super().__init__(directory, [COMBINED] * count)
 
     def _format(self, node: ClusterNode) -> None:
-        node.properties["listeners"] += f",INTERNAL://127.0.0.1:{free_port()}"
-        node.properties |= {
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:SSL,CONTROLLER:SSL",
-            "inter.broker.listener.name": "INTERNAL",
-            "ssl.client.auth": "required",
-            **pem_properties(self.identities[node.node_id], self.authority, node.directory / "tls"),
-        }
+        secure(node, self.identities[node.node_id], self.authority)
         super()._format(node)
 
 
