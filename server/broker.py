@@ -88,7 +88,6 @@ class BrokerServer(Node):
             self._count_other_nodes,
             self.sasl.of,
         )
-        self.listeners.tls.in_thread = self.pools.cpu.run_then
         self.client_telemetry = telemetry.client_telemetry(self) if has_telemetry else None
         self.broker_sessions = None
         self.token_expiry = None
@@ -129,6 +128,7 @@ class BrokerServer(Node):
         self.failed = loop.create_future()
         self.deadlines = Deadlines(loop)
         self.wakeups = Wakeups(loop)
+        self.listeners.tls.in_thread = self.pools.cpu.run_then
         try:
             self.sasl.check()
             self.listeners.bind()
