@@ -1,4 +1,4 @@
-"""What a decision of the authorizer costs with 100,000 access rules: `python benchmarks/authorizer.py`.
+"""Cost of a decision of the authorizer with 100,000 access rules: `python benchmarks/authorizer.py`.
 
 The targets are 2 us for a decision that a connection has kept, 20 us for one that is made anew, and 100 MB for the rules in
 the image and in the index.

@@ -1,4 +1,4 @@
-"""What a person at a terminal sees: tables with lines, progress, questions, and `top` on the whole screen."""
+"""Output on a terminal: tables with lines, progress, questions, and `top` on the whole screen."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_masked_fields_do_not_reach_the_file_and_stay_joinable(broker: odradek.B
     assert {value["customer"]["city"] for value in values} == {"Prague"}
 
 
-def test_what_cannot_be_masked_leaves_no_file(broker: odradek.Broker, tmp_path: Path) -> None:
+def test_recording_that_cannot_be_masked_leaves_no_file(broker: odradek.Broker, tmp_path: Path) -> None:
     broker.topic("orders").send(b"no JSON, name: Ann")
     with pytest.raises(ValueError, match="is not JSON"):
         record(broker.bootstrap_servers, ["orders"], tmp_path / "orders.jsonl", masking=Masking(["name"]))
