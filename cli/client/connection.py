@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,39 @@ from .security import Security, security_of
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S = 30.0
+#: A dead broker leaves the metadata within its session's time; Odradek and Kafka have 9 s by default.
+_PATIENCE_S, _PAUSE_S = 12.0, 0.2
 #: Of the first look whether anything listens.
 _CONNECT_TIMEOUT_S = 5.0
+
+
+class Patient:
+    """kafka-python's admin client, whose questions are asked again while a broker that has just died is still in the
+    metadata. Changes are never repeated.
+    """
+
+    def __init__(self, client: Any, patience_s: float) -> None:
+        self._patient_client = client
+        self._patience_s = patience_s
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._patient_client, name)
+        if not name.startswith(("list_", "describe_")):
+            return found
+
+        def asked(*given: Any, **named: Any) -> Any:
+            from kafka.errors import KafkaConnectionError, NodeNotReadyError
+
+            deadline = time.monotonic() + self._patience_s
+            while True:
+                try:
+                    return found(*given, **named)
+                except (KafkaConnectionError, NodeNotReadyError):
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(_PAUSE_S)
+
+        return asked
 
 
 class Connection:
@@ -67,7 +99,7 @@ class Connection:
 
         client = KafkaAdminClient(**admin_settings(self.properties, self.security, self.timeout_s))
         try:
-            yield client
+            yield Patient(client, min(self.timeout_s, _PATIENCE_S))
         finally:
             client.close()
 

@@ -27,6 +27,7 @@ def admin_settings(properties: Mapping[str, str], security: Security, timeout_s:
         "request_timeout_ms": timeout_ms,
         "bootstrap_timeout_ms": timeout_ms,
         "reconnect_backoff_max_ms": 1000,
+        "metadata_max_age_ms": 1000,  # a broker that dies is not asked for long
         "security_protocol": security.protocol,
     }
     if security.has_tls:

@@ -1,0 +1,74 @@
+"""A cluster of three whose broker is killed, seen and operated with nothing but `odradek`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from compat_tests.cli.commands import Done, odradek_command
+from compat_tests.cli.three import three_nodes
+from tests.cli.test_cluster import asked
+
+DEADLINE_S = 60
+
+
+def test_killed_broker_is_found_and_started_again(tmp_path: Path) -> None:
+    directory = tmp_path / "three"
+    with three_nodes(directory) as bootstrap:
+
+        def run(*words: str, stdin: str = "") -> Done:
+            done = odradek_command(*words, "-b", bootstrap, stdin=stdin)
+            assert done.status in (0, 1) and "Traceback" not in done.err, done
+            return done
+
+        run("topic", "create", "orders", "--partitions", "6")
+        run("produce", "orders", stdin="1\n2\n3\n")
+        os.kill(pid_of(directory, "3"), signal.SIGKILL)
+        awaited(lambda: len(lacking(run)) == 6)
+        assert {one["severity"] for one in findings(run, "partition")} <= {"warning", "error"}
+        assert all("3" in one["finding"] for one in findings(run, "partition"))
+        assert run("topic", "list", "--under-replicated", "--output", "plain").out.startswith("orders\t6")
+        assert run("produce", "orders", stdin="4\n").status == 0
+        assert sorted(run("consume", "orders", "--from-beginning").out.split()) == ["1", "2", "3", "4"]
+        assert run("group", "list").status == 0
+        (described,) = run("cluster", "describe", "--output", "json").json
+        assert [one["broker"] for one in described["brokers"] if not one["fenced"]] == [1, 2]
+        command = [sys.executable, "-m", "odradek", "start", str(directory / "node-3" / "server.properties")]
+        node = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            awaited(lambda: not lacking(run))
+            assert findings(run, "partition") == []
+        finally:
+            node.terminate()
+            node.wait(DEADLINE_S)
+
+
+def lacking(run: Callable[..., Done]) -> list[dict[str, object]]:
+    (topic,) = run("topic", "describe", "orders", "--output", "json").json
+    return [one for one in topic["partitions"] if len(one["isr"]) < 3 or one["leader"] < 0]
+
+
+def findings(run: Callable[..., Done], check: str) -> list[dict[str, str]]:
+    return [
+        one
+        for one in run("doctor", "--output", "jsonl").lines
+        if one["check"] == check and one["subject"].startswith("orders")
+    ]
+
+
+def pid_of(directory: Path, node: str) -> int:
+    rows = [line.split() for line in asked("status", directory).stdout.splitlines()]
+    pid = rows[0].index("PID")
+    (row,) = [row for row in rows[1:] if row and row[0] == node]
+    return int(next(word for word in row[pid - 1 : pid + 2] if word.isdigit() and int(word) > 100))
+
+
+def awaited(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < deadline
