@@ -24,6 +24,11 @@ from odradek.metadata.configs import ConfigKey, ResourceType, to_text
 from odradek.metadata.configs.documentation import documentation
 from odradek.metadata.configs.key import NO_DEFAULT
 from odradek.metadata.configs.tables import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC
+from odradek.testing.embedded import EmbeddedClock
+from odradek.testing.faults import Fault, Faults
+from odradek.testing.seeing.groups import GroupView
+from odradek.testing.seeing.request_log import RequestLog
+from odradek.testing.seeing.topics import TopicView
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
 #: argparse wraps help texts at the width of the terminal.
@@ -101,6 +106,17 @@ def _commands(
                 yield from _commands(inner, (*words, name))
 
 
+#: What the attributes of brokers and clusters are.
+_PARTS = {
+    "broker.faults": Faults,
+    "fault": Fault,
+    "broker.clock": EmbeddedClock,
+    "broker.topic(name)": TopicView,
+    "broker.group(group_id)": GroupView,
+    "broker.requests": RequestLog,
+}
+
+
 def python() -> str:
     parts = [f"{_HEAD}\n# Python reference\n\nThe public names of the package `odradek`.\n"]
     for name in odradek.__all__:
@@ -109,10 +125,22 @@ def python() -> str:
             parts.append(f"\n## `odradek.{name}`\n\n{_docstring(found)}\n")
             if "__init__" in vars(found) and not issubclass(found, BaseException):
                 parts.append(f"\n```python\n{name}{_signature(found)}\n```\n")
-            parts += [_member(name, member, value) for member, value in vars(found).items() if _is_shown(member, value)]
+            parts += _members(name, found)
         elif not name.startswith("__"):
             parts.append(f"\n## `odradek.{name}`\n\n{_docstring(found)}\n")
+    for name, kind in _PARTS.items():
+        parts.append(f"\n## `{name}`\n\n{_docstring(kind)}\n")
+        parts += _members(name.partition("(")[0].rpartition(".")[2], kind)
     return "".join(parts)
+
+
+def _members(name: str, kind: type) -> list[str]:
+    """Sections of the methods and properties of a class, those of its own bases included."""
+    members: dict[str, object] = {}
+    for base in reversed(kind.__mro__):
+        if base.__module__.startswith("odradek."):
+            members.update(vars(base))
+    return [_member(name, member, value) for member, value in members.items() if _is_shown(member, value)]
 
 
 def _is_shown(name: str, value: object) -> bool:
