@@ -41,8 +41,7 @@ def server_context(settings: TlsSettings, stores: Stores) -> ssl.SSLContext:
     """Raises InvalidConfig."""
     if stores.key is None:
         raise InvalidConfig(
-            f"listener {settings.listener} uses TLS and has no key: set ssl.keystore.location, or ssl.keystore.key and "
-            "ssl.keystore.certificate.chain"
+            "it has no key: set ssl.keystore.location, or ssl.keystore.key and ssl.keystore.certificate.chain"
         )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _set_up(context, settings, stores)
