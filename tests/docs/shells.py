@@ -24,6 +24,7 @@ from tests.docs.pages import Block
 DEADLINE_S = 60
 #: The scripts of Apache Kafka's distribution that pages use, and the classes that they run.
 KAFKA_TOOLS = {
+    "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
     "kafka-client-metrics.sh": "org.apache.kafka.tools.ClientMetricsCommand",
     "kafka-configs.sh": "kafka.admin.ConfigCommand",
     "kafka-delegation-tokens.sh": "org.apache.kafka.tools.DelegationTokenCommand",
