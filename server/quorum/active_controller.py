@@ -96,6 +96,8 @@ class ActiveController:
         try:
             result = self._room.admitted(request, self._decided(controller, request, version, client))
             self.append(result.records, result.atomic)
+            if self._authorizer is not None and client and result.records:
+                self._authorizer.note_change(client.get("principal", ""), client.get("client_host", ""), request)
         except LogDirectoryFailure as failure:
             self.on_failed(failure)
             reply(not_controller(request))

@@ -12,6 +12,7 @@ from ....metadata.configs import InvalidConfig
 from ....metadata.image import AclImage
 from ..audit import AuditLog
 from ..plugins import is_own_class, load_class
+from .cluster_operations import CONTROLLER_OPERATIONS
 from .interface import Action, Authorizer, Configurable, FollowsAcls, RequestContext
 from .sessions import AuthorizationSession
 from .standard import StandardAuthorizer
@@ -24,6 +25,9 @@ STANDARD_CLASS = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 MOST_KEPT_DECISIONS = 100_000
 #: Clients of which other nodes forward requests; the one that asked longest ago is forgotten.
 MOST_FORWARDED_SESSIONS = 1024
+#: Names in a line about a change.
+MOST_SHOWN_NAMES = 10
+_NAMED_FIELDS = ("topics", "resources", "creations", "deletions", "upsertions")
 #: Changes that are applied between two yields.
 _CHANGES_PER_STEP = 64
 
@@ -189,6 +193,23 @@ class Authorization:
             "rule": reason,
         }
         self._audit.write(level, "authorization", text, fields)
+
+    def note_change(self, principal: str, client_host: str, request: Any) -> None:
+        """Writes a client's change of the cluster to the audit log. Changes of nodes about themselves are left out."""
+        api = type(request).__name__.removesuffix("Request")
+        if CONTROLLER_OPERATIONS.get(api) is Operation.CLUSTER_ACTION or not self._audit.writes(logging.INFO):
+            return
+        host, names = client_host.lstrip("/"), ", ".join(_names_in(request))
+        text = f"Principal = {principal} changed the cluster by request = {api} from host = {host}"
+        fields: dict[str, str | int] = {"principal": principal, "host": host, "request": api, "names": names}
+        self._audit.write(logging.INFO, "change", f"{text}: {names}" if names else text, fields)
+
+
+def _names_in(request: Any) -> list[str]:
+    """Returns the first names of what a request is about."""
+    items = [item for field in _NAMED_FIELDS for item in getattr(request, field, None) or ()][:MOST_SHOWN_NAMES]
+    names = (getattr(item, "name", None) or getattr(item, "resource_name", None) for item in items)
+    return [str(name) for name in names if name]
 
 
 def _own_authorizer(name: str, properties: Mapping[str, str]) -> Any:
