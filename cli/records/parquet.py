@@ -57,7 +57,7 @@ class ParquetWriter:
 
 
 def _binary(content: Any) -> bytes | None:
-    from .writing import as_bytes
+    from .contents import as_bytes
 
     return None if content is None else as_bytes(content)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring
 from typing import Any, BinaryIO, Protocol
 
+from .contents import as_bytes, as_text, for_json
 from .format_string import compile_format
 
 Decode = Callable[[bytes | None, str], Any]
@@ -37,12 +38,7 @@ def _field(name: str, content: Any) -> str:
             return f'"{name}":null,"{name}_base64":"{base64.b64encode(content).decode()}"'
     if content is None:
         return f'"{name}":null'
-    return f'"{name}":{json.dumps(content, ensure_ascii=False, default=_unknown)}'
-
-
-def _unknown(content: Any) -> Any:
-    """Avro has bytes, dates and decimals, which JSON has not."""
-    return base64.b64encode(content).decode() if isinstance(content, bytes) else str(content)
+    return f'"{name}":{json.dumps(content, ensure_ascii=False, default=for_json)}'
 
 
 def _headers(message: Any) -> str:
@@ -134,20 +130,6 @@ class Formatted:
 
     def end(self) -> None:
         self._out.flush()
-
-
-def as_bytes(content: Any) -> bytes:
-    if content is None:
-        return b""
-    return content if isinstance(content, bytes) else as_text(content).encode()
-
-
-def as_text(content: Any) -> str:
-    if content is None:
-        return ""
-    if isinstance(content, bytes):
-        return content.decode(errors="backslashreplace")
-    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=_unknown)
 
 
 def cells(message: Any, key: Any, value: Any) -> list[Any]:

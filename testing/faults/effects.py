@@ -6,18 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.errors import ErrorCode
-from ...protocol.schema import Message
 
 if TYPE_CHECKING:
     from .striking import Struck
-
-#: Gets the broker's response, None where the protocol gives none.
-Answered = Callable[["Message | None"], None]
 
 
 class Effect(Protocol):

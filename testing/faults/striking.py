@@ -9,31 +9,41 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
 from ...protocol.schema import RECORDS, ArrayOf, Message
 from ...server.network.call import Call
-from .effects import Answered
 from .error_responses import ERROR_FIELDS, error_response, has_place_for_errors, merge, struct_arrays
 from .named_items import TopicNames, divided
 
 if TYPE_CHECKING:
     import asyncio
 
-    from .fault import Fault
+    from .matching import Match
 
 Handle = Callable[[Any], "Message | None"]
+#: Gets the broker's response, None where the protocol gives none.
+Answered = Callable[["Message | None"], None]
 #: How often a connection is looked at that ends once its last bytes are handed over.
 _SENT_CHECK_S = 0.001
+
+
+class Strikes(Protocol):
+    """A fault, as a request meets it."""
+
+    match: Match
+
+    def strike(self, struck: Struck) -> bool:
+        """Strikes a request that fits, unless its turn has not come."""
 
 
 class Flow:
     """The way of one request: past the faults that fit it, in their order, and then to the handler."""
 
     def __init__(
-        self, call: Call, handle: Handle, fits: Iterator[Fault], names: TopicNames, loop: asyncio.AbstractEventLoop
+        self, call: Call, handle: Handle, fits: Iterator[Strikes], names: TopicNames, loop: asyncio.AbstractEventLoop
     ) -> None:
         self.call = call
         self.names = names
@@ -67,7 +77,7 @@ class Struck:
     `answer` sends a response, None where the protocol gives none, past the faults that struck before.
     """
 
-    def __init__(self, flow: Flow, fault: Fault, answer: Answered) -> None:
+    def __init__(self, flow: Flow, fault: Strikes, answer: Answered) -> None:
         self.call = flow.call
         self.answer = answer
         self._flow = flow

@@ -9,6 +9,7 @@ from odradek.cli.broker_properties import properties_of
 from odradek.cli.main import parser
 from odradek.cli.options import UsageError
 from odradek.metadata.configs import InvalidConfig
+from odradek.server.broker import BrokerServer
 from odradek.server.config.broker_config import BrokerConfig
 
 NODE = "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
@@ -94,13 +95,24 @@ def test_conflict_is_an_error_that_names_both(
         "listeners=PLAINTEXT://:0\nadvertised.listeners={p}://h:1\n",
         f"{NODE}{CONTROLLER}listeners=PLAINTEXT://:0,CONTROLLER://:9093\n"
         "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:{p}\n",
-        "process.roles=broker\nnode.id=2\ncontroller.listener.names=CONTROLLER\nlisteners=PLAINTEXT://:0\n"
-        f"{CONTROLLER}listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:{{p}}\n",
     ],
 )
 def test_listener_that_asks_for_security_is_never_served_without(tmp_path: Path, form: str, protocol: str) -> None:
     with pytest.raises(InvalidConfig):
-        BrokerConfig(properties(tmp_path, form.replace("{p}", protocol)))
+        BrokerServer(BrokerConfig(properties(tmp_path, form.replace("{p}", protocol)))).listeners.bind()
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+def test_broker_that_only_connects_to_controllers_over_tls_uses_tls(tmp_path: Path, protocol: str) -> None:
+    """It needs no key of its own, as with Apache Kafka: the controller may trust it by other means."""
+    file = (
+        "process.roles=broker\nnode.id=2\ncontroller.listener.names=CONTROLLER\nlisteners=PLAINTEXT://:0\n"
+        f"{CONTROLLER}listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:{protocol}\n"
+    )
+    tls = BrokerServer(BrokerConfig(properties(tmp_path, file))).listeners.tls
+    tls.open()
+    assert tls.of("CONTROLLER") is not None
+    assert tls.of("PLAINTEXT") is None
 
 
 @pytest.mark.parametrize(

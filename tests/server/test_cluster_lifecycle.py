@@ -133,9 +133,10 @@ async def test_the_active_controller_gets_principal_and_host_of_a_forwarded_clie
 
     monkeypatch.setattr(first.controller, "decide", noting)
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    second.forwarding().submit(topic_on(FIRST), 7, answer.set_result, principal="User:alice", client_host=host)
+    client = {"principal": "User:alice", "client_host": host, "client_id": "her-client"}
+    second.forwarding().submit(topic_on(FIRST), 7, answer.set_result, **client)
     assert (await answer).topics[0].error_code == ErrorCode.NONE
-    assert clients == [{"principal": "User:alice", "client_host": host}]
+    assert clients == [client]
 
 
 async def test_an_envelope_holds_only_what_may_be_handed_on(second: RemoteBroker) -> None:

@@ -28,7 +28,7 @@ def is_offline(path: DataPath, topic: str, offline: bool) -> None:
     """Some reason that passes; of those that clients meet more often, most want a cluster."""
     hosted = path.hosted(topic)
     hosted.offline = offline
-    hosted.settle()
+    hosted.refresh_append_state()
 
 
 def test_a_gap_is_refused_as_the_batch_was_that_is_missing(path: DataPath) -> None:

@@ -15,7 +15,7 @@ from .authentication import Settings
 from .client import CLIENT_MECHANISMS, Login
 from .jaas import PLAIN_MODULE, JaasEntry, parse_jaas
 from .plain import password_check, plain_mechanism
-from .sasl import Mechanism
+from .sasl import HANDLER, Mechanism
 from .scram import ScramUsers, scram_mechanism
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 JAAS = "sasl.jaas.config"
 PLAIN = "PLAIN"
 OAUTHBEARER = "OAUTHBEARER"
-HANDLER = "sasl.server.callback.handler.class"
 _USER_PREFIX = "user_"
 _SECURITY = "org.apache.kafka.common.security"
 #: Kafka's own class for each mechanism, which is the default there.

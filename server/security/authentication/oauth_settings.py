@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from ....metadata.configs import InvalidConfig
 from ..user_classes import is_user_class, make_user_object
 from .jwks import FetchTimes, Jwks
-from .listener_settings import HANDLER
 from .oauthbearer import TokenValidator
+from .sasl import HANDLER
 from .signed_tokens import KeySource, signed_validator
 from .token_claims import ClaimChecks, unsecured_validator
 

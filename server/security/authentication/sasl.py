@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+#: The key that names the class by which a mechanism checks credentials.
+HANDLER = "sasl.server.callback.handler.class"
+
 
 class Identity(NamedTuple):
     """The client that an exchange has authenticated."""

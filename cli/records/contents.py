@@ -1,0 +1,26 @@
+"""Decoded keys and values as bytes, as text, and as JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+
+def as_bytes(content: Any) -> bytes:
+    if content is None:
+        return b""
+    return content if isinstance(content, bytes) else as_text(content).encode()
+
+
+def as_text(content: Any) -> str:
+    if content is None:
+        return ""
+    if isinstance(content, bytes):
+        return content.decode(errors="backslashreplace")
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=for_json)
+
+
+def for_json(content: Any) -> Any:
+    """Avro has bytes, dates and decimals, which JSON has not."""
+    return base64.b64encode(content).decode() if isinstance(content, bytes) else str(content)
