@@ -36,7 +36,7 @@ def _refused(call: Call, code: ErrorCode) -> CreateDelegationTokenResponse:
     owner_type, owner = request.owner_principal_type, request.owner_principal_name
     return CreateDelegationTokenResponse(
         error_code=code,
-        principal_type=owner_type if owner else requester_type,
+        principal_type=(owner_type or "") if owner else requester_type,
         principal_name=owner or requester,
         token_requester_principal_type=requester_type,
         token_requester_principal_name=requester,

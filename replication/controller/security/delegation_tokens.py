@@ -45,7 +45,9 @@ def create_delegation_token(
 ) -> ControllerResult:
     requester, now_ms = state.caller.principal, state.caller.now_ms
     owner = (
-        f"{request.owner_principal_type}:{request.owner_principal_name}" if request.owner_principal_name else requester
+        f"{request.owner_principal_type or ''}:{request.owner_principal_name}"
+        if request.owner_principal_name
+        else requester
     )
     response = CreateDelegationTokenResponse()
     response.principal_type, _, response.principal_name = owner.partition(":")

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from ....metadata.configs import InvalidConfig, Password
 from ....metadata.scram import BY_NAME
-from ..user_classes import is_user_class, make_user_object
+from ..plugins import is_own_class, load_class
 from .authentication import Settings
 from .client import CLIENT_MECHANISMS, Login
 from .jaas import PLAIN_MODULE, JaasEntry, parse_jaas
-from .plain import password_check, plain_mechanism
+from .plain import PasswordCheck, password_check, plain_mechanism
 from .sasl import HANDLER, Mechanism
 from .scram import ScramUsers, scram_mechanism
 
@@ -84,8 +84,8 @@ def read_login(config: BrokerConfig, listener: str, key: str) -> Login:
 
 def _mechanism(config: BrokerConfig, listener: str, name: str, users: ScramUsers, key_sets: Lazy[KeySets]) -> Mechanism:
     handler = mechanism_value(config, listener, name, HANDLER)
-    if name == PLAIN and is_user_class(handler):
-        return plain_mechanism(make_user_object(HANDLER, handler))
+    if name == PLAIN and handler is not None and is_own_class(handler):
+        return plain_mechanism(load_class(HANDLER, handler, PasswordCheck))
     if handler not in (None, _HANDLERS.get(name)) and name != OAUTHBEARER:
         raise InvalidConfig(f"{HANDLER}: {handler} is not built for {name} on listener {listener}")
     if name in BY_NAME:

@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ....metadata.configs import InvalidConfig
-from ..user_classes import is_user_class, make_user_object
+from ..plugins import is_own_class, load_class
 from .jwks import FetchTimes, Jwks
 from .oauthbearer import TokenValidator
 from .sasl import HANDLER
@@ -61,8 +61,8 @@ def token_validator(
     config: BrokerConfig, listener: str, handler: str | None, jaas: JaasEntry | None, key_sets: KeySets
 ) -> TokenValidator:
     """Raises InvalidConfig. `handler`: the class that `HANDLER` names for this listener and mechanism."""
-    if handler is not None and is_user_class(handler):
-        validator: TokenValidator = make_user_object(HANDLER, handler)
+    if handler is not None and is_own_class(handler):
+        validator: TokenValidator = load_class(HANDLER, handler, TokenValidator)
         return validator
     if handler in _SIGNED or (handler is None and config.get(_URL) is not None):
         return signed_validator(_source(config, key_sets), _checks(config))

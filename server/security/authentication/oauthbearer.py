@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from .sasl import AuthenticationFailed, Identity
 
@@ -31,6 +31,7 @@ class TokenRejected(Exception):
         self.scope = scope
 
 
+@runtime_checkable
 class TokenValidator(Protocol):
     """Decides whether a token is valid. A user's own class may be one (`python:package.module:Name` in
     `sasl.server.callback.handler.class`). It runs in the broker's event loop: it must not wait for anything.

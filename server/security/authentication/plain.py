@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from .sasl import AuthenticationFailed, Identity
 
@@ -18,6 +18,7 @@ _KEY = secrets.token_bytes(32)
 _NOBODY = secrets.token_bytes(32)
 
 
+@runtime_checkable
 class PasswordCheck(Protocol):
     """Decides whether a password is that of a user. A user's own class may be one (`python:package.module:Name` in
     `sasl.server.callback.handler.class`). It runs in the broker's event loop: it must not wait for anything.
