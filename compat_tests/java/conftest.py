@@ -13,6 +13,7 @@ Tool = Callable[..., ToolResult]
 #: What each tool's class is called, and how it is told of the broker.
 _TOOLS = {
     "topics": ("org.apache.kafka.tools.TopicCommand", "--bootstrap-server"),
+    "acls": ("org.apache.kafka.tools.AclCommand", "--bootstrap-server"),
     "configs": ("kafka.admin.ConfigCommand", "--bootstrap-server"),
     "groups": ("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server"),
     "share_groups": ("org.apache.kafka.tools.consumer.group.ShareGroupCommand", "--bootstrap-server"),

@@ -101,6 +101,12 @@ def test_scram_users_are_set_described_and_removed(tool: Tool, unique: Callable[
     assert "SCRAM" not in tool("configs", "--describe", *user).checked().out
 
 
+def test_access_rules_need_an_authorizer(tool: Tool, topic: str) -> None:
+    rule = ("--allow-principal", "User:alice", "--operation", "Read", "--topic", topic)
+    for change in (("--add", *rule), ("--remove", "--force", *rule), ("--list",)):
+        assert "No Authorizer is configured" in tool("acls", *change).out
+
+
 def test_a_group_is_described_reset_and_deleted(tool: Tool, bootstrap: str, topic: str, group: str) -> None:
     make_topic(bootstrap, topic)
     tool("console_producer", "--topic", topic, stdin="a\nb\nc\n").checked()
