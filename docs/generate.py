@@ -24,7 +24,7 @@ from odradek.metadata.configs import ConfigKey, ResourceType, to_text
 from odradek.metadata.configs.documentation import documentation
 from odradek.metadata.configs.key import NO_DEFAULT
 from odradek.metadata.configs.tables import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC
-from odradek.testing.embedded import EmbeddedClock
+from odradek.testing.embedded_clock import EmbeddedClock
 from odradek.testing.faults import Fault, Faults
 from odradek.testing.seeing.groups import GroupView
 from odradek.testing.seeing.request_log import RequestLog

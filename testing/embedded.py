@@ -5,21 +5,20 @@ In a plain program the methods block; in a program of coroutines they are awaite
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import warnings
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, NoReturn, Self, TypeVar
 
 from .broker_run import EmbeddedRun
-from .clock import catch_up, move
 from .completion import Completion
+from .embedded_clock import EmbeddedClock
 from .faults.faults import Faults
 from .loop_thread import LoopThread
+from .run_holder import RunHolder, running_loop
 from .seeing.groups import GroupView
 from .seeing.request_log import RequestLog
-from .seeing.topics import SeenRecord, TopicView, Waited
+from .seeing.topics import TopicView
 from .snapshots import restore, save
 
 if TYPE_CHECKING:
@@ -36,14 +35,11 @@ EMBEDDED_DEFAULTS = {
 }
 
 
-class Embedded:
+class Embedded(RunHolder):
     """Brokers in this process. `_planned` says which."""
 
-    #: How messages call it, and how code does.
-    noun: ClassVar[str] = "broker"
-
     def __init__(self) -> None:
-        self._run: EmbeddedRun | None = None
+        super().__init__()
         #: Faults that a test scripts; `reset` ends them.
         self.faults = Faults()
         self.clock = EmbeddedClock(self)
@@ -62,7 +58,7 @@ class Embedded:
 
     def start(self) -> Completion[Self]:
         """Starts it, on the running event loop (`await broker.start()`), or on a thread where none runs."""
-        if _running_loop() is None:
+        if running_loop() is None:
             return Completion("start()", value=self._start_on_thread())
         return Completion("start()", work=self._start_here)
 
@@ -154,13 +150,6 @@ class Embedded:
         """
         return self._running().bootstrap_servers
 
-    def _here(self) -> EmbeddedRun:
-        """Returns the run. Raises RuntimeError when there is none in this process."""
-        run = self._running()
-        if run.is_inherited:
-            raise RuntimeError(f"this {self.noun} runs in process {run.pid}, from which this one was forked")
-        return run
-
     def __repr__(self) -> str:
         return f"<odradek.{type(self).__name__} {self._run.bootstrap_servers if self._run else 'not running'}>"
 
@@ -217,58 +206,6 @@ class Embedded:
             if run is not None:
                 await run.stop()
 
-    def _do(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> Completion[T]:
-        """Does the work in the loop of the broker, and waits for it unless the caller is in an event loop."""
-        run = self._running()
-        if run.thread is not None and _running_loop() is not run.loop:
-            return Completion(name, value=run.thread.run(work()))
-        if _running_loop() is run.loop:
-            return Completion(name, work=work)
-        if not run.loop.is_running():
-            raise RuntimeError(f"{name}: this {self.noun} was started in an event loop that does not run now")
-        if _running_loop() is None:
-            return Completion(name, value=asyncio.run_coroutine_threadsafe(work(), run.loop).result())
-        return Completion(name, work=lambda: _elsewhere(work, run.loop))
-
-    def _look(self, function: Callable[[], T]) -> T:
-        """Returns what `function` sees on the loop of the broker. Blocks for that moment, in a coroutine too."""
-        run = self._running()
-        if _running_loop() is run.loop:
-            return function()
-
-        async def look() -> T:
-            return function()
-
-        if run.thread is not None:
-            return run.thread.run(look())
-        if not run.loop.is_running():
-            raise RuntimeError(f"this {self.noun} was started in an event loop that does not run now")
-        return asyncio.run_coroutine_threadsafe(look(), run.loop).result()
-
-    def _wait_done(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> Completion[T]:
-        """Waits on the loop of the broker: blocks, but in an event loop, whichever that is, it is awaited."""
-        run = self._running()
-        if _running_loop() is None or _running_loop() is run.loop:
-            return self._do(name, work)
-        return Completion(name, work=lambda: _elsewhere(work, run.loop))
-
-    def _wait(self, work: Callable[[], Coroutine[Any, Any, list[SeenRecord]]]) -> Waited:
-        """The same for records."""
-        done = self._wait_done("wait_for()", work)
-        if not done.is_done:
-            return Waited(lambda: done)
-        waited = Waited()
-        waited.extend(done.result)
-        return waited
-
-    def _running(self) -> EmbeddedRun:
-        if self._run is None:
-            raise RuntimeError(
-                f"this {self.noun} is not running: enter it with `with` or `async with`, or call start(), "
-                "which inside an event loop is awaited"
-            )
-        return self._run
-
     def _check_stopped(self) -> None:
         if self.is_running:
             raise RuntimeError(
@@ -277,56 +214,6 @@ class Embedded:
 
     def _change(self, name: str) -> _Change:
         return _Change(self._changing, f"{name} this {self.noun}")
-
-
-class EmbeddedClock:
-    """`broker.clock`: the time of the broker, or of all brokers of a cluster."""
-
-    def __init__(self, embedded: Embedded) -> None:
-        self._embedded = embedded
-
-    def advance(
-        self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, milliseconds: float = 0
-    ) -> Completion[None]:
-        """Moves the time on and does what has become due: retention, session time-outs, transactional expiry, locks.
-
-        Blocks or is awaited. Raises ValueError for a time that is not ahead.
-        """
-        ahead_s = _seconds(days, hours, minutes, seconds, milliseconds)
-        if ahead_s <= 0:
-            raise ValueError(f"a clock advances by more than nothing, not by {ahead_s:g} s: jump() steps back")
-        run = self._embedded._here()
-
-        async def advance() -> None:
-            move(run.clock, run.servers.values(), ahead_s)
-            await catch_up(run.servers.values())
-
-        return self._embedded._do("clock.advance()", advance)
-
-    def jump(
-        self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, milliseconds: float = 0
-    ) -> Completion[None]:
-        """Sets the clock forward or back, as somebody who corrects it does. Periodic tasks keep their times."""
-        run = self._embedded._here()
-
-        async def jump() -> None:
-            move(run.clock, run.servers.values(), _seconds(days, hours, minutes, seconds, milliseconds))
-
-        return self._embedded._do("clock.jump()", jump)
-
-    @property
-    def offset_seconds(self) -> float:
-        """How far it is ahead of real time."""
-        return self._embedded._here().clock.offset_s
-
-    @property
-    def now_ms(self) -> int:
-        """The broker's time, in ms since 1970."""
-        return self._embedded._here().clock.now_ms()
-
-
-def _seconds(days: float, hours: float, minutes: float, seconds: float, milliseconds: float) -> float:
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds + milliseconds / 1000
 
 
 class _Change:
@@ -342,17 +229,6 @@ class _Change:
 
     def __exit__(self, *exception: object) -> None:
         self._lock.release()
-
-
-async def _elsewhere(work: Callable[[], Coroutine[Any, Any, T]], loop: asyncio.AbstractEventLoop) -> T:
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), loop))
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 def as_text(value: ConfigValue) -> str:

@@ -7,17 +7,23 @@ raise is an answer: ValueError and TypeError 400, KeyError 404, TimeoutError 408
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..faults.effects import Delay, Drop, Effect, Fail, Hang, Pause, Throttle, Truncate
 from ..faults.matching import error_of
 
 if TYPE_CHECKING:
-    from ..embedded import Embedded
+    from ..broker_run import EmbeddedRun
+    from ..completion import Completion
+    from ..embedded_clock import EmbeddedClock
     from ..faults.fault import Fault
-    from ..seeing.topics import SeenRecord
+    from ..faults.faults import Faults
+    from ..seeing.groups import GroupView
+    from ..seeing.request_log import RequestLog
+    from ..seeing.topics import SeenRecord, TopicView
 
 Body = dict[str, Any]
 #: The words of `faults.Which` that a request may have.
@@ -27,11 +33,38 @@ MOST_FAULTS = 1000
 MOST_WAIT_S = 60.0
 
 
+class Controlled(Protocol):
+    """The brokers behind the port: what of `Embedded` other languages use."""
+
+    faults: Faults
+    clock: EmbeddedClock
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    @property
+    def requests(self) -> RequestLog: ...
+
+    def reset(self) -> Completion[None]: ...
+
+    def save(self, path: str | Path) -> Completion[None]: ...
+
+    def restore(self, path: str | Path) -> Completion[None]: ...
+
+    def topic(self, name: str) -> TopicView: ...
+
+    def group(self, group_id: str) -> GroupView: ...
+
+    def _here(self) -> EmbeddedRun: ...
+
+    def _do(self, name: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> Completion[Any]: ...
+
+
 @dataclass(slots=True)
 class Control:
     """The objects of the operations: the brokers, and the faults that came over HTTP, by id."""
 
-    embedded: Embedded
+    embedded: Controlled
     faults: dict[int, Fault] = field(default_factory=dict)
     last_id: int = 0
 

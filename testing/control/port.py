@@ -10,14 +10,11 @@ import json
 import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from .openapi import description
-from .operations import OPERATIONS, Control, Operation
-
-if TYPE_CHECKING:
-    from ..embedded import Embedded
+from .operations import OPERATIONS, Control, Controlled, Operation
 
 HOST = "127.0.0.1"
 MOST_BODY_BYTES = 1 << 20
@@ -40,7 +37,7 @@ _ROUTES = [
 class ControlPort:
     """Serves the control of brokers until `close`. `port`: 0 picks a free one."""
 
-    def __init__(self, embedded: Embedded, port: int = 0) -> None:
+    def __init__(self, embedded: Controlled, port: int = 0) -> None:
         control = Control(embedded)
         embedded.requests  # noqa: B018  (from now on they are noted)
 

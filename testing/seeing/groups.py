@@ -11,13 +11,13 @@ from .topics import leaders
 if TYPE_CHECKING:
     from ...coordinator.groups.base.state import ShardState
     from ..broker_run import EmbeddedRun
-    from ..embedded import Embedded
+    from ..run_holder import RunHolder
 
 
 class GroupView:
     """A group of consumers of any kind; it need not exist yet."""
 
-    def __init__(self, embedded: Embedded, group_id: str) -> None:
+    def __init__(self, embedded: RunHolder, group_id: str) -> None:
         self._embedded = embedded
         self.group_id = group_id
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...server.broker import BrokerServer
     from ...server.partitions.hosted_partition import HostedPartition
     from ..broker_run import EmbeddedRun
-    from ..embedded import Embedded
+    from ..run_holder import RunHolder
 
 _READ_BYTES = 8 << 20
 _CREATE_VERSION = 7
@@ -55,7 +55,7 @@ class Waited(list[SeenRecord]):
 class TopicView:
     """A topic of a broker or of a cluster; it need not exist yet."""
 
-    def __init__(self, embedded: Embedded, name: str) -> None:
+    def __init__(self, embedded: RunHolder, name: str) -> None:
         self._embedded = embedded
         self.name = name
 
@@ -112,7 +112,7 @@ class TopicView:
                 raise TimeoutError(f"{late}; there are {len(seen())}") from None
             return seen()
 
-        return self._embedded._wait(wait)
+        return _waited(self._embedded, wait)
 
     def send(
         self,
@@ -223,3 +223,13 @@ def _records(hosted: HostedPartition, committed: bool) -> Iterator[SeenRecord]:
                         record.headers,
                     )
         offset = piece.next_offset
+
+
+def _waited(holder: RunHolder, work: Callable[[], Coroutine[Any, Any, list[SeenRecord]]]) -> Waited:
+    """Waits for records: blocks, but in an event loop, whichever that is, it is awaited."""
+    done = holder._wait_done("wait_for()", work)
+    if not done.is_done:
+        return Waited(lambda: done)
+    waited = Waited()
+    waited.extend(done.result)
+    return waited
