@@ -26,7 +26,7 @@ Decision = Callable[[ControllerState, Any, int], ControllerResult]
 #: The decision function of each request: module, function. Modules are imported on first use, which keeps startup
 #: short.
 DECISIONS = {
-    "AlterClientQuotas": ("client_quotas", "alter_client_quotas"),
+    "AlterClientQuotas": ("security.client_quotas", "alter_client_quotas"),
     "AllocateProducerIds": ("producer_ids", "allocate_producer_ids"),
     "AlterConfigs": ("configs", "alter_configs"),
     "AlterPartitionReassignments": ("reassignments", "alter_partition_reassignments"),
@@ -37,11 +37,11 @@ DECISIONS = {
     "BrokerHeartbeat": ("brokers", "heartbeat"),
     "BrokerRegistration": ("brokers", "register_broker"),
     "ControllerRegistration": ("brokers", "register_controller"),
-    "CreateAcls": ("acls", "create_acls"),
+    "CreateAcls": ("security.acls", "create_acls"),
     "CreateDelegationToken": ("security.delegation_tokens", "create_delegation_token"),
     "CreatePartitions": ("partitions", "create_partitions"),
     "CreateTopics": ("topics", "create_topics"),
-    "DeleteAcls": ("acls", "delete_acls"),
+    "DeleteAcls": ("security.acls", "delete_acls"),
     "DeleteTopics": ("topics", "delete_topics"),
     "ElectLeaders": ("elections", "elect_leaders"),
     "ElectUncleanLeaders": ("maintenance", "elect_unclean_leaders"),

@@ -1,1 +1,1 @@
-"""Decisions on users, tokens and rules of access."""
+"""Decisions on users, tokens, access rules and quotas."""

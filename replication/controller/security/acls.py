@@ -5,22 +5,22 @@ Without an authorizer that uses the rules of the metadata log there are none (SE
 
 from __future__ import annotations
 
-from ...metadata.acls import CLUSTER_NAME, AclFilter, ResourceType, fault_of_rule
-from ...metadata.image import AclImage
-from ...protocol.errors import ErrorCode
-from ...protocol.internal.cluster_metadata import AccessControlEntryRecord, RemoveAccessControlEntryRecord
-from ...protocol.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
-from ...protocol.messages.delete_acls import (
+from ....metadata.acls import CLUSTER_NAME, AclFilter, ResourceType, fault_of_rule
+from ....metadata.image import AclImage
+from ....protocol.errors import ErrorCode
+from ....protocol.internal.cluster_metadata import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from ....protocol.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from ....protocol.messages.delete_acls import (
     DeleteAclsFilter,
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from ...protocol.schema import Message
-from .random_ids import random_uuid
-from .result import MAX_RECORDS_PER_REQUEST, ControllerResult, RefusedRequest
-from .state import ControllerState
+from ....protocol.schema import Message
+from ..random_ids import random_uuid
+from ..result import MAX_RECORDS_PER_REQUEST, ControllerResult, RefusedRequest
+from ..state import ControllerState
 
 #: Kafka's words.
 _NO_AUTHORIZER = "No Authorizer is configured."

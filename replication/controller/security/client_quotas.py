@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...metadata.client_quotas import entity_error, value_error
-from ...metadata.image import QuotaEntity
-from ...protocol.errors import ErrorCode
-from ...protocol.internal.cluster_metadata import ClientQuotaRecord
-from ...protocol.internal.cluster_metadata import EntityData as RecordEntity
-from ...protocol.messages.alter_client_quotas import (
+from ....metadata.client_quotas import entity_error, value_error
+from ....metadata.image import QuotaEntity
+from ....protocol.errors import ErrorCode
+from ....protocol.internal.cluster_metadata import ClientQuotaRecord
+from ....protocol.internal.cluster_metadata import EntityData as RecordEntity
+from ....protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     EntityDataRequest,
@@ -21,8 +21,8 @@ from ...protocol.messages.alter_client_quotas import (
     EntryDataResponse,
     OpData,
 )
-from .result import ControllerResult
-from .state import ControllerState
+from ..result import ControllerResult
+from ..state import ControllerState
 
 Entity = Mapping[str, str | None]
 
