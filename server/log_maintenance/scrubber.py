@@ -76,6 +76,8 @@ class Scrubber:
         #: Inspections under way, by partition and segment, and what waits for them.
         self._inspections: dict[tuple[HostedPartition, int], list[Callable[[], object]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        #: Segments that are being verified: a second verification would find what the first one is about to mend.
+        self._verifying: dict[Segment, asyncio.Event] = {}
         #: Closed segments that were read, and are to be verified.
         self._soon: deque[tuple[HostedPartition, Segment]] = deque()
         self._soon_task: asyncio.Task[None] | None = None
@@ -194,7 +196,18 @@ class Scrubber:
             self.inspect(hosted, hosted.log.segment_of(offset).base_offset)
 
     async def _verify(self, hosted: HostedPartition, segment: Segment, bytes_per_second: int) -> None:
-        """Verifies a segment in pieces. The rate is read for each piece, so a change takes effect at once."""
+        """Verifies a segment, after a verification of it that is under way."""
+        while (under_way := self._verifying.get(segment)) is not None:
+            await under_way.wait()
+        self._verifying[segment] = ended = asyncio.Event()
+        try:
+            await self._verify_in_pieces(hosted, segment, bytes_per_second)
+        finally:
+            del self._verifying[segment]
+            ended.set()
+
+    async def _verify_in_pieces(self, hosted: HostedPartition, segment: Segment, bytes_per_second: int) -> None:
+        """The rate is read for each piece, so a change takes effect at once."""
         read, loop = hosted.log, asyncio.get_running_loop()
         if not _is_there(hosted, read, segment):
             return

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import odradek
 import pytest
@@ -158,6 +161,31 @@ def test_implausible_index_is_rebuilt_before_a_reader_uses_it(
     (line,) = [record.getMessage() for record in caplog.records]
     assert index.stem in line
     assert ".txnindex" in line
+
+
+def test_verifications_of_a_segment_wait_for_each_other(
+    topic: TransactionalTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second one would find what the first one is about to mend, and rebuild it again."""
+    scrubber, rebuilt = topic.broker.server.scrubber, topic.broker.server.damage.indexes_rebuilt
+    verify, under_way, most = scrubber._verify_in_pieces, Counter[Any](), 0
+
+    async def counted(hosted: Any, segment: Any, bytes_per_second: int) -> None:
+        nonlocal most
+        under_way[segment] += 1
+        most = max(most, under_way[segment])
+        await verify(hosted, segment, bytes_per_second)
+        under_way[segment] -= 1
+
+    async def three_rounds() -> None:
+        await asyncio.gather(*(scrubber.round() for _ in range(3)))
+
+    monkeypatch.setattr(scrubber, "_verify_in_pieces", counted)
+    IMPLAUSIBLE["version"](topic.indexes()[1])
+    forget(topic)
+    asyncio.run_coroutine_threadsafe(three_rounds(), topic.broker._running().loop).result(60)
+    assert most == 1
+    assert topic.broker.server.damage.indexes_rebuilt == rebuilt + 1
 
 
 @pytest.mark.parametrize("number", [0, 2, -1])
