@@ -39,6 +39,7 @@ class KafkaPython:
             enable_auto_commit=False,
             heartbeat_interval_ms=100,
             retry_backoff_ms=20,
+            metadata_max_age_ms=1000,  # it may assign before it knows the topic's partitions, and again with new metadata
         )
         until, seen = time.monotonic() + DEADLINE_S, 0
         while time.monotonic() < until:
