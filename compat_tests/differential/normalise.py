@@ -50,7 +50,7 @@ UNSTEADY = {
 KEYS = (
     "transactional_id", "name", "topic", "topic_name", "topic_id", "group_id", "key", "api_key", "feature", "resource_name",
     "log_dir", "index", "partition_index", "partition", "partition_id", "broker_id", "node_id", "replica_id", "member_id",
-    "entity_type",
+    "entity_type", "mechanism",
 )  # fmt: skip
 
 #: In a text such a number is a time, a producer's id or made of one.

@@ -20,8 +20,16 @@ def upsertion(name: str, mechanism: int = 1, iterations: int = 4096) -> dict[str
     }
 
 
-def described(*names: str) -> Any:
-    return ask("DescribeUserScramCredentials", users=[{"name": name} for name in names])
+def described(*names: str, infos: list[tuple[int, int]] | None = None) -> Any:
+    """`infos`: mechanisms and iterations of the first user to wait for: a broker of Kafka's may answer before it has what
+    the controller decided.
+    """
+
+    def is_there(answer: Any) -> bool:
+        return sorted((one.mechanism, one.iterations) for one in answer.results[0].credential_infos) == infos
+
+    users = [{"name": name} for name in names]
+    return ask("DescribeUserScramCredentials", users=users, until=None if infos is None else is_there)
 
 
 SCENARIOS = [
@@ -29,15 +37,15 @@ SCENARIOS = [
         "AlterUserScramCredentials",
         "a user is set, changed, described and removed",
         ask("AlterUserScramCredentials", upsertions=[upsertion("$u")]),
-        described("$u"),
+        described("$u", infos=[(1, 4096)]),
         ask("AlterUserScramCredentials", upsertions=[upsertion("$u", 2, 16384)]),
         ask("AlterUserScramCredentials", upsertions=[upsertion("$u", 1, 5000)]),
-        described("$u"),
+        described("$u", infos=[(1, 5000), (2, 16384)]),
         ask("AlterUserScramCredentials", deletions=[{"name": "$u", "mechanism": 1}]),
-        described("$u"),
+        described("$u", infos=[(2, 16384)]),
         ask("AlterUserScramCredentials", deletions=[{"name": "$u", "mechanism": 1}]),
         ask("AlterUserScramCredentials", deletions=[{"name": "$u", "mechanism": 2}]),
-        described("$u"),
+        described("$u", infos=[]),
     ),
     scenario(
         "AlterUserScramCredentials",
@@ -64,7 +72,7 @@ SCENARIOS = [
             upsertions=[upsertion("$twice")],
         ),
         ask("AlterUserScramCredentials", upsertions=[upsertion("$twice")] * 3),
-        described("$twice"),
+        described("$twice", infos=[(1, 4096)]),
     ),
     scenario(
         "DescribeUserScramCredentials",
