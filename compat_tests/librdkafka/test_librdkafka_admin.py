@@ -7,6 +7,9 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -14,6 +17,7 @@ from confluent_kafka.admin import (
     NewPartitions,
     NewTopic,
     OffsetSpec,
+    ResourcePatternType,
     ResourceType,
 )
 
@@ -39,6 +43,19 @@ def test_topics_are_created_described_grown_and_deleted(topic: str, admin: Admin
     admin.delete_topics([topic])[topic].result()
     eventually(lambda: topic not in admin.list_topics(timeout=10).topics, what="the topic is gone")
     assert error_of(admin.delete_topics([topic])[topic]) == KafkaError.UNKNOWN_TOPIC_OR_PART
+
+
+def test_access_rules_need_an_authorizer(topic: str, admin: AdminClient) -> None:
+    rule = AclBinding(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        "User:alice",
+        "*",
+        AclOperation.READ,
+        AclPermissionType.ALLOW,
+    )
+    assert error_of(admin.create_acls([rule])[rule]) == KafkaError.SECURITY_DISABLED
 
 
 def described_topic(admin: AdminClient, topic: str, partitions: int) -> object:
