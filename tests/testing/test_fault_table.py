@@ -173,7 +173,10 @@ def test_consumers_recover(broker: odradek.Broker, clients: dict[str, Client], w
     make, api, count = CONSUMED[what]
     broker.topic("orders").send(b"order 1")
     fault = make(broker.faults)
-    assert clients[name].consume(broker.bootstrap_servers) == "ok"
+    consumed = clients[name].consume(broker.bootstrap_servers)
+    if consumed == "nothing":  # the member of the test before may hold the partition until its session ends
+        consumed = clients[name].consume(broker.bootstrap_servers)
+    assert consumed == "ok"
     assert fault.count == 1
     asked: list[Any] = broker.requests.matching(api)
     assert len(asked) >= count, broker.requests.lines(100)
