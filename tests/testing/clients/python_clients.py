@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError as AioKafkaError
@@ -35,7 +34,7 @@ class KafkaPython:
             "orders",
             bootstrap_servers=address,
             client_id=self.name,
-            group_id=f"billing-{uuid.uuid4()}",  # no member of another test is in it
+            group_id="billing",
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             heartbeat_interval_ms=100,
