@@ -12,6 +12,14 @@ from typing import Any
 
 from odradek.cli.main import main
 
+from compat_tests.cli.caught_up import await_brokers
+
+#: Subcommands that change what other brokers learn of later.
+_CHANGES = {"create", "alter", "delete", "set", "trim"}
+#: The exit status of a command that was not understood.
+_USAGE = 2
+_BOOTSTRAP_OPTIONS = ("--bootstrap-server", "-b")
+
 
 @dataclass
 class Done:
@@ -35,7 +43,16 @@ class _Input(io.TextIOWrapper):
 
 
 def odradek_command(*words: str, stdin: bytes | str = b"") -> Done:
-    """Runs `odradek WORDS` in this process."""
+    """Runs `odradek WORDS` in this process; a change is shown by every broker when this returns."""
+    done = _run(words, stdin)
+    bootstrap = next((words[at + 1] for at, word in enumerate(words[:-1]) if word in _BOOTSTRAP_OPTIONS), None)
+    is_change = len(words) > 1 and (words[0] == "bench" or words[1] in _CHANGES) and "--dry-run" not in words
+    if bootstrap and is_change and done.status != _USAGE:
+        await_brokers(bootstrap)
+    return done
+
+
+def _run(words: tuple[str, ...], stdin: bytes | str) -> Done:
     data = stdin.encode() if isinstance(stdin, str) else stdin
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
     before = sys.stdin

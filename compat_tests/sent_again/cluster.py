@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,6 +14,8 @@ from odradek.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.records.record import Record, encode_batch
 
 from compat_tests.broker_process import free_port
 from compat_tests.cluster.mixed import MixedCluster
@@ -24,6 +27,9 @@ APACHE, ODRADEK = "apache", "odradek"
 _NODES = 3
 _PREFERRED = 0
 _TIMEOUT_MS = 30_000
+#: The value of the batches that ask a leader whether it accepts any.
+PROBE = b"probe"
+_PRODUCE_VERSION, _PROBE_TIMEOUT_MS = 9, 1000
 _PROPERTIES = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
@@ -84,6 +90,21 @@ class GatedCluster(MixedCluster):
             return all(one and set(one.isr_nodes) == node_ids for one in told)
 
         self.until(are, f"{topic} is in sync on {node_ids}")
+
+    def await_acceptance(self, topic: str, error_code: int) -> None:
+        """Waits until the leader, the calm node, answers a batch without a producer id with the error.
+
+        A leader goes by its own ISR, which is older or newer than its metadata's for a moment.
+        """
+        batch = encode_batch([Record(0, int(time.time() * 1000), None, PROBE)])
+        data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])
+        request = ProduceRequest(acks=-1, timeout_ms=_PROBE_TIMEOUT_MS, topic_data=[data])
+
+        def is_answered_so() -> bool:
+            answer = self.node(self.calm).ask(request, _PRODUCE_VERSION)
+            return int(answer.responses[0].partition_responses[0].error_code) == error_code
+
+        self.until(is_answered_so, f"{topic} answers with {error_code}")
 
     def await_leader(self, topic: str, node_id: int) -> None:
         def leads() -> bool:

@@ -27,7 +27,7 @@ from compat_tests.batches import read_batches
 from compat_tests.faults.replicas import log_bytes
 from compat_tests.recipes import eventually
 
-from .cluster import GatedCluster
+from .cluster import PROBE, GatedCluster
 from .gate import Answered, Hold
 
 REFUSED, MOVED = "refused", "moved"
@@ -154,7 +154,8 @@ class _Play:
         self.client.flush()
         assert not self.client.errors, self.client.errors
         read = read_batches(self.cluster.node(self.calm).bootstrap, REFUSED, 0)
-        standing = [record.value for _, records in read for record in records if record.value is not None]
+        values = [record.value for _, records in read for record in records]
+        standing = [value for value in values if value is not None and value != PROBE]
         return NewOutcome(self._answered(REFUSED), self.client.delivered, standing)
 
     def _begin(self) -> None:
@@ -174,6 +175,7 @@ class _Play:
         gate, paused = self.gate_of_refused, self.cluster.node(self.paused)
         paused.pause()
         self.cluster.await_in_sync(REFUSED, {self.calm})
+        self.cluster.await_acceptance(REFUSED, ErrorCode.NOT_ENOUGH_REPLICAS)
         refusal, behind = gate.hold_answer(b"refused-1"), gate.hold_request(b"refused-2")
         self.client.send(REFUSED, b"refused-1")
         _await(refusal)
@@ -181,6 +183,7 @@ class _Play:
         _await(behind)
         paused.go_on()
         self._in_sync()
+        self.cluster.await_acceptance(REFUSED, ErrorCode.NONE)
 
         def release() -> None:
             refusal.go.set()
