@@ -21,8 +21,13 @@ $(VENV)/.broker: pyproject.toml kernel/pyproject.toml $(wildcard kernel/*.[ch])
 	@$(PIP) install --quiet --only-binary :all: 'isal>=1.7,<2' || echo "without isal: gzip takes half as long again"
 	@touch $@
 
+# What the tests need of the system, the headers of Kerberos among it.
+$(VENV)/.system: tests/system_packages $(VENV)/.broker
+	@tests/system_packages
+	@touch $@
+
 # What the tests need besides: clients, Spark, the tools of style.
-$(VENV)/.installed: pyproject.toml $(VENV)/.broker
+$(VENV)/.installed: pyproject.toml $(VENV)/.broker $(VENV)/.system
 	@echo "installing the clients, Spark and the tools of the tests into $(VENV) (900 MB, one to three minutes) ..."
 	@$(PIP) install --quiet --editable '.[test,spark,benchmarks,docs]'
 	@touch $@

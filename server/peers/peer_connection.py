@@ -218,12 +218,14 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     # ---- logging in
 
-    def log_in_as(self, login: Login | None) -> None:
-        """Has the connection log in before it is ready; called before it is made."""
+    def log_in_as(self, login: Login | None, host: str) -> None:
+        """Has the connection log in at that host before it is ready; called before it is made."""
         if login is not None:
             from .peer_login import PeerLogin  # which nodes without SASL do not need
 
-            self._login = PeerLogin(login, self._send_now, self._logged_in, self._login_failed, self._renew_session)
+            self._login = PeerLogin(
+                login, host, self._send_now, self._logged_in, self._login_failed, self._renew_session
+            )
 
     def _logged_in(self) -> None:
         if self._held is None:

@@ -14,7 +14,7 @@ from ...protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ...protocol.messages.sasl_handshake import SaslHandshakeRequest
 from ...protocol.schema import Message
 from ..runtime.peer_text import shown_reason
-from ..security.authentication.client import Login, SaslClient, sasl_client
+from ..security.authentication.client import Login, SaslClient
 from ..security.authentication.sasl import AuthenticationFailed
 
 #: The part of a session after which it is renewed. Kafka's clients draw one between 0.85 and 0.95.
@@ -35,24 +35,29 @@ class PeerLogin:
     def __init__(
         self,
         login: Login,
+        host: str,
         send: SendSasl,
         done: Callable[[], None],
         failed: Callable[[str], None],
         renew: Callable[[], None],
     ) -> None:
         self._login = login
+        self._host = host
         self._send = send
         self._done = done
         self._failed = failed
         self._renew = renew
         self._client: SaslClient
         self._timer: asyncio.TimerHandle | None = None
+        self._lifetime_ms = 0
+        self._is_stopped = False
 
     def begin(self) -> None:
-        self._client = sasl_client(self._login)
+        self._client = self._login.client(self._host)
         self._send(SaslHandshakeRequest(mechanism=self._login.mechanism), self._handshaken, _HANDSHAKE_VERSION)
 
     def stop(self) -> None:
+        self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
 
@@ -64,10 +69,33 @@ class PeerLogin:
             offered = ", ".join(name[:40] for name in response.mechanisms[:10])
             self._failed(f"it does not offer {self._login.mechanism}, but {shown_reason(offered)}")
             return
-        self._authenticate(self._client.first())
+        self._make_token(self._client.first)
 
-    def _authenticate(self, token: bytes) -> None:
-        self._send(SaslAuthenticateRequest(auth_bytes=token), self._answered, None)
+    def _make_token(self, make: Callable[[], bytes | None]) -> None:
+        """Makes the next token and sends it; on a thread where making it may wait."""
+        if not self._login.may_wait:
+            self._send_token(make)
+            return
+        made = asyncio.get_running_loop().run_in_executor(None, make)
+        made.add_done_callback(self._was_made)
+
+    def _was_made(self, made: asyncio.Future[bytes | None]) -> None:
+        if not self._is_stopped and not made.cancelled():
+            self._send_token(made.result)
+
+    def _send_token(self, made: Callable[[], bytes | None]) -> None:
+        try:
+            token = made()
+        except AuthenticationFailed as failed:
+            self._failed(failed.reason)
+            return
+        if token is not None:
+            self._send(SaslAuthenticateRequest(auth_bytes=token), self._answered, None)
+            return
+        if self._lifetime_ms > 0:
+            after_s = self._lifetime_ms / 1000 * RENEWED_AFTER
+            self._timer = asyncio.get_running_loop().call_later(after_s, self._renew)
+        self._done()
 
     def _answered(self, response: Any) -> None:
         if response is None:
@@ -77,15 +105,6 @@ class PeerLogin:
             words = shown_reason(response.error_message or ErrorCode(response.error_code).name)
             self._failed(f"it refuses the login of {self._login.username}: {words}")
             return
-        try:
-            token = self._client.answer(bytes(response.auth_bytes))
-        except AuthenticationFailed as failed:
-            self._failed(failed.reason)
-            return
-        if token is not None:
-            self._authenticate(token)
-            return
-        if response.session_lifetime_ms > 0:
-            after_s = response.session_lifetime_ms / 1000 * RENEWED_AFTER
-            self._timer = asyncio.get_running_loop().call_later(after_s, self._renew)
-        self._done()
+        self._lifetime_ms = response.session_lifetime_ms
+        challenge = bytes(response.auth_bytes)
+        self._make_token(lambda: self._client.answer(challenge))

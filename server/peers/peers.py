@@ -211,7 +211,7 @@ class _Peer:
         made = PeerConnection(self._client_id, is_ready, self._is_lost)
         self._made = made
         try:
-            made.log_in_as(self._login(self._listener))
+            made.log_in_as(self._login(self._listener), self._address[0])
             async with asyncio.timeout(SETUP_TIMEOUT_S):
                 tls = self._tls(self._listener, self._address[0])
                 await asyncio.get_running_loop().create_connection(lambda: made, *self._address, **tls)

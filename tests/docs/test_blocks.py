@@ -17,6 +17,7 @@ TRIED_BY = {
     ("docs/operations.md", "ini"): "tests/docs/test_deployment.py",
     ("docs/operations.md", "properties"): "tests/docs/test_deployment.py",
     ("docs/operations.md", "dockerfile"): "tests/docs/test_deployment.py",
+    ("docs/security.md", "properties"): "compat_tests/security/test_kerberos.py",
     ("docs/testing.md", "yaml"): "tests/docs/test_deployment.py",
 }
 #: What commands print, and drawings.

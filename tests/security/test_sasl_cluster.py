@@ -88,7 +88,8 @@ def properties(**more: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"sasl.mechanism.inter.broker.protocol": "GSSAPI"}, "sasl.mechanism.inter.broker.protocol: GSSAPI"),
+        ({"sasl.mechanism.inter.broker.protocol": "DIGEST-MD5"}, "sasl.mechanism.inter.broker.protocol: DIGEST-MD5"),
+        ({"sasl.mechanism.inter.broker.protocol": "GSSAPI"}, "brokers.gssapi.sasl.jaas.config is not set"),
         (
             {"sasl.mechanism.controller.protocol": "SCRAM-SHA-256"},
             "controller.scram-sha-256.sasl.jaas.config is not set",

@@ -1,4 +1,4 @@
-"""The client's part of SASL, for connections of this node to others: PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512."""
+"""The client's part of SASL, for connections of this node to others: logins with a password (PLAIN and SCRAM)."""
 
 from __future__ import annotations
 
@@ -34,17 +34,6 @@ _GS2_HEADER = b"n,,"
 _KEPT_PASSWORDS = 8
 
 
-class Login(NamedTuple):
-    """The mechanism and the user as whom this node logs in elsewhere."""
-
-    mechanism: str
-    username: str
-    password: str
-
-    def __repr__(self) -> str:
-        return f"Login({self.mechanism}, {self.username}, [hidden])"
-
-
 class SaslClient(Protocol):
     """One exchange of the client."""
 
@@ -58,8 +47,41 @@ class SaslClient(Protocol):
         """Returns the answer to a token of the server; None when nothing is left to send. Raises AuthenticationFailed."""
 
 
+class Login(Protocol):
+    """How this node logs in on a listener of other nodes."""
+
+    @property
+    def mechanism(self) -> str: ...
+
+    @property
+    def username(self) -> str:
+        """The user as whom it logs in, for the log."""
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether the methods of its clients may wait for a file or a server: they are called on a thread."""
+
+    def client(self, host: str) -> SaslClient:
+        """Begins an exchange with a node on that host."""
+
+
+class PasswordLogin(NamedTuple):
+    """A login with a password. `mechanism`: PLAIN, or one of SCRAM."""
+
+    mechanism: str
+    username: str
+    password: str
+    may_wait: bool = False
+
+    def client(self, host: str) -> SaslClient:
+        return PlainClient(self) if self.mechanism == "PLAIN" else ScramClient(self)
+
+    def __repr__(self) -> str:
+        return f"PasswordLogin({self.mechanism}, {self.username}, [hidden])"
+
+
 class PlainClient:
-    def __init__(self, login: Login) -> None:
+    def __init__(self, login: PasswordLogin) -> None:
         self.is_complete = False
         self._login = login
 
@@ -78,7 +100,7 @@ def _salted(mechanism: ScramMechanism, password: str, salt: bytes, iterations: i
 
 
 class ScramClient:
-    def __init__(self, login: Login) -> None:
+    def __init__(self, login: PasswordLogin) -> None:
         self.is_complete = False
         self._mechanism = BY_NAME[login.mechanism]
         self._password = login.password
@@ -118,8 +140,5 @@ class ScramClient:
         return without_proof + b",p=" + encoded(proof).encode()
 
 
-CLIENT_MECHANISMS = ("PLAIN", *BY_NAME)
-
-
-def sasl_client(login: Login) -> SaslClient:
-    return PlainClient(login) if login.mechanism == "PLAIN" else ScramClient(login)
+#: Mechanisms of PasswordLogin.
+PASSWORD_MECHANISMS = ("PLAIN", *BY_NAME)

@@ -12,8 +12,8 @@ from ....metadata.configs import InvalidConfig, Password
 from ....metadata.scram import BY_NAME
 from ..plugins import is_own_class, load_class
 from .authentication import Settings
-from .client import CLIENT_MECHANISMS, Login
-from .jaas import PLAIN_MODULE, JaasEntry, parse_jaas
+from .client import PASSWORD_MECHANISMS, Login, PasswordLogin
+from .jaas import KERBEROS_MODULE, PLAIN_MODULE, JaasEntry, parse_jaas
 from .plain import PasswordCheck, password_check, plain_mechanism
 from .sasl import HANDLER, Mechanism
 from .scram import ScramUsers, scram_mechanism
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 JAAS = "sasl.jaas.config"
 PLAIN = "PLAIN"
 OAUTHBEARER = "OAUTHBEARER"
+GSSAPI = "GSSAPI"
+_SERVICE = "sasl.kerberos.service.name"
 _USER_PREFIX = "user_"
 _SECURITY = "org.apache.kafka.common.security"
 #: Kafka's own class for each mechanism, which is the default there.
@@ -33,7 +35,8 @@ _HANDLERS = {PLAIN: f"{_SECURITY}.plain.internals.PlainServerCallbackHandler"} |
     BY_NAME, f"{_SECURITY}.scram.internals.ScramServerCallbackHandler"
 )
 #: What is built.
-MECHANISMS = (PLAIN, *BY_NAME, OAUTHBEARER)
+MECHANISMS = (PLAIN, *BY_NAME, OAUTHBEARER, GSSAPI)
+CLIENT_MECHANISMS = (*PASSWORD_MECHANISMS, GSSAPI)
 
 
 def listener_value(config: BrokerConfig, listener: str, key: str) -> Any:
@@ -77,9 +80,13 @@ def read_login(config: BrokerConfig, listener: str, key: str) -> Login:
     name = f"listener.name.{listener.lower()}.{mechanism.lower()}.{JAAS}"
     if entry is None:
         raise InvalidConfig(f"{name} is not set: it names the user as whom this node logs in on listener {listener}")
+    if mechanism == GSSAPI:
+        from .kerberos import kerberos_login  # which few nodes need
+
+        return kerberos_login(*_kerberos(config, listener))
     if "username" not in entry.options or "password" not in entry.options:
         raise InvalidConfig(f"{name}: username or password is missing, as which this node logs in")
-    return Login(mechanism, entry.options["username"], entry.options["password"])
+    return PasswordLogin(mechanism, entry.options["username"], entry.options["password"])
 
 
 def _mechanism(config: BrokerConfig, listener: str, name: str, users: ScramUsers, key_sets: Lazy[KeySets]) -> Mechanism:
@@ -94,6 +101,8 @@ def _mechanism(config: BrokerConfig, listener: str, name: str, users: ScramUsers
         return plain_mechanism(password_check(_plain_users(config, listener)))
     if name == OAUTHBEARER:
         return _oauthbearer(config, listener, handler, key_sets)
+    if name == GSSAPI:
+        return _gssapi(config, listener)
     raise InvalidConfig(
         f"sasl.enabled.mechanisms: {name} on listener {listener} is not built; use {', '.join(MECHANISMS)}"
     )
@@ -105,6 +114,45 @@ def _oauthbearer(config: BrokerConfig, listener: str, handler: str | None, key_s
 
     jaas = jaas_of(config, listener, OAUTHBEARER)
     return oauthbearer_mechanism(token_validator(config, listener, handler, jaas, key_sets()))
+
+
+def _gssapi(config: BrokerConfig, listener: str) -> Mechanism:
+    principal, keytab, _ = _kerberos(config, listener)
+    from .kerberos import default_realm, kerberos_mechanism  # which few listeners need
+    from .kerberos_names import RULES, ShortNames
+
+    names = ShortNames(default_realm(), listener_value(config, listener, RULES))
+    return kerberos_mechanism(principal, keytab, names)
+
+
+def _kerberos(config: BrokerConfig, listener: str) -> tuple[str, str | None, str]:
+    """Returns the principal of this node, its keytab, and the name of the service that nodes are."""
+    entry = jaas_of(config, listener, GSSAPI)
+    name = f"listener.name.{listener.lower()}.gssapi.{JAAS}"
+    if entry is None:
+        raise InvalidConfig(
+            f"{name} is not set: it names the principal of the broker and its keytab, as {KERBEROS_MODULE} required "
+            'useKeyTab=true storeKey=true keyTab="…" principal="kafka/host@REALM"; '
+            "(GSSAPI is the default of sasl.enabled.mechanisms)"
+        )
+    if entry.module != KERBEROS_MODULE:
+        raise InvalidConfig(f"{name}: the login module of GSSAPI is {KERBEROS_MODULE}")
+    principal = entry.options.get("principal")
+    if not principal or "/" not in principal:
+        raise InvalidConfig(f"{name}: the principal is missing, or has no host, as kafka/host@REALM")
+    if entry.options.get("useKeyTab", "").lower() != "true":
+        raise InvalidConfig(f"{name}: useKeyTab=true is missing: a broker logs in by its keytab")
+    set_here, of_listener = entry.options.get("serviceName"), listener_value(config, listener, _SERVICE)
+    if set_here and of_listener and set_here != of_listener:
+        raise InvalidConfig(
+            f"Conflicting serviceName values found in JAAS and Kafka configs value in JAAS file {set_here}, value in "
+            f"Kafka config {of_listener}"
+        )
+    service = set_here or of_listener
+    if not service:
+        raise InvalidConfig(f"No serviceName defined in either JAAS or Kafka config ({_SERVICE})")
+    keytab = entry.options.get("keyTab")
+    return principal, keytab.removeprefix("FILE:") if keytab else None, service
 
 
 def _plain_users(config: BrokerConfig, listener: str) -> dict[str, str]:

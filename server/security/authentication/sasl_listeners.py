@@ -40,6 +40,8 @@ class SaslListeners:
         self._key_sets = Lazy(_key_sets)
         #: Made when the first client logs in with a delegation token.
         self._token_users: TokenUsers | None = None
+        #: By listener: how this node logs in there, with the configuration that it is read from.
+        self._logins: dict[str, tuple[object, Login]] = {}
         #: By listener: counted since the start.
         self.outcomes: dict[str, Outcomes] = {}
 
@@ -87,9 +89,13 @@ class SaslListeners:
         name = listener if listener in found.protocols else self._controller_name
         if found.protocols.get(name) not in SASL_PROTOCOLS:
             return None
-        from .listener_settings import read_login
+        read_from, login = self._logins.get(name, (None, None))
+        if login is None or read_from is not config.values:
+            from .listener_settings import read_login
 
-        return read_login(config, name, _CONTROLLER_KEY if self._is_of_controllers(name) else _BROKER_KEY)
+            login = read_login(config, name, _CONTROLLER_KEY if self._is_of_controllers(name) else _BROKER_KEY)
+            self._logins[name] = (config.values, login)
+        return login
 
     def _is_of_controllers(self, listener: str) -> bool:
         return listener in (name.upper() for name in self._config.get("controller.listener.names"))

@@ -11,11 +11,11 @@ import re
 from typing import NamedTuple
 
 from ....metadata.configs import InvalidConfig
+from ..java_replacement import expanded
 
 _RULE = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
 _SPLITTER = re.compile(rf"\s*({_RULE})\s*(,\s*|$)")
 _PARSER = re.compile(_RULE)
-_GROUP = re.compile(r"\\(.)|\$(\d+)", re.DOTALL)
 
 
 class NoMatchingRule(ValueError):
@@ -69,26 +69,5 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _applied(rule: _Rule, name: str) -> str:
-    found = rule.pattern.sub(lambda match: _replaced(match, rule.replacement), name)
+    found = rule.pattern.sub(lambda match: expanded(match, rule.replacement), name)
     return {"L": found.lower, "U": found.upper}.get(rule.case, lambda: found)()
-
-
-def _replaced(match: re.Match[str], replacement: str) -> str:
-    """Java's rules: a backslash makes the next character a literal; `$12` is group 1 and a `2` where there is no group
-    12; a group that does not exist stays as it is written.
-    """
-    groups = match.re.groups
-
-    def part(found: re.Match[str]) -> str:
-        if found.group(1) is not None:
-            return found.group(1)
-        digits = found.group(2)
-        length = len(digits)
-        while length > 1 and int(digits[:length]) > groups:
-            length -= 1
-        number = int(digits[:length])
-        if number > groups:
-            return found.group()
-        return (match.group(number) or "") + digits[length:]
-
-    return _GROUP.sub(part, replacement)

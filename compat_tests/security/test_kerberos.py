@@ -1,0 +1,182 @@
+"""Stock clients log in by Kerberos (GSSAPI), with the tickets of a real key distribution center."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import gssapi
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from odradek.server.config.properties import parse_properties
+
+from compat_tests.broker_process import free_port
+from compat_tests.java.tool import ToolResult, run_tool
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.oracle import SINGLE_NODE
+from compat_tests.wire import WireClient
+from tests.docs.pages import DOCS, blocks
+from tests.security.kdc import REALM, Kdc
+
+DEADLINE_S = 60
+MODULE = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
+KERBEROS = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "GSSAPI", "sasl_kerberos_service_name": "kafka"}
+INVALID = "Authentication failed during authentication due to invalid credentials with SASL mechanism GSSAPI"
+
+
+def of_the_guide(keytab: Path) -> dict[str, str]:
+    """Returns the properties of docs/security.md, with a port, a keytab and a realm that are there."""
+    (block,) = (one for one in blocks(DOCS / "security.md") if "gssapi.sasl.jaas.config" in one.text)
+    text = block.text.replace("broker.acme.com:9092", f"localhost:{free_port()}").replace(
+        "broker.acme.com", "localhost"
+    )
+    return parse_properties(text.replace("/etc/odradek/kafka.keytab", str(keytab)).replace("ACME.COM", REALM))
+
+
+class KerberosBroker(OdradekProcess):
+    """A broker whose clients are of the realm: Alice may do everything, others nothing."""
+
+    def __init__(self, kdc: Kdc, directory: Path) -> None:
+        keytab = kdc.keytab("kafka/localhost")
+        super().__init__(
+            directory,
+            {
+                **SINGLE_NODE,
+                **of_the_guide(keytab),
+                "sasl.kerberos.principal.to.local.rules": "RULE:[1:$1](.*)s/-admin$//,DEFAULT",
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": "User:alice",
+            },
+        )
+        self.kdc = kdc
+
+    def environment(self) -> dict[str, str]:
+        return {**super().environment(), **self.kdc.environment}
+
+
+@pytest.fixture(scope="module")
+def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
+    with Kdc(tmp_path_factory.mktemp("kdc")) as center:
+        yield center
+
+
+@pytest.fixture(scope="module")
+def kerberos(kdc: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KerberosBroker]:
+    with KerberosBroker(kdc, tmp_path_factory.mktemp("kerberos")) as broker:
+        assert isinstance(broker, KerberosBroker)
+        yield broker
+
+
+LogIn = Callable[[str], None]
+
+
+@pytest.fixture
+def log_in(kdc: Kdc, monkeypatch: pytest.MonkeyPatch) -> LogIn:
+    """Gives this process the ticket of a principal, as `kinit` does."""
+
+    def get(principal: str) -> None:
+        for name in ("KRB5_CONFIG", "KRB5RCACHEDIR"):
+            monkeypatch.setenv(name, kdc.environment[name])
+        monkeypatch.setenv("KRB5CCNAME", f"FILE:{kdc.tickets(principal, kdc.keytab(principal))}")
+
+    return get
+
+
+def topics_of_java(broker: KerberosBroker, principal: str, directory: Path, service: str = "kafka") -> ToolResult:
+    config = directory / "client.properties"
+    keytab = broker.kdc.keytab(principal)
+    config.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\n"
+        f"sasl.kerberos.service.name={service}\n"
+        f'sasl.jaas.config={MODULE} keyTab="{keytab}" principal="{principal}@{REALM}";\n'
+    )
+    return run_tool(
+        "org.apache.kafka.tools.TopicCommand",
+        *("--bootstrap-server", broker.bootstrap, "--create", "--topic", f"of-{principal}"),
+        *("--command-config", str(config)),
+        jvm=(f"-Djava.security.krb5.conf={broker.kdc.config}",),
+    )
+
+
+@pytest.mark.oracle
+def test_java_is_authorized_by_the_name_that_the_rules_make(
+    kerberos: KerberosBroker, java_tools: None, tmp_path: Path
+) -> None:
+    assert "Created topic of-alice-admin" in topics_of_java(kerberos, "alice-admin", tmp_path).checked().out
+    assert "Authorization failed" in topics_of_java(kerberos, "bob", tmp_path).err
+
+
+def test_kafka_python(kerberos: KerberosBroker, log_in: LogIn, topic: str) -> None:
+    log_in("alice")
+    login = {"bootstrap_servers": kerberos.bootstrap, **KERBEROS}
+    producer = KafkaProducer(**login)
+    producer.send(topic, b"kafka-python").get(DEADLINE_S)
+    producer.close()
+    consumer = KafkaConsumer(topic, **login, auto_offset_reset="earliest", consumer_timeout_ms=DEADLINE_S * 1000)
+    assert next(consumer).value == b"kafka-python"
+    consumer.close()
+
+
+def exchange(broker: OdradekProcess, *tokens: Callable[[bytes], bytes]) -> tuple[int, str | None]:
+    """Sends what each of `tokens` makes of the answer before; returns the last error."""
+    with WireClient(broker.bootstrap, timeout=DEADLINE_S) as client:
+        assert client.call(SaslHandshakeRequest(mechanism="GSSAPI"), 1).error_code == 0
+        challenge = b""
+        for token in tokens:
+            answer = client.call(SaslAuthenticateRequest(auth_bytes=token(challenge)), 2)
+            challenge = bytes(answer.auth_bytes)
+            if answer.error_code:
+                break
+    return answer.error_code, answer.error_message
+
+
+def initiator(service: str) -> gssapi.SecurityContext:
+    name = gssapi.Name(f"{service}@localhost", gssapi.NameType.hostbased_service)
+    return gssapi.SecurityContext(name=name, usage="initiate", flags=gssapi.RequirementFlag.integrity)
+
+
+def choosing(context: gssapi.SecurityContext, choice: bytes) -> Callable[[bytes], bytes]:
+    def answer(offer: bytes) -> bytes:
+        assert context.unwrap(offer).message == b"\x01\0\0\0"
+        return context.wrap(choice, False).message
+
+    return answer
+
+
+def test_tokens_that_do_not_prove_a_principal_are_refused_and_logged(
+    kdc: Kdc, kerberos: KerberosBroker, log_in: LogIn
+) -> None:
+    log_in("alice")
+    kdc.keytab("other/localhost")
+    context, other = initiator("kafka"), initiator("other")
+    token = context.step()
+    assert exchange(kerberos, lambda _: token, choosing(context, b"\x01\0\0\0")) == (0, "")
+    refused = {
+        "layer that is not offered": (
+            lambda _: token_of_layer,
+            choosing(layer := initiator("kafka"), b"\x04\0\xff\xff"),
+        ),
+        "replay": (lambda _: token,),
+        "other/localhost": (lambda _: other.step(),),
+        "[Dd]efective|[Ii]nvalid": (lambda _: b"\x60\x03abc",),
+        "nothing left to send": (lambda _: token_of_mutual, lambda _: b"more"),
+    }
+    token_of_layer = layer.step()
+    flags = gssapi.RequirementFlag.mutual_authentication
+    token_of_mutual = gssapi.SecurityContext(name=layer.target_name, usage="initiate", flags=flags).step()
+    for words, tokens in refused.items():
+        code, message = exchange(kerberos, *tokens)
+        assert (code, message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, INVALID), words
+        until_logged(kerberos, f"failed authentication: Kerberos: .*({words})")
+
+
+def until_logged(broker: OdradekProcess, pattern: str) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not re.search(pattern, broker.log_file.read_text()):
+        assert time.monotonic() < deadline, broker.last_words()
+        time.sleep(0.05)
