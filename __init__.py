@@ -2,6 +2,7 @@
 
 `Broker` runs one inside the process that imports it, `Cluster` several; the `odradek` command runs one as a process of its
 own.
+`Security` says how their clients connect.
 `InvalidConfig` is what a broker's start raises for a property that it refuses.
 """
 
@@ -13,11 +14,12 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .metadata.configs import InvalidConfig
+    from .server.security.provisioning.profile import Security
     from .testing.broker import Broker
     from .testing.cluster import Cluster
 
 
-__all__ = ["Broker", "Cluster", "InvalidConfig", "__version__"]
+__all__ = ["Broker", "Cluster", "InvalidConfig", "Security", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
@@ -34,6 +36,10 @@ def __getattr__(name: str) -> Any:
         from .metadata.configs import InvalidConfig
 
         return InvalidConfig
+    if name == "Security":
+        from .server.security.provisioning.profile import Security
+
+        return Security
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

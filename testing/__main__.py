@@ -11,8 +11,10 @@ import json
 import signal
 import sys
 import threading
+from typing import Any
 
 from ..metadata.configs import InvalidConfig
+from ..server.security.provisioning.profile import NAMES
 from .broker import Broker
 from .cluster import MOST_BROKERS, Cluster
 from .control.port import ControlPort
@@ -23,7 +25,9 @@ def main() -> int:
     options = _options()
     config = dict(text.partition("=")[::2] for text in options.override)
     embedded: Embedded = (
-        Broker(port=options.port, config=config) if options.brokers == 1 else Cluster(options.brokers, config=config)
+        Broker(port=options.port, config=config, security=options.security)
+        if options.brokers == 1
+        else Cluster(options.brokers, config=config, security=options.security)
     )
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -35,7 +39,10 @@ def main() -> int:
         embedded.stop()
         print(f"odradek.testing: {error}", file=sys.stderr)
         return 2
-    print(json.dumps({"bootstrap_servers": embedded.bootstrap_servers, "control": control.url}), flush=True)
+    told: dict[str, Any] = {"bootstrap_servers": embedded.bootstrap_servers, "control": control.url}
+    if options.security is not None:
+        told |= {"client_properties": embedded.client_properties, "users": embedded.users}
+    print(json.dumps(told), flush=True)
     threading.Thread(target=_wait_for_the_end_of_input, args=(ended,), daemon=True).start()
     ended.wait()
     control.close()
@@ -61,6 +68,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--override", action="append", default=[], metavar="KEY=VALUE", help="a property of every broker"
     )
+    parser.add_argument("--security", choices=tuple(NAMES), help="how clients connect; the line says what they need")
     return parser.parse_args()
 
 

@@ -28,9 +28,11 @@ from ..metadata.configs import InvalidConfig
 from .broker_run import EmbeddedRun, temporary_path
 from .completion import Completion
 from .embedded import EMBEDDED_DEFAULTS, ConfigValue, Embedded, as_text
+from .secured_run import hosts_of
 
 if TYPE_CHECKING:
     from ..server.broker import BrokerServer
+    from ..server.security.provisioning.profile import Security
 
 _DEFAULT_HOST = "127.0.0.1"
 
@@ -39,7 +41,8 @@ class Broker(Embedded):
     """One broker with its controller.
 
     `host`, `port`: where it listens; port 0 picks a free one. `data_dir`: where data is kept; without it, in a temporary
-    folder that is removed when the broker stops. `config`: Kafka's broker properties, over the defaults.
+    folder that is removed when the broker stops. `config`: Kafka's broker properties, over the defaults. `security`: how
+    clients connect: "tls", "mtls", "scram", "plain" or an `odradek.Security`; `client_settings` has what they need.
 
     A start raises `odradek.InvalidConfig` for a property that is refused, OSError where the port is taken, and
     RuntimeError while the broker runs. A stopped broker may be started again.
@@ -52,8 +55,9 @@ class Broker(Embedded):
         port: int = 0,
         data_dir: str | Path | None = None,
         config: Mapping[str, ConfigValue] | None = None,
+        security: str | Security | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(security)
         self._host = host
         self._port = port
         self._data_dir = data_dir
@@ -84,11 +88,17 @@ class Broker(Embedded):
     def _planned(self) -> EmbeddedRun:
         given = self._config
         properties = dict(EMBEDDED_DEFAULTS)
+        secured = self._secured_run()
+        if secured is not None:
+            properties |= secured.properties(hosts_of(self._host), several_nodes=False)
         if "listeners" not in given:
             host = f"[{self._host}]" if ":" in self._host else self._host
             if not 0 <= self._port <= 65535:
                 raise InvalidConfig(f"port {self._port} is not a port: a number from 0 to 65535")
-            properties["listeners"] = f"PLAINTEXT://{host}:{self._port}"
+            name = secured.listener if secured is not None else "PLAINTEXT"
+            properties["listeners"] = f"{name}://{host}:{self._port}"
+        elif secured is not None:
+            raise InvalidConfig("security is given, and listeners in config as well: give one of them")
         elif self._port or self._host != _DEFAULT_HOST:
             raise InvalidConfig("host and port are given, and listeners in config as well: give one of them")
         temporary = None
@@ -102,4 +112,4 @@ class Broker(Embedded):
             properties["log.dirs"] = str(self._data_dir)
         else:
             raise InvalidConfig("data_dir is empty: name a folder, or leave it out for a temporary one")
-        return EmbeddedRun([{**properties, **given}], temporary, self.faults)
+        return EmbeddedRun([{**properties, **given}], temporary, self.faults, secured=secured)

@@ -25,6 +25,7 @@ from .faults.faults import Faults
 from .faults.intercepting import Interceptor
 from .loop_thread import LoopThread
 from .polling import reached
+from .secured_run import SecuredRun
 from .seeing.request_log import RequestLog
 
 log = logging.getLogger("odradek.embedded")
@@ -46,7 +47,8 @@ class EmbeddedRun:
     """`thread` is None when the brokers share the loop in which `start` was awaited.
 
     `properties`: of each broker. `temporary`: a folder that the start makes and the end removes. `prepare`: called before
-    the brokers start, when the folder is there. Raises InvalidConfig.
+    the brokers start, when the folder is there. `secured`: how clients connect, where they need more than the address.
+    Raises InvalidConfig.
     """
 
     def __init__(
@@ -55,7 +57,9 @@ class EmbeddedRun:
         temporary: Path | None,
         faults: Faults,
         prepare: Callable[[], None] | None = None,
+        secured: SecuredRun | None = None,
     ) -> None:
+        self.secured = secured
         self.clock = MovedClock()
         self.configs: dict[int, dict[str, str]] = {}
         #: The brokers that run, or start, by node id.
@@ -95,16 +99,32 @@ class EmbeddedRun:
         try:
             if self.temporary is not None:
                 self.temporary.mkdir(mode=0o700)
+            if self.secured is not None:
+                self.secured.prepare()
             if self._prepare is not None:
                 self._prepare()
             await _all(server.start() for server in self.servers.values())
+            await self._began()
         except BaseException:
             self.forget()
             raise
+
+    async def _began(self) -> None:
+        """Notes where the brokers listen; gives the cluster its users."""
         for node_id, server in self.servers.items():  # they keep their ports when they start again
             said = [f"{listener.name}://{listener.endpoint.address}" for listener in server.listeners]
             self.configs[node_id]["listeners"] = ",".join(said)
-        self.bootstrap_servers = ",".join(address for server in self.servers.values() for address in server.addresses)
+        self.bootstrap_servers = ",".join(address for server in self.servers.values() for address in self._of(server))
+        if self.secured is not None:
+            self.secured.files.write_properties(self.bootstrap_servers)
+            await self.secured.provide_users(self)
+
+    def _of(self, server: BrokerServer) -> list[str]:
+        """Returns the addresses for clients."""
+        if self.secured is None:
+            return server.addresses
+        advertised = server.listeners.advertised_endpoints()
+        return [endpoint.address for endpoint in advertised if endpoint.name == self.secured.listener]
 
     async def stop(self) -> None:
         try:
@@ -120,6 +140,8 @@ class EmbeddedRun:
             if node_id not in self.servers:
                 await self.restart(node_id)
         await delete_everything(await self.active_controller())
+        if self.secured is not None:
+            await self.secured.reset(self)
         offset = (await self.active_controller()).metadata.image.offset
         await reached(
             lambda: all(server.metadata.image.offset >= offset for server in self.servers.values()),
@@ -174,6 +196,8 @@ class EmbeddedRun:
     async def start_all(self) -> None:
         """Starts all brokers, which were killed."""
         await _all(self._make(BrokerConfig(each)).start() for each in self.configs.values())
+        if self.secured is not None:
+            await self.secured.provide_users(self)
 
     # ---- endings
 
@@ -223,8 +247,10 @@ class EmbeddedRun:
     def forget(self) -> None:
         """Removes what is left of it in this process and on the disk."""
         _unfinished.discard(self)
-        if self.temporary is not None and not self.is_inherited:
-            shutil.rmtree(self.temporary, ignore_errors=True)
+        folders = (self.temporary, self.secured.folder if self.secured is not None else None)
+        for folder in folders:
+            if folder is not None and not self.is_inherited:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:

@@ -20,15 +20,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from ..metadata.configs import InvalidConfig
+from ..server.security.provisioning.profile import INTERNAL
 from .broker_run import EmbeddedRun, temporary_path
 from .completion import Completion
 from .embedded import EMBEDDED_DEFAULTS, ConfigValue, Embedded, as_text
 from .faults.fault import Fault
 from .leadership import leader_of, move_leader
 from .polling import reached
+from .secured_run import SecuredRun, hosts_of
 
 if TYPE_CHECKING:
     from ..server.broker import BrokerServer
+    from ..server.security.provisioning.profile import Security
 
 _HOST = "127.0.0.1"
 #: Every node of a small cluster votes; of a larger one three do, as a quorum of three survives the death of one.
@@ -51,6 +54,7 @@ class Cluster(Embedded):
 
     `data_dir`: where data is kept; without it, in a temporary folder that is removed when the cluster stops. `config`:
     Kafka's broker properties for every broker, over the defaults: topics have three replicas and take writes while two live.
+    `security`: how clients connect, as for `Broker`; the brokers then meet each other over mutual TLS.
 
     A start raises `odradek.InvalidConfig` for a property that is refused, and RuntimeError while the cluster runs.
     """
@@ -63,8 +67,9 @@ class Cluster(Embedded):
         *,
         data_dir: str | Path | None = None,
         config: Mapping[str, ConfigValue] | None = None,
+        security: str | Security | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(security)
         if not 1 <= brokers <= MOST_BROKERS:
             raise ValueError(f"a cluster has from 1 to {MOST_BROKERS} brokers, not {brokers}")
         self._count = brokers
@@ -167,9 +172,16 @@ class Cluster(Embedded):
         directory = temporary or self._data_dir
         assert directory is not None
         controllers = min(self._count, MOST_CONTROLLERS) if self._count != 2 else 1
-        ports = self._free_ports(self._count + controllers)
-        properties = _properties(self._count, controllers, ports, directory, self._config)
-        return EmbeddedRun(properties, temporary, self.faults, prepare=lambda: self._format(properties))
+        secured = self._secured_run()
+        if secured is None:
+            ports = self._free_ports(self._count + controllers)
+            properties = _properties(self._count, controllers, ports, directory, self._config)
+        else:
+            ports = self._free_ports(2 * self._count + controllers)
+            properties = _properties(self._count, controllers, ports, directory, self._config)
+            for each, port in zip(properties, ports[self._count + controllers :], strict=True):
+                _secure(each, port, secured)
+        return EmbeddedRun(properties, temporary, self.faults, lambda: self._format(properties), secured)
 
     def _free_ports(self, count: int) -> list[int]:
         """Ports that are free, held until the brokers have bound them."""
@@ -223,6 +235,15 @@ class Isolation:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.heal()
+
+
+def _secure(properties: dict[str, str], port: int, secured: SecuredRun) -> None:
+    """Clients keep their port, with another protocol; brokers meet on a listener of their own."""
+    between = f",{INTERNAL}://{_HOST}:{port}"
+    for key in ("listeners", "advertised.listeners"):
+        properties[key] = properties[key].replace("PLAINTEXT://", f"{secured.listener}://") + between
+    for key, value in secured.properties(hosts_of(_HOST), several_nodes=True).items():
+        properties.setdefault(key, value)
 
 
 def _properties(

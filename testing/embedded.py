@@ -8,20 +8,23 @@ from __future__ import annotations
 import threading
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
-from .broker_run import EmbeddedRun
+from ..server.security.provisioning.clients import plain_settings
+from .broker_run import EmbeddedRun, temporary_path
 from .completion import Completion
 from .embedded_clock import EmbeddedClock
 from .faults.faults import Faults
 from .loop_thread import LoopThread
 from .run_holder import RunHolder, running_loop
+from .secured_run import SecuredRun, security_of
 from .seeing.groups import GroupView
 from .seeing.request_log import RequestLog
 from .seeing.topics import TopicView
 from .snapshots import restore, save
 
 if TYPE_CHECKING:
+    from ..server.security.provisioning.profile import Security
     from .control.port import ControlPort
 
 T = TypeVar("T")
@@ -38,8 +41,9 @@ EMBEDDED_DEFAULTS = {
 class Embedded(RunHolder):
     """Brokers in this process. `_planned` says which."""
 
-    def __init__(self) -> None:
+    def __init__(self, security: str | Security | None = None) -> None:
         super().__init__()
+        self._security = security_of(security)
         #: Faults that a test scripts; `reset` ends them.
         self.faults = Faults()
         self.clock = EmbeddedClock(self)
@@ -149,6 +153,55 @@ class Embedded(RunHolder):
         A forked process may use it too: its clients reach the broker of the parent.
         """
         return self._running().bootstrap_servers
+
+    def client_settings(self, library: str = "java", user: str | None = None) -> dict[str, Any]:
+        """Returns the settings with which a client connects, under the names of its library: "java", "kafka-python",
+        "aiokafka" or "confluent-kafka".
+
+        `user`: by default the first one of `security`. Raises ValueError for another library, KeyError for another user,
+        RuntimeError when it does not run.
+        """
+        run = self._running()
+        if run.secured is None:
+            return plain_settings(library, run.bootstrap_servers)
+        return run.secured.files.settings(library, user or run.secured.security.first_user, run.bootstrap_servers)
+
+    @property
+    def client_properties(self) -> dict[str, str]:
+        """The settings of Kafka's own clients, by Kafka's names: `client_settings("java")`."""
+        return self.client_settings("java")
+
+    def client_properties_file(self, user: str | None = None) -> Path:
+        """Returns the file with `client_properties`, for Kafka's tools. Raises RuntimeError without `security`."""
+        secured = self._secured()
+        name = user or secured.security.first_user
+        if name not in secured.security.users:
+            raise KeyError(f"there is no user {name}: these are {', '.join(secured.security.users)}")
+        return secured.files.properties_file(name)
+
+    @property
+    def ca_file(self) -> Path:
+        """The certificate of the authority that clients trust, in PEM. Raises RuntimeError where there is no TLS."""
+        secured = self._secured()
+        if not secured.security.has_tls:
+            raise RuntimeError(
+                f"this {self.noun} has no certificate: its clients connect by {secured.security.protocol}"
+            )
+        return secured.files.ca_file
+
+    @property
+    def users(self) -> dict[str, str]:
+        """Names and passwords of the users of `security`; none without."""
+        return dict(self._security.users) if self._security is not None else {}
+
+    def _secured(self) -> SecuredRun:
+        secured = self._running().secured
+        if secured is None:
+            raise RuntimeError(f'this {self.noun} has no security: give it one, as in security="scram"')
+        return secured
+
+    def _secured_run(self) -> SecuredRun | None:
+        return SecuredRun(self._security, temporary_path()) if self._security is not None else None
 
     def __repr__(self) -> str:
         return f"<odradek.{type(self).__name__} {self._run.bootstrap_servers if self._run else 'not running'}>"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from ..server.security.provisioning.profile import Security
     from .broker import Broker
     from .cluster import Cluster
     from .faults.faults import Faults
@@ -31,11 +32,19 @@ def odradek_config() -> Mapping[str, str | int | float | bool]:
 
 
 @pytest.fixture(scope="session")
-def odradek_session(odradek_config: Mapping[str, str | int | float | bool]) -> Iterator[Broker]:
+def odradek_security() -> str | Security | None:
+    """How clients of the session's broker and cluster connect, as odradek.Broker(security=) takes it: override it, too."""
+    return None
+
+
+@pytest.fixture(scope="session")
+def odradek_session(
+    odradek_config: Mapping[str, str | int | float | bool], odradek_security: str | Security | None
+) -> Iterator[Broker]:
     """One odradek.Broker for the whole test run, started when the first test asks for it. Tests share its topics."""
     from .broker import Broker
 
-    with Broker(config=odradek_config) as broker:
+    with Broker(config=odradek_config, security=odradek_security) as broker:
         broker.requests  # noqa: B018  (from now on they are noted)
         yield broker
 
@@ -62,11 +71,13 @@ def odradek_topic(odradek_broker: Broker, request: pytest.FixtureRequest) -> Top
 
 
 @pytest.fixture(scope="session")
-def odradek_cluster_session(odradek_config: Mapping[str, str | int | float | bool]) -> Iterator[Cluster]:
+def odradek_cluster_session(
+    odradek_config: Mapping[str, str | int | float | bool], odradek_security: str | Security | None
+) -> Iterator[Cluster]:
     """One odradek.Cluster of three brokers for the whole test run. Tests share its topics."""
     from .cluster import Cluster
 
-    with Cluster(brokers=3, config=odradek_config) as cluster:
+    with Cluster(brokers=3, config=odradek_config, security=odradek_security) as cluster:
         cluster.requests  # noqa: B018
         yield cluster
 
