@@ -1,8 +1,8 @@
 """One broker with its controller: builds the parts, starts them in order, stops them in the reverse.
 
-The order of a start: addresses are taken (their ports go into the registration), log directories opened (or formatted)
-and logs recovered, the controller replays its metadata log and the first image is published, the coordinator of groups
-begins, and only then do the listeners accept, so the first client sees a whole broker.
+The order of a start: addresses are taken (their ports go into the registration) and health is served, log directories
+opened (or formatted) and logs recovered, the controller replays its metadata log and the first image is published, the
+coordinator of groups begins, and only then do the listeners accept, so the first client sees a whole broker.
 """
 
 from __future__ import annotations
@@ -132,6 +132,7 @@ class BrokerServer(Node):
         try:
             self.sasl.check()
             self.listeners.bind()
+            await self._serve_metrics()
             self.cluster_id = ensure_formatted(self.config)
             self.directories += open_directories(self.config.log_dirs)
             if self.config.is_broker:
@@ -149,6 +150,8 @@ class BrokerServer(Node):
                 self.produce_path = paths.produce_path(self)
             self.controller = cluster.controller(self)
             self.services = self._services()
+            if self.metrics_server is not None:
+                self.metrics_server.services = self.services
             await self.controller.start(self.directories)
             self._watch_brokers()
             if not self.controller.is_alone:
@@ -158,7 +161,6 @@ class BrokerServer(Node):
                 self.maintenance.start()
                 self.cleaner.start()
                 self.scrubber.start()
-            await self._serve_metrics()
             await self.listeners.start()
             if self.listeners.takes_descriptors:
                 self.metadata.on_published.append(lambda _: self.listeners.plan_descriptors())
@@ -177,6 +179,8 @@ class BrokerServer(Node):
         self._is_stopping = True
         began_s = asyncio.get_running_loop().time()
         log_stopping(self)
+        if self.metrics_server is not None:
+            self.metrics_server.is_stopping = True
         if leave:
             await self._leave_the_cluster()
         if self.metrics_server is not None:
@@ -261,7 +265,7 @@ class BrokerServer(Node):
         if self.config.get("odradek.metrics.port") is not None:
             from .metrics.http import MetricsServer
 
-            self.metrics_server = MetricsServer(self.services)
+            self.metrics_server = MetricsServer(self.config, self.lines, self.pools)
             await self.metrics_server.start()
 
     def _services(self) -> NodeServices:

@@ -106,6 +106,11 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
     ),
     "Groups": (
+        Panel(
+            "Lag, by group",
+            ((f"topk(10, {_sum('odradek_group_lag_sum', 'group')})", "{{group}}"),),
+            description="Records that the group has not done with.",
+        ),
         Panel("Groups", ((_sum(f"{_GROUPS}group_count", "protocol"), "{{protocol}}"),)),
         Panel("Offset commits", ((_rate(f"{_GROUPS}offset_commit_count"), "{{instance}}"),), "ops"),
         Panel(

@@ -14,6 +14,8 @@ KEYS = (
     # Half is enough for a thousand consumers of a hundred partitions each, plus the followers of 10,000. A full cache
     # takes 50 MB.
     key("odradek.fetch.session.cache.partitions", INT, 100_000, at_least(0)),
+    # A sample of a partition takes 80 bytes of text: 1,000 are 80 KB a scrape.
+    key("odradek.metrics.lag.series", INT, 1000, at_least(0)),
     key("odradek.metrics.host", STRING, "127.0.0.1", non_empty),
     key("odradek.metrics.port", INT, None, port),
     key("odradek.produce.validation", STRING, "full", one_of("header", "framing", "full")),

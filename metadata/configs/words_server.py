@@ -116,8 +116,10 @@ BROKER = {
     "or json.",
     "odradek.fetch.session.cache.partitions": "The number of partitions that all incremental fetch sessions of this broker "
     "together may name. A fetch beyond it is answered in full and gets no session.",
-    "odradek.metrics.host": "The address on which Prometheus metrics are served.",
-    "odradek.metrics.port": "The port on which Prometheus metrics are served; none unless set.",
+    "odradek.metrics.lag.series": "How many partitions, and how many groups, have their lag in the metrics: those with the "
+    "largest.",
+    "odradek.metrics.host": "The address on which Prometheus metrics and health are served.",
+    "odradek.metrics.port": "The port on which Prometheus metrics and health are served over HTTP; none unless set.",
     "odradek.produce.validation": "The checks of produced batches: header (and CRC), framing (also the records of those "
     "that are not compressed) or full (the records of all).",
     "odradek.scrub.bytes.per.second": "How fast logs are verified in the background; 0 for not at all.",

@@ -1,4 +1,7 @@
-"""Prometheus metrics over HTTP: `GET /metrics` on odradek.metrics.host and odradek.metrics.port. Off unless a port is set.
+"""Prometheus metrics and health over HTTP, on odradek.metrics.host and odradek.metrics.port. Off unless a port is set.
+
+`GET /metrics`, `GET /health/live` and `GET /health/ready` (`health.py`). The port is bound with the listeners and answers
+from then on: a node that recovers its logs is live, and says that it is not ready. Metrics follow when there are any.
 
 A request is answered on the broker's loop from what is there in that moment; only writing the answer as text, which takes
 longest where there are many partitions, is left to a thread. One request a connection; what is not a small GET is refused.
@@ -13,7 +16,7 @@ import errno
 import logging
 import socket
 from collections.abc import Callable, Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 from prometheus_client.core import Metric
@@ -23,10 +26,15 @@ from ..config.listeners import CannotListen
 from ..network.acceptor import Acceptor
 from ..network.bound_sockets import bound_sockets
 from ..network.descriptors import DESCRIPTORS
+from ..services import NodeServices, Services
 from .families import families
+from .group_lag import group_lag
+from .health import LIVE, READY, body, not_ready
 
 if TYPE_CHECKING:
-    from ..services import NodeServices
+    from ..config.broker_config import BrokerConfig
+    from ..runtime.repeated_lines import RepeatedLines
+    from ..runtime.thread_pools import ThreadPools
 
 
 log = logging.getLogger("odradek.metrics")
@@ -40,10 +48,16 @@ _REQUEST_DEADLINE_S = 10
 
 
 class MetricsServer:
-    """Serves one broker's metrics from `start` to `stop`."""
+    """Serves one node's health and metrics from `start` to `stop`."""
 
-    def __init__(self, services: NodeServices) -> None:
-        self._services = services
+    def __init__(self, config: BrokerConfig, lines: RepeatedLines, pools: ThreadPools) -> None:
+        #: What there is to measure; None until the node has made it.
+        self.services: NodeServices | None = None
+        #: Set by the node when it begins to stop: it is not ready from then on.
+        self.is_stopping = False
+        self._config = config
+        self._lines = lines
+        self._pools = pools
         self._acceptors: list[Acceptor] = []
         self._address = ("", 0)
         #: Connections that are open, the oldest first.
@@ -60,8 +74,8 @@ class MetricsServer:
 
     async def start(self) -> None:
         """Raises OSError when the address cannot be had."""
-        host = self._services.config.get("odradek.metrics.host")
-        port = self._services.config.get("odradek.metrics.port")
+        host = self._config.get("odradek.metrics.host")
+        port = self._config.get("odradek.metrics.port")
         try:
             bound = bound_sockets(host, port)
             self._address = bound[0].getsockname()[:2]
@@ -86,7 +100,7 @@ class MetricsServer:
         if len(self._connections) >= max(1, DESCRIPTORS.shares.metrics):
             oldest = next((one for one in self._connections if not one.has_asked), None)
             words = "refusing connections for metrics: too many are open"
-            self._services.lines.log(log, logging.WARNING, "", "metrics refused", words)
+            self._lines.log(log, logging.WARNING, "", "metrics refused", words)
             if oldest is None:
                 return None
             self._lost(oldest)
@@ -100,7 +114,7 @@ class MetricsServer:
 
     def _nothing_left(self, error: OSError) -> None:
         words = f"no connection for metrics can be accepted now: {error.strerror}"
-        self._services.lines.log(log, logging.WARNING, "", "metrics system", words)
+        self._lines.log(log, logging.WARNING, "", "metrics system", words)
 
     async def _serve(self, connection: _MetricsConnection, reader: asyncio.StreamReader, writer: Any) -> None:
         try:
@@ -120,13 +134,30 @@ class MetricsServer:
         path = rest.partition(" ")[0].partition("?")[0]
         if method not in ("GET", "HEAD"):
             return _response("405 Method Not Allowed", "text/plain", b"only GET\n")
+        answer = await self._page(path, headers)
+        return _response(answer.status, answer.content_type, answer.body if method == "GET" else b"")
+
+    async def _page(self, path: str, headers: list[str]) -> _Answer:
+        if path == LIVE:
+            return _Answer("200 OK", "application/json", b'{"live": true}\n')
+        if path == READY:
+            failed = list(not_ready(self._config, self.services, is_stopping=self.is_stopping))
+            status = "503 Service Unavailable" if failed else "200 OK"
+            return _Answer(status, "application/json", body(self._config, failed))
         if path != "/metrics":
-            return _response("404 Not Found", "text/plain", b"metrics are at /metrics\n")
+            words = f"metrics are at /metrics, health at {LIVE} and {READY}\n"
+            return _Answer("404 Not Found", "text/plain", words.encode())
+        if self.services is None:
+            return _Answer("503 Service Unavailable", "text/plain", b"the node is starting\n")
+        return await self._metrics(self.services, headers)
+
+    async def _metrics(self, services: NodeServices, headers: list[str]) -> _Answer:
         accepted = next((h.partition(":")[2].strip() for h in headers if h.lower().startswith("accept:")), "")
         encode, content_type = choose_encoder(accepted)
-        found = _Found([*families(self._services), *self._process.collect()])
-        text: bytes = await self._services.pools.cpu.run(encode, found)
-        return _response("200 OK", content_type, text if method == "GET" else b"")
+        lag = await group_lag(services) if isinstance(services, Services) else []
+        found = _Found([*families(services), *lag, *self._process.collect()])
+        text: bytes = await self._pools.cpu.run(encode, found)
+        return _Answer("200 OK", content_type, text)
 
 
 class _MetricsConnection(asyncio.StreamReaderProtocol):
@@ -160,6 +191,14 @@ class _MetricsConnection(asyncio.StreamReaderProtocol):
         self._is_aborted = True
         if self._transport_made is not None:
             self._transport_made.abort()
+
+
+class _Answer(NamedTuple):
+    """The answer to a request: its status line, and what it says."""
+
+    status: str
+    content_type: str
+    body: bytes
 
 
 class _Found:

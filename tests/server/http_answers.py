@@ -1,0 +1,18 @@
+"""Answers of a node's HTTP port, errors included."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+
+DEADLINE_S = 30
+
+
+def answered(port: int, path: str) -> tuple[int, str]:
+    """Status and body of one GET on the loopback. Raises OSError where nobody listens."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=DEADLINE_S) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read().decode()
