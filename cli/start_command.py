@@ -14,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .broker_properties import properties_of
+from .console_process import check_installed, check_listeners, console_beside
 from .garbage import LongCollections
 from .logs import log_to_standard_error
 from .options import FAILED, MISUSED, UsageError, add_configuration, complain, port
@@ -46,6 +47,9 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "--port", type=port, metavar="N", help="listen on 127.0.0.1:N; 0 picks a free port (default: 9092)"
     )
+    command.add_argument(
+        "--console", type=port, metavar="PORT", help="the console in the browser on 127.0.0.1:PORT, as a process of its own"
+    )
     command.add_argument("-v", "--verbose", action="store_true", help="log what the broker does, to standard error")
     command.set_defaults(run=run)
 
@@ -61,7 +65,11 @@ def run(options: argparse.Namespace) -> int:
     log_to_standard_error(verbose=options.verbose)
     try:
         raise_limit()
-        return _run_loop(BrokerConfig(properties_of(options)))
+        config = BrokerConfig(properties_of(options))
+        if options.console is not None:
+            check_installed()
+            check_listeners(config.listeners)
+        return _run_loop(config, options.console)
     except (UsageError, InvalidConfig) as error:
         return complain(error, MISUSED)
     except CannotListen as error:
@@ -93,15 +101,15 @@ def _remedy(options: argparse.Namespace, error: CannotListen) -> str:
     return f"change the port in {error.key}; 0 is any that is free"
 
 
-def _run_loop(config: Any) -> int:
+def _run_loop(config: Any, console: int | None) -> int:
     try:
         import uvloop
     except ImportError:  # no uvloop for this platform: asyncio's own loop serves as well, slower
-        return asyncio.run(_serve(config))
-    return int(uvloop.run(_serve(config)))
+        return asyncio.run(_serve(config, console))
+    return int(uvloop.run(_serve(config, console)))
 
 
-async def _serve(config: Any) -> int:
+async def _serve(config: Any, console: int | None) -> int:
     from ..server.broker import BrokerServer
 
     stopping = asyncio.Event()
@@ -118,13 +126,20 @@ async def _serve(config: Any) -> int:
         print(serving_line(broker), flush=True)
         preloading = asyncio.ensure_future(preload(broker))
         ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(stopping.wait()), broker.failed]
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        with console_beside(_plain_addresses(broker), console):
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if broker.failed.done():
             _halt(broker.failed.result())
         preloading.cancel()
     finally:
         await broker.stop()
     return 0
+
+
+def _plain_addresses(broker: BrokerServer) -> list[str]:
+    """The addresses that need no credentials."""
+    plain = {one.name for one in broker.config.listeners.brokers if one.protocol == "PLAINTEXT"}
+    return [one.address for one in broker.listeners.advertised_endpoints() if one.name in plain]
 
 
 def _halt(failure: Exception) -> NoReturn:

@@ -15,7 +15,7 @@ MOST_FUNCTION_LINES = 70
 MOST_MEDIAN_FUNCTION_LINES = 20
 #: Tables may be as long as what they list.
 TABLES = ("protocol/messages/", "protocol/internal/")
-ROOMS = ("protocol", "metadata", "storage", "replication", "coordinator", "server", "testing", "cli")
+ROOMS = ("protocol", "metadata", "storage", "replication", "coordinator", "server", "testing", "cli", "console")
 PURE_ROOMS = ("protocol", "metadata", "replication", "coordinator")
 
 

@@ -14,8 +14,8 @@ EXTRA = "odradek[cli]"
 
 
 class ClientCommand(NamedTuple):
-    """`module` is relative to `odradek.cli` and has `app`, or the name after a colon, a `typer.Typer`. `meaning` is the line
-    in the help.
+    """`module` is relative to `odradek.cli`, with a dot before it to `odradek`. It has `app`, or the name after a colon, a
+    `typer.Typer`. `meaning` is the line in the help.
     """
 
     module: str
@@ -39,6 +39,7 @@ COMMANDS: dict[tuple[str, ...], ClientCommand] = {
     ("acl",): ClientCommand("security.acl_command", "who may do what"),
     ("user",): ClientCommand("security.user_command", "users with SCRAM credentials"),
     ("quota",): ClientCommand("security.quota_command", "quotas of users, client ids and addresses"),
+    ("console",): ClientCommand(".console.command", "serve the console in the browser"),
     ("context",): ClientCommand("client.context_command", "named clusters: addresses and security options"),
     ("completion",): ClientCommand("client.completion_command", "print the shell's completion script"),
 }

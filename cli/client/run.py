@@ -19,6 +19,9 @@ _PACKAGE = __package__.rpartition(".")[0]
 #: Modules of the extras, and the extra that each is of.
 _EXTRAS = {"typer": EXTRA, "rich": EXTRA, "confluent_kafka": EXTRA, "kafka": EXTRA, "pyarrow": "odradek[parquet]"}
 _EXTRAS |= {"fastavro": "odradek[decoding]", "google": "odradek[decoding]", "grpc_tools": "odradek[decoding]"}
+_EXTRAS |= dict.fromkeys(
+    ("starlette", "uvicorn", "jinja2", "itsdangerous", "multipart", "python_multipart"), "odradek[console]"
+)
 
 
 def run(words: tuple[str, ...], command: ClientCommand, arguments: Sequence[str]) -> int:
@@ -44,7 +47,7 @@ def run(words: tuple[str, ...], command: ClientCommand, arguments: Sequence[str]
 
 def app_of(command: ClientCommand) -> typer.Typer:
     module, _, name = command.module.partition(":")
-    app: typer.Typer = getattr(importlib.import_module(f"{_PACKAGE}.{module}"), name or "app")
+    app: typer.Typer = getattr(importlib.import_module(f".{module}", _PACKAGE), name or "app")
     return app
 
 

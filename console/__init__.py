@@ -1,0 +1,1 @@
+"""The console: a Kafka cluster in the browser. docs/development/console.md is the design."""

@@ -1,0 +1,1 @@
+"""Logins, roles, CSRF tokens, masks and the audit log of the console."""

@@ -1,0 +1,118 @@
+"""The guard before every request: names of hosts, logins, and headers that keep other sites out.
+
+A page of another site can make a browser send requests to the console. It cannot read a token (CSRF), frame a page, run a
+script in it (Content-Security-Policy), or come by a name that it points at this machine (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..settings import Settings
+from .sessions import SESSION_COOKIE, Sessions
+from .users import ADMIN, User, Users
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+#: Reached without a login.
+_OPEN = ("/login", "/static/", "/health")
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Guard:
+    """Sets `request.state.user` and `.session`. Answers 421 for a foreign name, and sends who is not logged in to /login."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, users: Users | None, sessions: Sessions) -> None:
+        self._app = app
+        self._users = users
+        self._sessions = sessions
+        # Behind a login any name will do: a rebound name has no session.
+        names = (*_LOOPBACK_NAMES, settings.host, *settings.allowed_hosts)
+        self._hosts = frozenset(name.lower() for name in names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        refusal = self._refusal(request)
+        answer: Any = refusal if refusal is not None else self._app
+        await answer(scope, receive, _with_headers(send, request.url.path))
+
+    def _refusal(self, request: Request) -> Any:
+        if self._users is None and _host_of(request.headers) not in self._hosts:
+            return PlainTextResponse("This console does not serve this host name; see --allowed-host.\n", 421)
+        session = self._sessions.read(request.cookies.get(SESSION_COOKIE))
+        user = self._user(session.user if session is not None else "")
+        request.state.session, request.state.user = session, user
+        if user is None and not _begins(request.url.path, _OPEN):
+            if request.method == "GET" and "hx-request" not in request.headers:
+                return RedirectResponse("/login", 303)
+            return PlainTextResponse("Log in first.\n", 401, {"HX-Redirect": "/login"})
+        return None
+
+    def _user(self, name: str) -> User | None:
+        """Without a file of users, whoever reaches this machine's loopback is an administrator."""
+        if self._users is None:
+            return User("local", ADMIN)
+        return self._users.find(name) if name else None
+
+
+def _host_of(headers: Headers) -> str:
+    host = headers.get("host", "").lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _begins(path: str, prefixes: Iterable[str]) -> bool:
+    return any(path == prefix or (path.startswith(prefix) and prefix.endswith("/")) for prefix in prefixes)
+
+
+def _with_headers(send: Send, path: str) -> Send:
+    is_static = path.startswith("/static/")
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers[name] = value
+            headers["Cache-Control"] = "max-age=3600" if is_static else "no-store"
+        await send(message)
+
+    return sent
+
+
+def is_same_origin(headers: Headers) -> bool:
+    """A form of this site, as far as the browser says."""
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None and site not in ("same-origin", "none"):
+        return False
+    return origin is None or origin.partition("://")[2].lower() == headers.get("host", "").lower()

@@ -1,0 +1,88 @@
+"""Sessions in signed cookies (itsdangerous), CSRF tokens that belong to them, and messages for the next page."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from itsdangerous import BadSignature, URLSafeTimedSerializer
+
+SESSION_COOKIE, FLASH_COOKIE = "odradek_console", "odradek_console_flash"
+SESSION_MAX_AGE_S = 12 * 3600
+#: Failed logins of one address within the window, before it has to wait.
+_MOST_FAILURES, _WINDOW_S = 5, 60.0
+_MOST_ADDRESSES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """`user` is "" before a login. The token is drawn anew at each login."""
+
+    user: str
+    token: str
+
+
+class Sessions:
+    """Sessions end with the process: their key is never stored."""
+
+    def __init__(self) -> None:
+        key = secrets.token_hex(32)
+        self._sessions = URLSafeTimedSerializer(key, salt="session")
+        self._flashes = URLSafeTimedSerializer(key, salt="flash")
+
+    def read(self, cookie: str | None) -> Session | None:
+        found = _loaded(self._sessions, cookie, SESSION_MAX_AGE_S)
+        if not isinstance(found, list) or len(found) != 2:
+            return None
+        return Session(str(found[0]), str(found[1]))
+
+    def begin(self, user: str) -> Session:
+        return Session(user, secrets.token_urlsafe(24))
+
+    def written(self, session: Session) -> str:
+        return str(self._sessions.dumps([session.user, session.token]))
+
+    def flash(self, text: str, tone: str) -> str:
+        return str(self._flashes.dumps([text[:800], tone]))
+
+    def read_flash(self, cookie: str | None) -> tuple[str, str] | None:
+        found = _loaded(self._flashes, cookie, 60)
+        return (str(found[0]), str(found[1])) if isinstance(found, list) and len(found) == 2 else None
+
+
+def _loaded(serializer: URLSafeTimedSerializer, cookie: str | None, max_age_s: int) -> Any:
+    if not cookie:
+        return None
+    try:
+        return serializer.loads(cookie, max_age=max_age_s)
+    except BadSignature:
+        return None
+
+
+def is_token_of(session: Session | None, token: str) -> bool:
+    return session is not None and hmac.compare_digest(session.token.encode(), token.encode())
+
+
+class LoginLimit:
+    """Counts failed logins by address."""
+
+    def __init__(self) -> None:
+        self._failures: dict[str, tuple[float, int]] = {}
+        self._lock = threading.Lock()
+
+    def is_exceeded(self, address: str) -> bool:
+        with self._lock:
+            began, count = self._failures.get(address, (0.0, 0))
+            return count >= _MOST_FAILURES and time.monotonic() - began < _WINDOW_S
+
+    def note_failure(self, address: str) -> None:
+        now = time.monotonic()
+        with self._lock:
+            began, count = self._failures.pop(address, (now, 0))
+            self._failures[address] = (now, 1) if now - began >= _WINDOW_S else (began, count + 1)
+            while len(self._failures) > _MOST_ADDRESSES:
+                self._failures.pop(next(iter(self._failures)))

@@ -1,0 +1,112 @@
+"""Actions: every change of the console goes through `action`, which checks it, has it done in a thread, and notes it.
+
+In order: the console is not read-only, the user may change things, the form is of this site and carries the session's
+token, a wanted confirmation is there. Then the change, a line in the audit log, and a redirect with what was done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+
+from ..cli.client.errors import CommandError, Misused, from_library
+from .access import audit
+from .access.guard import is_same_origin
+from .access.sessions import FLASH_COOKIE, Sessions, is_token_of
+from .backend import Backend
+
+MOST_FIELDS = 100
+_MOST_FORM_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The words for the viewer, and the page to go to."""
+
+    words: str
+    location: str
+
+
+Form = Mapping[str, str]
+Change = Callable[[Backend, Form], Done]
+"""Gets the fields of the form and of the path. Raises CommandError."""
+
+
+def required(form: Form, name: str) -> str:
+    value = form.get(name, "").strip()
+    if not value:
+        raise Misused(f"{name.replace('_', ' ')} is missing")
+    return value
+
+
+def whole(form: Form, name: str, default: int | None = None, least: int = 0) -> int:
+    """A whole number of a field. `default` None: the field is required."""
+    text = form.get(name, "").strip()
+    if not text and default is not None:
+        return default
+    if not (text.isascii() and text.lstrip("-").isdecimal() and len(text) <= 19) or int(text) < least:
+        raise Misused(f"{name.replace('_', ' ')} is a whole number, at least {least}, not {text[:40]!r}")
+    return int(text)
+
+
+def action(backend: Backend, sessions: Sessions, name: str, change: Change) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint of one kind of change. `name` is how the audit log calls it, as topic.create."""
+
+    async def endpoint(request: Request) -> Response:
+        user, address = request.state.user, request.client.host if request.client else ""
+        given = {key: str(value) for key, value in request.path_params.items()}
+
+        def refused(words: str) -> Response:
+            audit.note(user.name, address, name, f"refused: {words}", given)
+            return PlainTextResponse(f"{words}\n", 403)
+
+        if backend.settings.read_only:
+            return refused("The console is read-only.")
+        if not user.may_change:
+            return refused(f"User {user.name} may look, and change nothing.")
+        if int(request.headers.get("content-length") or _MOST_FORM_BYTES + 1) > _MOST_FORM_BYTES:
+            return PlainTextResponse("The form is too large.\n", 413)
+        async with request.form(max_files=0, max_fields=MOST_FIELDS, max_part_size=_MOST_FORM_BYTES) as fields:
+            form = {key: str(value) for key, value in fields.items()} | given
+        if not is_same_origin(request.headers) or not is_token_of(request.state.session, form.get("csrf", "")):
+            return refused("The form is not of this session: load the page again.")
+        answer = await run_in_threadpool(_done, backend, change, form)
+        failed = isinstance(answer, CommandError)
+        outcome = f"failed: {answer}" if isinstance(answer, CommandError) else f"done: {answer.words}"
+        audit.note(user.name, address, name, outcome, form)
+        backend.poller.poll_soon()
+        location = answer.location if isinstance(answer, Done) else _back(request)
+        response = RedirectResponse(location, 303)
+        words = str(answer) if isinstance(answer, CommandError) else answer.words
+        flash = sessions.flash(words, "bad" if failed else "good")
+        response.set_cookie(
+            FLASH_COOKIE, flash, max_age=60, httponly=True, samesite="strict", secure=backend.settings.is_tls
+        )
+        return response
+
+    return endpoint
+
+
+def _done(backend: Backend, change: Change, form: Form) -> Done | CommandError:
+    try:
+        return change(backend, form)
+    except CommandError as error:
+        return error
+    except Exception as error:
+        known = from_library(error)
+        if known is None:
+            raise
+        return known
+
+
+def _back(request: Request) -> str:
+    """The page that the form was on; browsers send it within a site."""
+    from urllib.parse import urlsplit
+
+    found = urlsplit(request.headers.get("referer", "/"))
+    path = found.path if found.path.startswith("/") and not found.path.startswith("//") else "/"
+    return f"{path}?{found.query}" if found.query else path

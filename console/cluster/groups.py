@@ -1,0 +1,213 @@
+"""Members, assignments and lag of groups of every kind, in one form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...cli.client.admin_calls import check
+from ...cli.client.errors import NOT_FOUND, CommandError
+from ...protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from ...protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
+from ...protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from ...protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from .own_messages import call, coordinator_of
+
+_CONSUMER_DESCRIBE, _SHARE_DESCRIBE, _STREAMS_DESCRIBE, _SHARE_OFFSETS = 69, 77, 89, 90
+
+
+@dataclass(slots=True)
+class Member:
+    member: str
+    client: str
+    host: str
+    epoch: int | None
+    held: list[str]
+
+
+@dataclass(slots=True)
+class Group:
+    """`topology` maps each node to those after it; `node_kinds` says what each is. Both are of streams groups."""
+
+    name: str
+    kind: str
+    state: str
+    coordinator: int
+    assignor: str = ""
+    epoch: int | None = None
+    members: list[Member] = field(default_factory=list)
+    topology: dict[str, list[str]] = field(default_factory=dict)
+    node_kinds: dict[str, str] = field(default_factory=dict)
+    subtopologies: list[tuple[str, list[str], list[str], list[str]]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ShareOffset:
+    topic: str
+    partition: int
+    start: int
+    lag: int | None
+
+
+def described(admin: Any, name: str) -> Group:
+    """Raises CommandError for a group that does not exist."""
+    kinds = {one["group_id"]: str(one.get("group_type") or "classic").lower() for one in admin.list_groups()}
+    if name not in kinds:
+        raise CommandError(f"group {name} does not exist", NOT_FOUND)
+    return _BY_KIND.get(kinds[name], _classic)(admin, name, coordinator_of(admin, name))
+
+
+def _classic(admin: Any, name: str, coordinator: int) -> Group:
+    found = admin.describe_groups([name])[name]
+    if found["error"]:
+        raise CommandError(f"group {name}: {found['error']}")
+    group = Group(name, "classic", found["group_state"], coordinator, found.get("protocol_data") or "")
+    for one in found["members"]:
+        group.members.append(
+            Member(one["member_id"], one["client_id"], one["client_host"], None, _assigned(one["member_assignment"]))
+        )
+    return group
+
+
+def _assigned(assignment: Any) -> list[str]:
+    if not isinstance(assignment, dict):
+        return []
+    held = assignment.get("assigned_partitions") or ()
+    return _places((one["topic"], one["partitions"]) for one in held)
+
+
+def _places(found: Any) -> list[str]:
+    return [f"{topic}-{partition}" for topic, partitions in found for partition in sorted(partitions)]
+
+
+def _one(response: Any, name: str) -> Any:
+    (found,) = response.groups
+    check(f"group {name}", found.error_code, found.error_message)
+    return found
+
+
+def _members_with_topics(found: Any) -> list[Member]:
+    return [
+        Member(
+            one.member_id,
+            one.client_id,
+            one.client_host,
+            one.member_epoch,
+            _places((held.topic_name, held.partitions) for held in one.assignment.topic_partitions),
+        )
+        for one in found.members
+    ]
+
+
+def _consumer(admin: Any, name: str, coordinator: int) -> Group:
+    request = ConsumerGroupDescribeRequest(group_ids=[name])
+    found = _one(call(admin, _CONSUMER_DESCRIBE, request, coordinator), name)
+    return Group(
+        name,
+        "consumer",
+        found.group_state,
+        coordinator,
+        found.assignor_name,
+        found.group_epoch,
+        _members_with_topics(found),
+    )
+
+
+def _share(admin: Any, name: str, coordinator: int) -> Group:
+    request = ShareGroupDescribeRequest(group_ids=[name])
+    found = _one(call(admin, _SHARE_DESCRIBE, request, coordinator), name)
+    return Group(
+        name,
+        "share",
+        found.group_state,
+        coordinator,
+        found.assignor_name,
+        found.group_epoch,
+        _members_with_topics(found),
+    )
+
+
+def _streams(admin: Any, name: str, coordinator: int) -> Group:
+    request = StreamsGroupDescribeRequest(group_ids=[name], include_topology_description=True)
+    found = _one(call(admin, _STREAMS_DESCRIBE, request, coordinator), name)
+    group = Group(
+        name,
+        "streams",
+        found.group_state,
+        coordinator,
+        found.assignor_name or "",
+        found.group_epoch,
+    )
+    for one in found.members:
+        held = [
+            f"{kind}{task.subtopology_id}_{partition}"
+            for kind, tasks in (("", one.assignment.active_tasks), ("standby ", one.assignment.standby_tasks))
+            for task in tasks
+            for partition in sorted(task.partitions)
+        ]
+        group.members.append(Member(one.member_id, one.client_id, one.client_host, one.member_epoch, held))
+    if found.topology is not None:
+        _add_subtopologies(group, found.topology.subtopologies or ())
+    if found.topology_description is not None and found.topology_description.subtopologies:
+        group.topology, group.node_kinds = _nodes(found.topology_description)
+    return group
+
+
+def _add_subtopologies(group: Group, subtopologies: Sequence[Any]) -> None:
+    """The graph of topics and subtopologies, which every streams group has."""
+    for one in subtopologies:
+        label = f"subtopology {one.subtopology_id}"
+        sources = [*one.source_topics, *(topic.name for topic in one.repartition_source_topics)]
+        stores = [topic.name for topic in one.state_changelog_topics]
+        sinks = list(one.repartition_sink_topics)
+        group.subtopologies.append((one.subtopology_id, sources, stores, sinks))
+        group.topology.setdefault(label, [])
+        for topic in sources:
+            group.topology.setdefault(topic, []).append(label)
+            group.node_kinds[topic] = "topic"
+        for topic in (*stores, *sinks):
+            group.topology[label].append(topic)
+            group.node_kinds[topic] = "store" if topic in stores else "topic"
+
+
+def _nodes(description: Any) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """The graph of processors (KIP-1331), where the client has sent it."""
+    edges: dict[str, list[str]] = {}
+    kinds: dict[str, str] = {}
+    for subtopology in description.subtopologies:
+        for node in subtopology.nodes:
+            edges.setdefault(node.name, []).extend(node.successors)
+            for topic in node.source_topics:
+                edges.setdefault(topic, []).append(node.name)
+                kinds[topic] = "topic"
+            if node.sink_topic:
+                edges[node.name].append(node.sink_topic)
+                kinds[node.sink_topic] = "topic"
+            for store in node.stores:
+                edges[node.name].append(store)
+                kinds[store] = "store"
+    return edges, kinds
+
+
+_BY_KIND = {"classic": _classic, "consumer": _consumer, "share": _share, "streams": _streams}
+
+
+def share_offsets(admin: Any, name: str) -> list[ShareOffset]:
+    """Start offsets and lag of a share group (KIP-1226)."""
+    request = DescribeShareGroupOffsetsRequest(
+        groups=[DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None)]
+    )
+    found = _one(call(admin, _SHARE_OFFSETS, request, coordinator_of(admin, name)), name)
+    return sorted(
+        (
+            ShareOffset(topic.topic_name, one.partition_index, one.start_offset, one.lag if one.lag >= 0 else None)
+            for topic in found.topics
+            for one in topic.partitions
+            if not one.error_code
+        ),
+        key=lambda one: (one.topic, one.partition),
+    )

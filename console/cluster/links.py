@@ -1,0 +1,81 @@
+"""Connections of the console to the cluster: a few admin clients that requests of viewers share."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from ...cli.client.connection import Connection
+from ...cli.client.errors import UNREACHABLE, CommandError
+
+#: Admin clients for pages, which wait for each other; the poller has its own. Each holds a connection to each broker that
+#: it asks.
+_MOST_CLIENTS = 3
+_WAIT_S = 20.0
+
+
+class AdminLink:
+    """One admin client that stays open between uses. It is closed after an error of the connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._stack: contextlib.ExitStack | None = None
+        self._admin: Any = None
+
+    def open(self) -> Any:
+        if self._stack is None:
+            with contextlib.ExitStack() as stack:
+                self._admin = stack.enter_context(self._connection.admin())
+                self._stack = stack.pop_all()
+        return self._admin
+
+    def close(self) -> None:
+        stack, self._stack = self._stack, None
+        if stack is not None:
+            with contextlib.suppress(Exception):
+                stack.close()
+
+
+class Links:
+    """`admin()` lends an admin client to one thread at a time."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._free: queue.LifoQueue[AdminLink] = queue.LifoQueue()
+        self._lock = threading.Lock()
+        self._all: list[AdminLink] = []
+
+    @contextlib.contextmanager
+    def admin(self) -> Iterator[Any]:
+        """Raises CommandError when all clients stay busy."""
+        link = self._take()
+        try:
+            yield link.open()
+        except CommandError as error:
+            if error.status == UNREACHABLE:
+                link.close()
+            raise
+        except Exception:
+            link.close()
+            raise
+        finally:
+            self._free.put(link)
+
+    def _take(self) -> AdminLink:
+        with contextlib.suppress(queue.Empty):
+            return self._free.get_nowait()
+        with self._lock:
+            if len(self._all) < _MOST_CLIENTS:
+                self._all.append(AdminLink(self.connection))
+                return self._all[-1]
+        try:
+            return self._free.get(timeout=_WAIT_S)
+        except queue.Empty:
+            raise CommandError("the cluster answers slowly: all connections are busy, try again", UNREACHABLE) from None
+
+    def close(self) -> None:
+        for link in self._all:
+            link.close()

@@ -1,0 +1,116 @@
+"""The read model: an immutable picture of the cluster that all viewers share, and the series behind the charts."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class TopicRow(NamedTuple):
+    """`records_per_s` is None until the topic's ends were read twice."""
+
+    name: str
+    partitions: int
+    replicas: int
+    under_replicated: int
+    without_leader: int
+    internal: bool
+    records_per_s: float | None
+
+
+class BrokerRow(NamedTuple):
+    broker: int
+    host: str
+    port: int
+    rack: str | None
+    fenced: bool
+    leads: int
+    replicas: int
+    out_of_sync: int
+
+
+class GroupRow(NamedTuple):
+    """`lag` is None for groups whose offsets were not read yet, or cannot be."""
+
+    group: str
+    kind: str
+    state: str
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    leader: int = -1
+    epoch: int = -1
+    voters: int = 0
+    observers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """`topics` and `groups` are sorted by name. `error` is why the last poll failed; the rest is older then."""
+
+    at: float = 0.0
+    cluster_id: str = ""
+    controller: int = -1
+    brokers: tuple[BrokerRow, ...] = ()
+    quorum: Quorum = field(default_factory=Quorum)
+    topics: tuple[TopicRow, ...] = ()
+    groups: tuple[GroupRow, ...] = ()
+    partitions: int = 0
+    under_replicated: int = 0
+    without_leader: int = 0
+    records_per_s: float | None = None
+    lag: int | None = None
+    error: str = ""
+
+    @property
+    def is_filled(self) -> bool:
+        return self.at > 0
+
+    def topic(self, name: str) -> TopicRow | None:
+        index = bisect_left(self.topics, name, key=lambda row: row.name)
+        return self.topics[index] if index < len(self.topics) and self.topics[index].name == name else None
+
+
+#: Points of a chart: five minutes at two seconds each.
+MOST_POINTS = 150
+#: Series of lag that are kept; the least recently changed goes first.
+MOST_SERIES = 500
+
+
+class Series:
+    """The newest values of one figure."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        self._values: deque[float] = deque(maxlen=MOST_POINTS)
+
+    def add(self, value: float) -> None:
+        self._values.append(value)
+
+    @property
+    def values(self) -> array[float]:
+        return array("d", self._values)
+
+
+class History:
+    """Series by name, at most MOST_SERIES."""
+
+    def __init__(self) -> None:
+        self._series: dict[str, Series] = {}
+
+    def add(self, name: str, value: float) -> None:
+        series = self._series.pop(name, None) or Series()
+        series.add(value)
+        self._series[name] = series
+        while len(self._series) > MOST_SERIES:
+            self._series.pop(next(iter(self._series)))
+
+    def values(self, name: str) -> array[float]:
+        found = self._series.get(name)
+        return found.values if found is not None else array("d")

@@ -1,0 +1,155 @@
+"""`odradek console`: the console in the foreground, until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..cli.client.connection import Connection
+from ..cli.client.errors import CommandError, Misused
+from ..cli.client.options import client_command, new_app
+from .access import audit
+from .access.guard import is_loopback
+from .access.users import ADMIN, ROLES, add_user
+from .settings import Settings
+
+app = new_app("The console in the browser.")
+
+#: Requests to the cluster wait no longer: a viewer waits for the page.
+_TIMEOUT_S = 10.0
+_MOST_CONNECTIONS = 500
+_BACKLOG = 128
+
+
+@app.command()
+@client_command
+def console(
+    connection: Connection,
+    host: Annotated[str, typer.Option("--host", help="the address to listen on")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="0: any that is free")] = 8080,
+    read_only: Annotated[bool, typer.Option("--read-only", help="show, and change nothing")] = False,
+    users: Annotated[
+        Path | None, typer.Option("--users", metavar="FILE", help="who may log in; required off loopback")
+    ] = None,
+    add: Annotated[
+        str | None, typer.Option("--add-user", metavar="NAME", help="add a user to the file, with a password, and end")
+    ] = None,
+    role: Annotated[str, typer.Option("--role", help="with --add-user: admin or viewer")] = ADMIN,
+    mask: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--mask", metavar="FIELD", help="hide a field of values, as *password* or card.number; may be repeated"
+        ),
+    ] = None,
+    schema_registry: Annotated[
+        str | None, typer.Option("--schema-registry", metavar="URL", help="for Avro and Protobuf")
+    ] = None,
+    metrics: Annotated[
+        list[str] | None, typer.Option("--metrics", metavar="URL", help="a node's /metrics; may be repeated")
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None, typer.Option("--allowed-host", metavar="NAME", help="a further name that browsers use")
+    ] = None,
+    audit_file: Annotated[
+        Path | None, typer.Option("--audit-log", metavar="FILE", help="changes and logins (default: standard error)")
+    ] = None,
+    certificate: Annotated[Path | None, typer.Option("--tls-certificate", metavar="FILE", help="PEM")] = None,
+    key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="PEM")] = None,
+) -> None:
+    """Serve the console in the browser, for any Kafka cluster."""
+    if add is not None:
+        _add_user(users, add, role)
+        return
+    if users is None and not is_loopback(host):
+        raise Misused(
+            f"--host {host} is not loopback: give --users FILE, made by `odradek console --users FILE --add-user NAME`"
+        )
+    if (certificate is None) != (key is None):
+        raise Misused("--tls-certificate and --tls-key go together")
+    settings = Settings(
+        host,
+        port,
+        read_only,
+        users,
+        tuple(mask or ()),
+        schema_registry,
+        tuple(allowed_host or ()),
+        audit_file,
+        certificate is not None,
+        tuple(_urls(metrics or [])),
+    )
+    connection.timeout_s = min(connection.timeout_s, _TIMEOUT_S)
+    _serve(connection, settings, certificate, key)
+
+
+def _urls(texts: list[str]) -> list[str]:
+    for text in texts:
+        if not text.startswith(("http://", "https://")):
+            raise Misused(f"--metrics {text}: give the http:// address of a node's /metrics")
+    return texts
+
+
+def _add_user(users: Path | None, name: str, role: str) -> None:
+    if users is None:
+        raise Misused("--add-user needs --users FILE")
+    if role not in ROLES:
+        raise Misused(f"--role is {' or '.join(ROLES)}")
+    if sys.stdin.isatty():
+        password = str(typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
+    else:
+        password = sys.stdin.readline().removesuffix("\n")
+    add_user(users, name, role, password)
+    print(f"odradek: {name} may log in as {role}")
+
+
+def _serve(connection: Connection, settings: Settings, certificate: Path | None, key: Path | None) -> None:
+    # Small allocations of many threads: one more arena for each would double the console's memory.
+    os.environ.setdefault("MALLOC_ARENA_MAX", "2")
+    import uvicorn
+
+    from .application import application
+    from .backend import Backend
+
+    audit.begin(settings.audit_file)
+    backend = Backend(connection, settings)
+    listener = _listener(settings)
+    host, port = listener.getsockname()[:2]
+    config = uvicorn.Config(
+        application(backend),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_graceful_shutdown=5,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+    )
+    shown = f"[{host}]" if ":" in host else host
+    scheme = "https" if settings.is_tls else "http"
+    print(f"odradek: console of {connection.bootstrap} on {scheme}://{shown}:{port}/", flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listener(settings: Settings) -> socket.socket:
+    """Bound before uvicorn starts: a port that is taken is an error of one line."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((settings.host, settings.port))
+        made.listen(_BACKLOG)
+    except OSError as error:
+        made.close()
+        hint = "; choose another with --port N, or --port 0" if error.errno == errno.EADDRINUSE else ""
+        raise CommandError(f"{settings.host}:{settings.port}: {error.strerror}{hint}") from None
+    return made

@@ -1,0 +1,146 @@
+"""Brokers with their log directories and configs, the metadata quorum, and features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+
+from ...cli.client.admin_calls import config_values
+from ...cli.client.errors import NOT_FOUND, CommandError
+from ...cli.client.properties import HIDDEN
+from ..backend import Backend
+from ..views.formats import NONE, age, number, size
+from ..views.parts import Badge, Facts, Link, Page, Table
+from .paging import paged, path_to
+
+#: Rows of the replicas that are out of sync.
+_MOST_REPLICAS = 100
+
+
+def brokers(backend: Backend, request: Request) -> Page:
+    found = backend.snapshot
+    chosen, search, pages = paged(request, found.brokers, lambda one: f"{one.broker} {one.host}", "brokers")
+    rows = [
+        (
+            Link(str(one.broker), path_to("brokers", one.broker)),
+            f"{one.host}:{one.port}",
+            one.rack or NONE,
+            Badge("fenced", "bad") if one.fenced else Badge("running", "good"),
+            Badge("active") if one.broker == found.quorum.leader else "",
+            one.leads,
+            one.replicas,
+            Badge(number(one.out_of_sync), "warn" if one.out_of_sync else "good"),
+        )
+        for one in chosen
+    ]
+    columns = ("Broker", "Address", "Rack", "State", "Controller", "Leads", "Replicas", "Out of sync")
+    table = Table("", columns, rows, "No broker has such a name.")
+    address = f"{request.url.path}?{request.query_params}"
+    return Page("Brokers", [pages, table], "/brokers", live=address, above=[search])
+
+
+def broker(backend: Backend, request: Request) -> Page:
+    node = request.path_params["broker"]
+    row = next((one for one in backend.snapshot.brokers if one.broker == node), None)
+    if row is None:
+        raise CommandError(f"the cluster has no broker {node} now", NOT_FOUND)
+    with backend.links.admin() as admin:
+        directories = admin.describe_log_dirs(None, [node])[0]["log_dirs"]
+        configs = config_values(admin, "broker", str(node))
+    facts = Facts(
+        "Broker",
+        [
+            ("Address", f"{row.host}:{row.port}"),
+            ("Rack", row.rack or NONE),
+            ("State", Badge("fenced", "bad") if row.fenced else Badge("running", "good")),
+            ("Leads", row.leads),
+            ("Replicas", row.replicas),
+            ("Out of sync", Badge(number(row.out_of_sync), "warn" if row.out_of_sync else "good")),
+        ],
+    )
+    shown = sorted(configs.items(), key=lambda one: (one[1]["config_source"] == "DEFAULT_CONFIG", one[0]))
+    rows = [
+        (
+            key,
+            HIDDEN if value["is_sensitive"] else value["value"],
+            str(value["config_source"]).lower().replace("_", " "),
+        )
+        for key, value in shown
+    ]
+    table = Table("Configs", ("Key", "Value", "Source"), rows)
+    return Page(f"Broker {node}", [facts, _directories(directories), _largest(directories), table], "/brokers")
+
+
+def _directories(directories: list[dict[str, Any]]) -> Table:
+    rows = []
+    for one in directories:
+        held = [partition for topic in one["topics"] for partition in topic["partitions"]]
+        rows.append(
+            (
+                one["log_dir"],
+                Badge("offline", "bad") if one["error_code"] else Badge("online", "good"),
+                len(held),
+                size(sum(partition["partition_size"] for partition in held)),
+                size(one.get("total_bytes")),
+                size(one.get("usable_bytes")),
+            )
+        )
+    return Table("Log directories", ("Directory", "State", "Replicas", "Bytes", "Disk", "Free"), rows)
+
+
+def _largest(directories: list[dict[str, Any]]) -> Table:
+    replicas = [
+        (topic["name"], one["partition_index"], one["partition_size"], one["offset_lag"], directory["log_dir"])
+        for directory in directories
+        for topic in directory["topics"]
+        for one in topic["partitions"]
+    ]
+    replicas.sort(key=lambda one: -one[2])
+    rows = [
+        (Link(name, path_to("topics", name)), partition, size(count), lag, where)
+        for name, partition, count, lag, where in replicas[:_MOST_REPLICAS]
+    ]
+    return Table("Largest replicas", ("Topic", "Partition", "Bytes", "Offset lag", "Directory"), rows)
+
+
+def quorum(backend: Backend, request: Request) -> Page:
+    with backend.links.admin() as admin:
+        (partition,) = admin.describe_metadata_quorum()["topics"][0]["partitions"]
+        features = admin.describe_features()
+    leader, voters = partition["leader_id"], partition["current_voters"]
+    end = max(
+        (one["log_end_offset"] for one in voters if one["replica_id"] == leader), default=partition["high_watermark"]
+    )
+    replicas = [*((one, "voter") for one in voters), *((one, "observer") for one in partition["observers"])]
+    newest = max((one["last_caught_up_timestamp"] for one, _ in replicas), default=-1)
+    rows = []
+    for one, role in replicas:
+        is_leader, caught_up = one["replica_id"] == leader, one["last_caught_up_timestamp"]
+        rows.append(
+            (
+                one["replica_id"],
+                Badge("leader", "good") if is_leader else Badge(role),
+                one["log_end_offset"],
+                max(0, end - one["log_end_offset"]) if one["log_end_offset"] >= 0 else None,
+                age(newest - caught_up) if caught_up >= 0 else NONE,
+                str(one.get("replica_directory_id") or ""),
+            )
+        )
+    facts = Facts(
+        "Metadata log",
+        [
+            ("Leader", f"node {leader}"),
+            ("Epoch", partition["leader_epoch"]),
+            ("High watermark", number(partition["high_watermark"])),
+            ("Voters", len(voters)),
+            ("Observers", len(partition["observers"])),
+        ],
+    )
+    table = Table("Replicas", ("Node", "Role", "End offset", "Lag", "Behind", "Directory id"), rows)
+    levels = []
+    for name, feature in sorted(features.items()):
+        supported, finalized = feature.get("supported") or (None, None), feature.get("finalized")
+        levels.append((name, finalized[1] if finalized else 0, supported[0], supported[1]))
+    below = [Table("Features", ("Feature", "Level", "Least", "Most"), levels)]
+    return Page("Metadata quorum", [facts, table], "/quorum", live="/quorum", live_s=3, below=below)

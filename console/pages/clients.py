@@ -1,0 +1,94 @@
+"""Clients: members of groups, producers, and where nodes' /metrics are given, connections and client telemetry."""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+from collections.abc import Iterator
+
+from starlette.requests import Request
+
+from ...cli.client.admin_calls import config_values
+from ...cli.client.errors import from_library
+from ..backend import Backend
+from ..cluster.groups import described
+from ..views.formats import number
+from ..views.parts import Link, Page, Part, Table, Text
+from .paging import path_to
+
+#: Groups whose members are listed, of those that are not empty.
+_MOST_GROUPS = 50
+_MOST_ROWS = 200
+_MOST_METRICS_BYTES = 16 << 20
+_TIMEOUT_S = 3
+_SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(\{.*\})?\s+(\S+)")
+#: Families of Odradek's nodes: connections, and what clients push (KIP-714).
+_CONNECTIONS, _PUSHED = (
+    re.compile(r"connection"),
+    re.compile(r"client_metrics|telemetry|^org_apache_kafka|^kafka_(?:consumer|producer)_"),
+)
+
+
+def clients(backend: Backend, request: Request) -> Page:
+    parts: list[Part] = [_members(backend), _subscriptions(backend)]
+    samples = [(address, *one) for address in backend.settings.metrics for one in _samples(address)]
+    if not backend.settings.metrics:
+        parts.append(
+            Text("Connections and client telemetry: start the console with --metrics URL of each node's /metrics.")
+        )
+    for title, wanted in (("Connections", _CONNECTIONS), ("Client telemetry", _PUSHED)):
+        rows = [(node, name, labels, number(value)) for node, name, labels, value in samples if wanted.search(name)]
+        if backend.settings.metrics:
+            parts.append(Table(title, ("Node", "Metric", "Labels", "Value"), rows[:_MOST_ROWS], "The nodes have none."))
+    return Page("Clients", parts, "/clients")
+
+
+def _members(backend: Backend) -> Table:
+    rows = []
+    with_members = [one for one in backend.snapshot.groups if one.state not in ("Empty", "Dead")][:_MOST_GROUPS]
+    with backend.links.admin() as admin:
+        for group in with_members:
+            try:
+                found = described(admin, group.group)
+            except Exception as error:
+                if from_library(error) is None and not hasattr(error, "status"):
+                    raise
+                continue  # it ended between the poll and now
+            link = Link(group.group, path_to("groups", group.group))
+            rows += [(one.client, one.host, link, group.kind, len(one.held), one.member) for one in found.members]
+    columns = ("Client id", "Host", "Group", "Kind", "Assigned", "Member")
+    return Table("Members of groups", columns, rows[:_MOST_ROWS], "No group has members.")
+
+
+def _subscriptions(backend: Backend) -> Part:
+    """The subscriptions of client metrics: what the cluster asks clients to push (KIP-714)."""
+    from kafka.admin import ConfigResourceType
+    from kafka.errors import KafkaError
+
+    rows = []
+    try:
+        with backend.links.admin() as admin:
+            listed = admin.list_config_resources([ConfigResourceType.CLIENT_METRICS])
+            for one in listed:
+                name = str(one["name"] if isinstance(one, dict) else getattr(one, "name", one))
+                values = config_values(admin, "client_metrics", name)
+                rows += [(name, key, value["value"]) for key, value in sorted(values.items())]
+    except (KafkaError, KeyError) as error:
+        return Text(f"Subscriptions of client metrics: {error}")
+    return Table("Subscriptions of client metrics", ("Subscription", "Key", "Value"), rows, "None.")
+
+
+def _samples(address: str) -> Iterator[tuple[str, str, float]]:
+    """Names, labels and values of a node's /metrics; nothing from a node that does not answer."""
+    try:
+        with urllib.request.urlopen(address, timeout=_TIMEOUT_S) as answer:
+            text = answer.read(_MOST_METRICS_BYTES).decode(errors="replace")
+    except (OSError, ValueError):
+        return
+    for line in text.splitlines():
+        found = _SAMPLE.match(line)
+        if found is not None:
+            try:
+                yield found[1], found[2] or "", float(found[3])
+            except ValueError:
+                continue

@@ -1,0 +1,201 @@
+"""Groups of every kind: the list, one group with members and lag, reset with a preview, deletion."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.requests import Request
+
+from ...cli.client.errors import CommandError, Misused
+from ...cli.groups.offsets import Lag, chosen_places, commit, committed_offsets, lags, targets
+from ...cli.records.positions import parse_position
+from ..actions import Done, required
+from ..actions import Form as Fields
+from ..backend import Backend
+from ..cluster.groups import Group, ShareOffset, described, share_offsets
+from ..cluster.share import alter_share_offsets, share_targets
+from ..views.formats import NONE, number
+from ..views.parts import Badge, Charts, Facts, Field, Form, Link, Page, Part, Picture, Table, Text
+from ..views.sparkline import chart, sparkline
+from ..views.topology import graph
+from .paging import paged, path_to
+from .topics import confirmed
+
+_TONES = {"Stable": "good", "Empty": "plain", "Dead": "bad"}
+_MOST_PARTITIONS = 200
+KINDS = ("", "classic", "consumer", "share", "streams")
+
+
+def groups(backend: Backend, request: Request) -> Page:
+    kind = request.query_params.get("kind", "")
+    rows = [one for one in backend.snapshot.groups if kind in ("", one.kind)]
+    chosen, search, pages = paged(request, rows, lambda one: one.group, "groups")
+    search.fields = [*search.fields, Field("kind", "Kind", kind, "select", KINDS)]
+    history = backend.poller.history
+    table = Table(
+        "",
+        ("Group", "Kind", "State", "Lag", "Lag over time"),
+        [
+            (
+                Link(one.group, path_to("groups", one.group)),
+                one.kind,
+                Badge(one.state, _TONES.get(one.state, "warn")),
+                number(one.lag),
+                sparkline(history.values(f"lag/{one.group}"), "Lag", 120, 24),
+            )
+            for one in chosen
+        ],
+        "No group has such a name.",
+    )
+    address = f"{request.url.path}?{request.query_params}"
+    return Page("Groups", [pages, table], "/groups", live=address, live_s=5, above=[search])
+
+
+def group(backend: Backend, request: Request) -> Page:
+    name = request.path_params["group"]
+    with backend.links.admin() as admin:
+        found = described(admin, name)
+        behind = lags(admin, [name])[name] if found.kind != "share" else []
+        shared = share_offsets(admin, name) if found.kind == "share" else []
+    parts: list[Part] = [_facts(found, behind, shared)]
+    history = backend.poller.history
+    if found.kind != "share":
+        parts.insert(0, Charts([chart("Lag", history.values(f"lag/{name}"), " records")]))
+    parts.append(_members(found))
+    if found.kind == "share":
+        parts.append(_share_table(shared))
+    else:
+        parts.append(_lag_table(name, behind, backend))
+    below: list[Part] = []
+    if found.topology:
+        below.append(Picture("Topology", graph(found.topology, found.node_kinds)))
+    if found.subtopologies:
+        rows = [(one, ", ".join(a), ", ".join(b), ", ".join(c)) for one, a, b, c in found.subtopologies]
+        below.append(Table("Subtopologies", ("Id", "Sources", "Changelogs", "Repartition sinks"), rows))
+    return Page(f"Group {name}", parts, "/groups", live=request.url.path, live_s=3, below=[*below, *_changes(found)])
+
+
+def _facts(found: Group, behind: list[Lag], shared: list[ShareOffset]) -> Facts:
+    total = sum(one.lag or 0 for one in behind) + sum(one.lag or 0 for one in shared)
+    return Facts(
+        "Group",
+        [
+            ("Kind", found.kind),
+            ("State", Badge(found.state, _TONES.get(found.state, "warn"))),
+            ("Coordinator", Link(f"broker {found.coordinator}", path_to("brokers", found.coordinator))),
+            ("Assignor", found.assignor or NONE),
+            ("Epoch", found.epoch),
+            ("Members", len(found.members)),
+            ("Lag", number(total)),
+        ],
+    )
+
+
+def _members(found: Group) -> Table:
+    rows = [
+        (one.member, one.client, one.host, one.epoch, " ".join(one.held)) for one in found.members[:_MOST_PARTITIONS]
+    ]
+    columns = ("Member", "Client", "Host", "Epoch", "Tasks" if found.kind == "streams" else "Partitions")
+    return Table("Members", columns, rows, "No members.")
+
+
+def _lag_table(name: str, behind: list[Lag], backend: Backend) -> Table:
+    history = backend.poller.history
+    rows = [
+        (
+            Link(one.topic, path_to("topics", one.topic)),
+            one.partition,
+            one.committed,
+            one.end,
+            one.lag,
+            sparkline(history.values(f"lag/{name}/{one.topic}/{one.partition}"), "Lag", 120, 24),
+        )
+        for one in behind[:_MOST_PARTITIONS]
+    ]
+    columns = ("Topic", "Partition", "Committed", "End", "Lag", "Over time")
+    return Table("Offsets", columns, rows, "No committed offsets.")
+
+
+def _share_table(shared: list[ShareOffset]) -> Table:
+    rows = [(Link(one.topic, path_to("topics", one.topic)), one.partition, one.start, one.lag) for one in shared]
+    return Table("Start offsets", ("Topic", "Partition", "Start", "Lag"), rows, "No offsets yet.")
+
+
+def _changes(found: Group) -> list[Part]:
+    at = path_to("groups", found.name)
+    fields = [
+        Field("to", "To", hint="beginning, end, N, -N, @TIME, -1h", required=True),
+        Field("topic", "Topic", hint="TOPIC or TOPIC:0,2; empty: all that have offsets"),
+    ]
+    return [
+        Form("Reset offsets", f"{at}/reset", fields, "Preview", method="get", danger=True),
+        Form(
+            "Delete the group",
+            f"{at}/delete",
+            [Field("confirm", f"Type {found.name} to confirm", required=True)],
+            "Delete group",
+            danger=True,
+        ),
+    ]
+
+
+# ---- reset
+
+
+def preview(backend: Backend, request: Request) -> Page:
+    """The offsets that a reset would set. The form below carries them: what is shown is what is set."""
+    name = request.path_params["group"]
+    position, topic = request.query_params.get("to", ""), request.query_params.get("topic", "").strip()
+    parsed = parse_position(position)
+    with backend.links.admin() as admin:
+        kind = described(admin, name).kind
+        if kind == "share":
+            before = {(one.topic, one.partition): one.start for one in share_offsets(admin, name)}
+            after = share_targets(admin, before, topic, parsed)
+        else:
+            before = committed_offsets(admin, name)
+            after = targets(admin, name, chosen_places(admin, name, [topic] if topic else []), parsed, 0)
+    rows = [
+        (place[0], place[1], before.get(place), offset, offset - before[place] if place in before else None)
+        for place, offset in after.items()
+    ]
+    table = Table(f"Reset to {position}", ("Topic", "Partition", "Before", "After", "Change"), rows)
+    offsets = json.dumps([[*place, offset] for place, offset in after.items()])
+    form = Form(
+        "Set these offsets",
+        f"{path_to('groups', name)}/reset",
+        [Field("offsets", "", offsets, "hidden"), Field("kind", "", kind, "hidden")],
+        "Set offsets",
+        danger=True,
+        folded=False,
+    )
+    words = Text("Nothing has changed yet. A group takes new offsets when it has no members.")
+    back = Facts("", [("Group", Link(name, path_to("groups", name)))])
+    return Page(f"Reset of group {name}", [back, words, table], "/groups", below=[form])
+
+
+def reset(backend: Backend, form: Fields) -> Done:
+    name = form["group"]
+    try:
+        found = json.loads(required(form, "offsets"))
+        offsets = {(str(topic), int(partition)): int(offset) for topic, partition, offset in found}
+    except (ValueError, TypeError):
+        raise Misused("the offsets of the form cannot be read: preview the reset again") from None
+    with backend.links.admin() as admin:
+        if form.get("kind") == "share":
+            alter_share_offsets(admin, name, offsets)
+        else:
+            commit(admin, name, offsets)
+    return Done(f"{len(offsets)} offsets of group {name} were set.", path_to("groups", name))
+
+
+def delete(backend: Backend, form: Fields) -> Done:
+    name = form["group"]
+    confirmed(form, name)
+    with backend.links.admin() as admin:
+        result: Any = admin.delete_groups([name])[name]
+    if result != "OK":
+        hint = "; stop its members first" if "NonEmpty" in result else ""
+        raise CommandError(f"group {name}: {result.removesuffix('Error')}{hint}")
+    return Done(f"Group {name} was deleted.", "/groups")

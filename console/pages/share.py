@@ -1,0 +1,88 @@
+"""Dead-letter queues of share groups: which group has which, their records, and redrive to where the records came from."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from ...cli.client.errors import CommandError
+from ..actions import Done, required, whole
+from ..actions import Form as Fields
+from ..backend import Backend
+from ..cluster.records import Query
+from ..cluster.sending import MOST_REDRIVEN, ORIGIN, redrive
+from ..cluster.share import queue_of
+from ..views.formats import NONE, when
+from ..views.parts import Badge, Field, Form, Link, Page, Table, Text
+from .messages import cut
+from .paging import number_of, paged, path_to
+
+
+def queues(backend: Backend, request: Request) -> Page:
+    groups = [one for one in backend.snapshot.groups if one.kind == "share"]
+    chosen, search, pages = paged(request, groups, lambda one: one.group, "share groups")
+    with backend.links.admin() as admin:
+        names = {one.group: queue_of(admin, one.group) for one in chosen}
+    rows = [
+        (
+            Link(one.group, path_to("groups", one.group)),
+            Badge(one.state, "good" if one.state == "Stable" else "plain"),
+            Link(names[one.group], path_to("share", names[one.group])) if names[one.group] else "none",
+        )
+        for one in chosen
+    ]
+    words = Text(
+        "A share group puts records that no consumer could work on into the topic of its config "
+        "errors.deadletterqueue.topic.name."
+    )
+    table = Table("Share groups", ("Group", "State", "Dead-letter queue"), rows, "No share group has such a name.")
+    return Page("Dead-letter queues", [words, pages, table], "/share", above=[search])
+
+
+def queue(backend: Backend, request: Request) -> Page:
+    """The newest records of a queue with their origins, or those from an offset of a partition on."""
+    topic = request.path_params["topic"]
+    partition = number_of(request, "partition", -1)
+    start = request.query_params.get("from", "").strip() or "-50"
+    found = backend.records.read(Query(topic, None if partition < 0 else partition, start))
+    rows = []
+    for one in found.records:
+        origin = {name.removeprefix(ORIGIN): value for name, value in one.headers if name.startswith(ORIGIN)}
+        place = (origin.get("topic", ""), origin.get("partition", ""), origin.get("offset", ""))
+        rows.append(
+            (
+                when(one.timestamp_ms),
+                one.partition,
+                Link(str(one.offset), path_to("topics", topic, "messages", one.partition, one.offset)),
+                Link("-".join(place[:2]) + f" at {place[2]}", path_to("topics", place[0], "messages", *place[1:]))
+                if all(place)
+                else NONE,
+                origin.get("group", NONE),
+                origin.get("delivery.count", NONE),
+                origin.get("message", NONE),
+                cut(one.value),
+            )
+        )
+    columns = ("Time (UTC)", "Partition", "Offset", "Origin", "Group", "Deliveries", "Cause", "Value")
+    fields = [
+        Field("partition", "Partition of the queue", "0", "number", required=True),
+        Field("first", "From offset", kind="number", required=True),
+        Field("count", "Records", "1", "number", hint=f"at most {MOST_REDRIVEN}"),
+    ]
+    form = Form(
+        "Redrive: write records again to the topics that they came from",
+        f"{path_to('share', topic)}/redrive",
+        fields,
+        "Redrive",
+        danger=True,
+    )
+    return Page(f"Queue {topic}", [Table("Records", columns, rows, "The queue is empty.")], "/share", below=[form])
+
+
+def redrive_records(backend: Backend, form: Fields) -> Done:
+    topic = required(form, "topic")
+    count = redrive(
+        backend.connection, topic, whole(form, "partition"), whole(form, "first"), whole(form, "count", 1, 1)
+    )
+    if not count:
+        raise CommandError(f"{topic} has no record there: nothing was written")
+    return Done(f"{count} records of {topic} were written to where they came from.", path_to("share", topic))

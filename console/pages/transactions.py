@@ -1,0 +1,128 @@
+"""Transactions: those that coordinators know, those that hang in a partition's log, and how to abort either."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from starlette.requests import Request
+
+from ...cli.client.errors import CommandError
+from ...cli.transactions.hanging import open_transactions
+from ..actions import Done, required, whole
+from ..actions import Form as Fields
+from ..backend import Backend
+from ..views.formats import NONE, age
+from ..views.parts import Badge, Button, Form, Link, Page, Table, Text
+from ..views.parts import Field as Input
+from .paging import paged, path_to
+
+_TONES = {"Ongoing": "warn", "CompleteCommit": "good", "CompleteAbort": "plain"}
+_OPEN = ("Ongoing", "PrepareAbort")
+#: The log of partitions is searched in topics that are named, or in all of a small cluster.
+_MOST_PARTITIONS = 2000
+
+
+def transactions(backend: Backend, request: Request) -> Page:
+    with backend.links.admin() as admin:
+        listed = [(broker, one) for broker, found in sorted(admin.list_transactions().items()) for one in found]
+        listed.sort(key=lambda one: str(one[1].transactional_id))
+        named: Callable[[Any], str] = lambda one: str(one[1].transactional_id)  # noqa: E731
+        chosen, search, pages = paged(request, listed, named, "transactional ids")
+        details = admin.describe_transactions([one.transactional_id for _, one in chosen]) if chosen else {}
+    rows = []
+    for broker, one in chosen:
+        name, state = one.transactional_id, str(one.state.value)
+        detail = details.get(name)
+        started = detail.transaction_start_time_ms if detail is not None else -1
+        held = (
+            sorted(f"{place.topic}-{place.partition}" for place in detail.topic_partitions)
+            if detail is not None
+            else []
+        )
+        button = Button(
+            "Abort", "/transactions/abort", {"id": name}, f"Abort the transaction of {name}? Its producer is fenced."
+        )
+        rows.append(
+            (
+                name,
+                one.producer_id,
+                Badge(state, _TONES.get(state, "plain")),
+                broker,
+                age(max(0, int(backend.snapshot.at * 1000) - started)) if started >= 0 else NONE,
+                " ".join(held[:20]),
+                button if state in _OPEN else "",
+            )
+        )
+    columns = ("Transactional id", "Producer", "State", "Coordinator", "Age", "Partitions", "")
+    table = Table("Known to coordinators", columns, rows, "None.")
+    search_hanging = Form(
+        "Hanging transactions",
+        "/transactions/hanging",
+        [Input("topic", "Topic", hint=f"empty: all, up to {_MOST_PARTITIONS} partitions")],
+        "Look into the logs",
+        method="get",
+        folded=False,
+    )
+    live = f"{request.url.path}?{request.query_params}"
+    return Page(
+        "Transactions", [pages, table], "/transactions", live=live, live_s=5, above=[search], below=[search_hanging]
+    )
+
+
+def hanging(backend: Backend, request: Request) -> Page:
+    """Transactions that are open in a log: those that no coordinator knows block readers of committed records."""
+    topic = request.query_params.get("topic", "").strip()
+    if not topic and backend.snapshot.partitions > _MOST_PARTITIONS:
+        raise CommandError(f"the cluster has more than {_MOST_PARTITIONS} partitions: name a topic")
+    with backend.links.admin() as admin:
+        found = open_transactions(admin, [topic] if topic else None)
+    rows = [
+        (
+            Link(one["topic"], path_to("topics", one["topic"])),
+            one["partition"],
+            one["producer_id"],
+            one["producer_epoch"],
+            one["start_offset"],
+            age(one["age_ms"]),
+            Badge("hangs", "bad") if one["hangs"] else Badge(f"of {one['transactional_id']}", "good"),
+            _abort_button(one) if one["hangs"] else "",
+        )
+        for one in found
+    ]
+    columns = ("Topic", "Partition", "Producer", "Epoch", "First offset", "Last record", "State", "")
+    words = Text("A transaction hangs when it is open in a partition's log and no coordinator knows it (KIP-664).")
+    return Page("Open transactions", [words, Table("", columns, rows, "No open transaction.")], "/transactions")
+
+
+def _abort_button(one: dict[str, Any]) -> Button:
+    fields = {name: str(one[name]) for name in ("topic", "partition", "producer_id")}
+    place = f"{one['topic']}-{one['partition']}"
+    return Button("Abort", "/transactions/abort-hanging", fields, f"Abort the hanging transaction in {place}?")
+
+
+def abort(backend: Backend, form: Fields) -> Done:
+    """A new producer with the id makes the coordinator abort what the old one left open (KIP-98)."""
+    name = required(form, "id")
+    with backend.links.admin() as admin:
+        state = str(admin.describe_transactions([name])[name].state.value)
+    if state not in _OPEN:
+        raise CommandError(f"transaction {name} is not open: its state is {state}")
+    from confluent_kafka import Producer
+
+    Producer(backend.connection.librdkafka(transactional_id=name)).init_transactions(backend.connection.timeout_s)
+    return Done(f"The transaction of {name} was aborted.", "/transactions")
+
+
+def abort_hanging(backend: Backend, form: Fields) -> Done:
+    topic, partition, producer = required(form, "topic"), whole(form, "partition"), whole(form, "producer_id")
+    from kafka.admin import AbortTransactionSpec
+    from kafka.structs import TopicPartition
+
+    with backend.links.admin() as admin:
+        for one in open_transactions(admin, [topic]):
+            if (one["partition"], one["producer_id"]) == (partition, producer) and one["hangs"]:
+                place = TopicPartition(topic, partition)
+                admin.abort_transaction(AbortTransactionSpec(place, producer, one["producer_epoch"]))
+                return Done(f"The hanging transaction in {topic}-{partition} was aborted.", "/transactions")
+    raise CommandError(f"{topic}-{partition} has no hanging transaction of producer {producer}")

@@ -1,0 +1,110 @@
+"""Pages as HTML: the templates, and what they get of the request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from ..version import __version__
+from .access.sessions import FLASH_COOKIE, SESSION_COOKIE, Session, Sessions
+from .backend import Backend
+from .views import formats
+from .views.parts import Badge, Button, Drawing, Form, Link, Page
+
+_HERE = Path(__file__).parent
+#: Sections in the navigation: path, name, key after `g`.
+SECTIONS = (
+    ("/", "Overview", "o"),
+    ("/topics", "Topics", "t"),
+    ("/groups", "Groups", "g"),
+    ("/transactions", "Transactions", "x"),
+    ("/brokers", "Brokers", "b"),
+    ("/quorum", "Quorum", "q"),
+    ("/share", "Dead letters", "d"),
+    ("/access", "Access", "a"),
+    ("/clients", "Clients", "c"),
+)
+
+
+class Renderer:
+    def __init__(self, backend: Backend, sessions: Sessions) -> None:
+        self._backend = backend
+        self._sessions = sessions
+        self._templates = Environment(loader=FileSystemLoader(_HERE / "templates"), autoescape=True, trim_blocks=True)
+        self._templates.globals |= {"sections": SECTIONS, "version": __version__, "svg": _svg, "kind_of": _kind_of}
+        self._templates.filters |= {"number": formats.number}
+
+    def page(self, request: Request, page: Page, status: int = 200) -> Response:
+        """The whole page, or its live parts alone for a request of htmx."""
+        is_part = request.headers.get("hx-request") == "true"
+        session = request.state.session
+        fresh = session is None
+        if session is None:
+            session = self._sessions.begin("")
+        flash = None if is_part else self._sessions.read_flash(request.cookies.get(FLASH_COOKIE))
+        snapshot = self._backend.snapshot
+        text = self._templates.get_template("live.html" if is_part else "page.html").render(
+            page=page,
+            parts=self._visible(request, page.parts),
+            above=self._visible(request, page.above),
+            below=self._visible(request, page.below),
+            csrf=session.token,
+            may_change=self._may_change(request),
+            user=request.state.user,
+            has_login=self._backend.users is not None,
+            read_only=self._backend.settings.read_only,
+            cluster=snapshot.cluster_id or self._backend.connection.bootstrap,
+            error=snapshot.error,
+            flash=flash,
+            path=request.url.path,
+        )
+        response = HTMLResponse(text, status)
+        if fresh:
+            self.keep(response, session)
+        if flash is not None:
+            response.delete_cookie(FLASH_COOKIE)
+        return response
+
+    def _may_change(self, request: Request) -> bool:
+        user = request.state.user
+        return user is not None and user.may_change and not self._backend.settings.read_only
+
+    def _visible(self, request: Request, parts: Any) -> list[Any]:
+        may_change = self._may_change(request)
+        return [part for part in parts if may_change or not (isinstance(part, Form) and part.method == "post")]
+
+    def keep(self, response: Response, session: Session) -> None:
+        """Writes the session's cookie."""
+        response.set_cookie(
+            SESSION_COOKIE,
+            self._sessions.written(session),
+            httponly=True,
+            samesite="strict",
+            secure=self._backend.settings.is_tls,
+        )
+
+    def login(self, token: str, words: str = "", status: int = 200) -> Response:
+        text = self._templates.get_template("login.html").render(csrf=token, words=words, title="Log in")
+        return HTMLResponse(text, status)
+
+
+def _svg(drawing: Drawing) -> Markup:
+    """Drawings are ours: names in them were escaped where they were drawn."""
+    return Markup(drawing.svg)
+
+
+def _kind_of(cell: Any) -> str:
+    kinds = {Link: "link", Badge: "badge", Drawing: "drawing", Button: "button"}
+    for kind, name in kinds.items():
+        if isinstance(cell, kind):
+            return name
+    if isinstance(cell, list):
+        return "list"
+    if isinstance(cell, bool):
+        return "bool"
+    return "number" if isinstance(cell, int | float) else "text"

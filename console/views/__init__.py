@@ -1,0 +1,1 @@
+"""Parts of pages, and drawings: pure functions of what they show."""

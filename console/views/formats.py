@@ -1,0 +1,53 @@
+"""Numbers, sizes, ages and times as people read them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+#: Shown where there is no value.
+NONE = "\N{EN DASH}"
+_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
+
+
+def size(count: int | None) -> str:
+    """Bytes in decimal units: 1234567 is 1.2 MB."""
+    if count is None or count < 0:
+        return NONE
+    value, unit = float(count), 0
+    while value >= 1000 and unit < len(_UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{count} B" if not unit else f"{value:.1f} {_UNITS[unit]}"
+
+
+def number(value: float | None) -> str:
+    """With thin spaces between thousands; one decimal for fractions below 100."""
+    if value is None:
+        return NONE
+    if isinstance(value, float) and (value != int(value)) and abs(value) < 100:
+        return f"{value:.1f}"
+    return f"{round(value):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def age(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return NONE
+    seconds = milliseconds / 1000
+    for length, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def when(timestamp_ms: int | None) -> str:
+    """In UTC, to the millisecond."""
+    if timestamp_ms is None or timestamp_ms < 0:
+        return NONE
+    try:
+        made = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(timestamp_ms)
+    return f"{made:%Y-%m-%d %H:%M:%S}.{timestamp_ms % 1000:03d}"
+
+
+def numbers(values: list[int]) -> str:
+    return ", ".join(map(str, values)) or NONE

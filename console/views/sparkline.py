@@ -1,0 +1,34 @@
+"""Charts as SVG, drawn on the server. Colours are classes of the style sheet: the page allows no inline style."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .formats import number
+from .parts import Chart, Drawing
+
+_WIDTH, _HEIGHT = 240, 48
+
+
+def sparkline(values: Sequence[float], name: str, width: int = _WIDTH, height: int = _HEIGHT) -> Drawing:
+    """A line from left to right, the newest value at the right edge, over a scale that begins at 0."""
+    newest = values[-1] if len(values) else 0.0
+    most = max(values, default=0.0)
+    text = f"{name}: {number(newest)} now, {number(most)} at most"
+    top = most or 1.0
+    step = width / max(len(values) - 1, 1)
+    points = [(index * step, height - 2 - (height - 4) * value / top) for index, value in enumerate(values)]
+    if len(points) < 2:
+        points = [(0.0, height - 2.0), (float(width), height - 2.0)]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    area = f"0,{height} {line} {width},{height}"
+    return Drawing(
+        f'<svg class="spark" viewBox="0 0 {width} {height}" preserveAspectRatio="none" role="img" aria-label="{text}">'
+        f'<polygon class="spark-area" points="{area}"/><polyline class="spark-line" points="{line}"/></svg>',
+        text,
+    )
+
+
+def chart(title: str, values: Sequence[float], unit: str = "") -> Chart:
+    newest = values[-1] if len(values) else None
+    return Chart(title, f"{number(newest)}{unit}", sparkline(values, title))
