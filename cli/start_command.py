@@ -48,7 +48,10 @@ def add_to(commands: Any) -> None:
         "--port", type=port, metavar="N", help="listen on 127.0.0.1:N; 0 picks a free port (default: 9092)"
     )
     command.add_argument(
-        "--console", type=port, metavar="PORT", help="the console in the browser on 127.0.0.1:PORT, as a process of its own"
+        "--console",
+        type=port,
+        metavar="PORT",
+        help="the console in the browser on 127.0.0.1:PORT, as a process of its own",
     )
     command.add_argument("-v", "--verbose", action="store_true", help="log what the broker does, to standard error")
     command.set_defaults(run=run)

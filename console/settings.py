@@ -1,4 +1,4 @@
-"""What an operator decides about the console when it starts."""
+"""Options of a console, as its operator gives them at the start."""
 
 from __future__ import annotations
 

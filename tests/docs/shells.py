@@ -2,7 +2,7 @@
 
 A page's blocks share one folder. A `sh` block whose title names the first shell starts a broker in the background, in place
 of the one before; other `sh` blocks run to their end; `python` blocks are programs. A block whose title is a file is written
-there. Ports 9092 and 9404 are replaced by free ones; `secured.properties` has listeners of its own. Apache Kafka's tools are
+there. Ports 9092, 9404 and 8080 are replaced by free ones; `secured.properties` has listeners of its own. Apache Kafka's tools are
 on the path under their own names.
 """
 
@@ -55,7 +55,7 @@ class Shells:
     def __init__(self, folder: Path, tools: bool = False) -> None:
         self.folder = folder / "reader"
         self.folder.mkdir()
-        self.ports = {"9092": str(free_port()), "9404": str(free_port())}
+        self.ports = {"9092": str(free_port()), "9404": str(free_port()), "8080": str(free_port())}
         path = [str(Path(sys.executable).parent), os.environ["PATH"]]
         if tools:
             write_kafka_tools(folder / "kafka-tools")
