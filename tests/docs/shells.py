@@ -2,8 +2,8 @@
 
 A page's blocks share one folder. A `sh` block whose title names the first shell starts a broker in the background, in place
 of the one before; other `sh` blocks run to their end; `python` blocks are programs. A block whose title is a file is written
-there. Ports 9092, 9404 and 8080 are replaced by free ones; `secured.properties` has listeners of its own. Apache Kafka's tools are
-on the path under their own names.
+there. Ports 9092, 9404 and 8080 are replaced by free ones; `secured.properties` has listeners of its own.
+Apache Kafka's tools are on the path under their own names.
 """
 
 from __future__ import annotations
