@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least, between, list_of, non_null, one_of, one_of_ignoring_case
-from .inert import JAVA, KERBEROS, LOGIN_REFRESH, OAUTH_LOGIN, OPENSSL, PRINCIPALS, TLS_VERSIONS
+from .inert import JAVA, KERBEROS, OAUTH_LOGIN, OPENSSL, PRINCIPALS, TLS_VERSIONS, TOKEN_CHECKS
 from .key import BOOLEAN, CLASS, DOUBLE, INT, LIST, LONG, PASSWORD, PER_BROKER, SHORT, STRING, key
 
 # TLS keys that can change while the broker runs, but only with a listener prefix.
@@ -44,16 +44,16 @@ KEYS = (
     key("sasl.kerberos.service.name", STRING, scope=PER_BROKER),
     key("sasl.kerberos.ticket.renew.jitter", DOUBLE, 0.05, scope=PER_BROKER, inert=KERBEROS),
     key("sasl.kerberos.ticket.renew.window.factor", DOUBLE, 0.8, scope=PER_BROKER, inert=KERBEROS),
-    key("sasl.login.callback.handler.class", CLASS, inert=JAVA),
+    key("sasl.login.callback.handler.class", CLASS),
     key("sasl.login.class", CLASS, inert=JAVA),
-    key("sasl.login.connect.timeout.ms", INT, inert=LOGIN_REFRESH),
-    key("sasl.login.read.timeout.ms", INT, inert=LOGIN_REFRESH),
-    key("sasl.login.refresh.buffer.seconds", SHORT, 300, scope=PER_BROKER, inert=LOGIN_REFRESH),
-    key("sasl.login.refresh.min.period.seconds", SHORT, 60, scope=PER_BROKER, inert=LOGIN_REFRESH),
-    key("sasl.login.refresh.window.factor", DOUBLE, 0.8, scope=PER_BROKER, inert=LOGIN_REFRESH),
-    key("sasl.login.refresh.window.jitter", DOUBLE, 0.05, scope=PER_BROKER, inert=LOGIN_REFRESH),
-    key("sasl.login.retry.backoff.max.ms", LONG, 10_000, inert=LOGIN_REFRESH),
-    key("sasl.login.retry.backoff.ms", LONG, 100, inert=LOGIN_REFRESH),
+    key("sasl.login.connect.timeout.ms", INT),
+    key("sasl.login.read.timeout.ms", INT),
+    key("sasl.login.refresh.buffer.seconds", SHORT, 300, scope=PER_BROKER),
+    key("sasl.login.refresh.min.period.seconds", SHORT, 60, scope=PER_BROKER),
+    key("sasl.login.refresh.window.factor", DOUBLE, 0.8, scope=PER_BROKER),
+    key("sasl.login.refresh.window.jitter", DOUBLE, 0.05, scope=PER_BROKER),
+    key("sasl.login.retry.backoff.max.ms", LONG, 10_000),
+    key("sasl.login.retry.backoff.ms", LONG, 100),
     key("sasl.mechanism.controller.protocol", STRING, "GSSAPI"),
     key("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI", scope=PER_BROKER),
     key("sasl.oauthbearer.allow.unverified.audience", BOOLEAN, False),
@@ -75,8 +75,8 @@ KEYS = (
     key("sasl.oauthbearer.assertion.private.key.file", STRING, inert=OAUTH_LOGIN),
     key("sasl.oauthbearer.assertion.private.key.passphrase", PASSWORD, inert=OAUTH_LOGIN),
     key("sasl.oauthbearer.assertion.template.file", STRING, inert=OAUTH_LOGIN),
-    key("sasl.oauthbearer.client.credentials.client.id", STRING, inert=OAUTH_LOGIN),
-    key("sasl.oauthbearer.client.credentials.client.secret", PASSWORD, inert=OAUTH_LOGIN),
+    key("sasl.oauthbearer.client.credentials.client.id", STRING),
+    key("sasl.oauthbearer.client.credentials.client.secret", PASSWORD),
     key("sasl.oauthbearer.clock.skew.seconds", INT, 30),
     key("sasl.oauthbearer.expected.audience", LIST, (), list_of()),
     key("sasl.oauthbearer.expected.issuer", STRING),
@@ -88,18 +88,17 @@ KEYS = (
         "sasl.oauthbearer.jwt.retriever.class",
         CLASS,
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
-        inert=OAUTH_LOGIN,
     ),
     key(
         "sasl.oauthbearer.jwt.validator.class",
         CLASS,
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
-        inert=OAUTH_LOGIN,
+        inert=TOKEN_CHECKS,
     ),
-    key("sasl.oauthbearer.scope", STRING, inert=OAUTH_LOGIN),
+    key("sasl.oauthbearer.scope", STRING),
     key("sasl.oauthbearer.scope.claim.name", STRING, "scope"),
     key("sasl.oauthbearer.sub.claim.name", STRING, "sub"),
-    key("sasl.oauthbearer.token.endpoint.url", STRING, inert=OAUTH_LOGIN),
+    key("sasl.oauthbearer.token.endpoint.url", STRING),
     key("sasl.server.callback.handler.class", CLASS),
     key("sasl.server.max.receive.size", INT, 524_288),
     key(

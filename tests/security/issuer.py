@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
+import time
+import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -37,11 +40,15 @@ class Issuer:
 
 
 class KeyServer:
-    """Serves a list of keys over HTTP; counts requests."""
+    """Serves a list of keys over HTTP, and tokens of `issuer` to the client whose credentials it gets; counts requests."""
 
-    def __init__(self, document: Any) -> None:
+    CLIENT, SECRET = "node", "node-s3cret-61a0"
+
+    def __init__(self, document: Any, issuer: Issuer | None = None, **claims: Any) -> None:
         self.document = document
+        self.issuer, self.claims = issuer, claims
         self.requests = 0
+        self.asked: list[dict[str, list[str]]] = []
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -49,6 +56,24 @@ class KeyServer:
                 server.requests += 1
                 data = server.document if isinstance(server.document, bytes) else json.dumps(server.document).encode()
                 self.send_response(200)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def do_POST(self) -> None:
+                server.requests += 1
+                form = urllib.parse.parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+                server.asked.append(form)
+                pair = base64.b64encode(f"{server.CLIENT}:{server.SECRET}".encode()).decode()
+                is_known = self.headers["Authorization"] == f"Basic {pair}"
+                is_right = is_known and form["grant_type"] == ["client_credentials"] and server.issuer is not None
+                answer: dict[str, Any] = {"error": "invalid_client", "secret_words": "s3cret-of-the-issuer"}
+                if is_right:
+                    assert server.issuer is not None
+                    answer = {"access_token": server.issuer.token(time.time(), **server.claims), "token_type": "Bearer"}
+                data = json.dumps(answer).encode()
+                self.send_response(200 if is_right else 401)
+                self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)

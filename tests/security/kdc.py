@@ -65,7 +65,7 @@ class Kdc:
             self._process.wait()
 
     def keytab(self, *principals: str) -> Path:
-        """Adds principals with keys of chance, and returns the file with all their keys."""
+        """Adds principals with random keys, and returns the file with all their keys."""
         path = self.directory / f"{principals[0].replace('/', '-')}.keytab"
         for principal in principals:
             self._run("kadmin.local", "-r", REALM, "-q", f"addprinc -randkey {principal}")

@@ -13,7 +13,7 @@ import pytest
 from odradek.metadata.configs import InvalidConfig
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.runtime.metadata_cache import MetadataCache
-from odradek.server.security.authentication import jwks
+from odradek.server.security.authentication import documents, jwks
 from odradek.server.security.authentication.jwks import FetchTimes, Jwks
 from odradek.server.security.authentication.oauthbearer import OAuthBearerServer, TokenRejected
 from odradek.server.security.authentication.sasl import AuthenticationFailed, Identity
@@ -253,7 +253,7 @@ def test_keys_stay_when_they_cannot_be_fetched_and_are_refreshed_later() -> None
     with KeyServer(Issuer("old").key_set()) as server:
         found = Jwks(server.url, times(0.05))
         await_keys(found, ["old"])
-        server.document = b"{" + b" " * (jwks.MOST_BYTES + 1)
+        server.document = b"{" + b" " * (documents.MOST_BYTES + 1)
         seen = server.requests
         deadline = time.monotonic() + DEADLINE_S
         while server.requests < seen + 3:

@@ -8,22 +8,16 @@ from __future__ import annotations
 import json
 import logging
 import threading
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Sequence
-from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
 from ....metadata.configs import InvalidConfig
+from .documents import is_readable, read, shown_url
 from .signed_tokens import SigningKey, signing_keys
 
 log = logging.getLogger("odradek.security")
 
-#: Of a JWKS document; real ones have some 10 KiB.
-MOST_BYTES = 1 << 20
-FETCH_TIMEOUT_S = 10.0
 #: Between fetches for keys that tokens name.
 LOOK_AGAIN_S = 10.0
 
@@ -41,7 +35,7 @@ class Jwks:
 
     def __init__(self, url: str, times: FetchTimes) -> None:
         """Raises InvalidConfig for a URL that is none of a file or server. One that fails now is tried again."""
-        if urllib.parse.urlsplit(url).scheme not in ("file", "http", "https"):
+        if not is_readable(url):
             raise InvalidConfig("sasl.oauthbearer.jwks.endpoint.url is not a URL of file, http or https")
         self._url = url
         self._times = times
@@ -81,28 +75,9 @@ class Jwks:
         """Returns True if it failed; the keys then stay as they were."""
         self._fetched_s = monotonic()
         try:
-            found = signing_keys(json.loads(_read(self._url)))
+            found = signing_keys(json.loads(read(self._url)))
         except (OSError, ValueError, RecursionError) as error:
-            log.error("the keys at %s cannot be read: %s", _shown(self._url), type(error).__name__)
+            log.error("the keys at %s cannot be read: %s", shown_url(self._url), type(error).__name__)
             return True
         self._keys = found
         return False
-
-
-def _read(url: str) -> bytes:
-    parts = urllib.parse.urlsplit(url)
-    if parts.scheme == "file":
-        with Path(urllib.request.url2pathname(parts.path)).open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    else:
-        with urllib.request.urlopen(url, timeout=FETCH_TIMEOUT_S) as answer:
-            data = bytes(answer.read(MOST_BYTES + 1))
-    if len(data) > MOST_BYTES:
-        raise ValueError("the document is too long")
-    return data
-
-
-def _shown(url: str) -> str:
-    """The URL without what may be a secret."""
-    parts = urllib.parse.urlsplit(url)
-    return urllib.parse.urlunsplit((parts.scheme, parts.hostname or "", parts.path, "", ""))

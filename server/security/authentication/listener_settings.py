@@ -6,6 +6,7 @@ A key is read as `listener.name.<listener>.<mechanism>.<key>`, then, except for 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ....metadata.configs import InvalidConfig, Password
@@ -36,7 +37,7 @@ _HANDLERS = {PLAIN: f"{_SECURITY}.plain.internals.PlainServerCallbackHandler"} |
 )
 #: What is built.
 MECHANISMS = (PLAIN, *BY_NAME, OAUTHBEARER, GSSAPI)
-CLIENT_MECHANISMS = (*PASSWORD_MECHANISMS, GSSAPI)
+CLIENT_MECHANISMS = (*PASSWORD_MECHANISMS, OAUTHBEARER, GSSAPI)
 
 
 def listener_value(config: BrokerConfig, listener: str, key: str) -> Any:
@@ -84,6 +85,11 @@ def read_login(config: BrokerConfig, listener: str, key: str) -> Login:
         from .kerberos import kerberos_login  # which few nodes need
 
         return kerberos_login(*_kerberos(config, listener))
+    if mechanism == OAUTHBEARER:
+        from .oauth_login_settings import LOGIN_HANDLER, oauth_login
+
+        handler = mechanism_value(config, listener, mechanism, LOGIN_HANDLER)
+        return oauth_login(partial(listener_value, config, listener), handler, entry, name)
     if "username" not in entry.options or "password" not in entry.options:
         raise InvalidConfig(f"{name}: username or password is missing, as which this node logs in")
     return PasswordLogin(mechanism, entry.options["username"], entry.options["password"])

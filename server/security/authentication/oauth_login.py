@@ -1,0 +1,197 @@
+"""OAUTHBEARER of this node at other nodes: its token, from a file or a token endpoint, and the client's part of SASL.
+
+As Kafka's OAuthBearerLoginCallbackHandler takes them (KIP-768): `sasl.oauthbearer.token.endpoint.url` is the URL of a file
+with the token, or of the endpoint that gives one for the client's credentials (RFC 6749, section 4.4). A token is kept
+until a part of its life has passed; the login after that gets the next one.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import random
+import threading
+import time
+import urllib.error
+import urllib.parse
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from .documents import read
+from .oauthbearer import TokenRejected
+from .sasl import AuthenticationFailed
+from .token_claims import parts_of
+
+_ERROR_SEEN = b"\x01"
+
+
+@runtime_checkable
+class TokenSupplier(Protocol):
+    """Gets a token. A user's own class may be one (`python:package.module:Name` in `sasl.login.callback.handler.class`).
+    It is called on a thread, so it may wait; what it raises is a failed login.
+    """
+
+    def __call__(self) -> str:
+        """Returns a JSON web token that has not expired."""
+
+
+class RefreshTimes(NamedTuple):
+    """sasl.login.refresh.* and sasl.login.retry.backoff.*; times in seconds."""
+
+    factor: float
+    jitter: float
+    least_period_s: float
+    buffer_s: float
+    first_backoff_s: float
+    most_backoff_s: float
+
+    def refresh_s(self, begins_s: float, expires_s: float, now_s: float, share: float) -> float:
+        """Returns when a token is replaced. `share`: of the jitter, from 0 to 1.
+
+        As in Kafka, period and buffer are ignored where the token's life is too short.
+        """
+        at_s = begins_s + (expires_s - begins_s) * (self.factor + self.jitter * share)
+        if self.least_period_s + self.buffer_s > expires_s - begins_s:
+            return at_s
+        return min(expires_s - self.buffer_s, max(now_s + self.least_period_s, at_s))
+
+
+class ClientCredentials(NamedTuple):
+    client_id: str
+    secret: str
+    scope: str | None
+    timeout_s: float
+
+    def __repr__(self) -> str:
+        return f"ClientCredentials({self.client_id}, [hidden])"
+
+
+def file_tokens(url: str) -> TokenSupplier:
+    return lambda: read(url).decode("utf-8", "replace").strip()
+
+
+def endpoint_tokens(url: str, credentials: ClientCredentials) -> TokenSupplier:
+    """Tokens of an endpoint, for client credentials."""
+    pair = f"{credentials.client_id}:{credentials.secret}".encode()
+    headers = {
+        "Accept": "application/json",
+        "Authorization": f"Basic {base64.b64encode(pair).decode()}",
+        "Content-Type": "application/x-www-form-urlencoded",
+    }
+    form = {"grant_type": "client_credentials"} | ({"scope": credentials.scope} if credentials.scope else {})
+    data = urllib.parse.urlencode(form).encode()
+
+    def get() -> str:
+        answer = json.loads(read(url, data=data, headers=headers, timeout_s=credentials.timeout_s))
+        token = (answer.get("access_token") or answer.get("id_token")) if isinstance(answer, dict) else None
+        if not isinstance(token, str):
+            raise ValueError("the answer has no access_token")
+        return token
+
+    return get
+
+
+def unsecured_tokens(claims: Mapping[str, Any], lifetime_s: float) -> TokenSupplier:
+    """Tokens without a signature, which only a listener that takes such tokens admits."""
+
+    def part(value: Mapping[str, Any]) -> str:
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+    def make() -> str:
+        now_s = time.time()
+        return f"{part({'alg': 'none'})}.{part({'iat': now_s, 'exp': now_s + lifetime_s, **claims})}."
+
+    return make
+
+
+class CurrentToken:
+    """The token of this node. It is used by threads."""
+
+    def __init__(self, supply: TokenSupplier, times: RefreshTimes, source: str) -> None:
+        self._supply = supply
+        self._times = times
+        self._source = source
+        self._lock = threading.Lock()
+        self._token = ""
+        self._refresh_s = 0.0
+        self._expires_s = 0.0
+        self._backoff_s = times.first_backoff_s
+        self._retry_s = 0.0
+        self._failure = ""
+
+    def get(self) -> str:
+        """Returns a token that has not expired; gets a new one if it is time. Raises AuthenticationFailed."""
+        with self._lock:
+            now_s = time.time()
+            if now_s >= self._refresh_s and now_s >= self._retry_s:
+                self._replace(now_s)
+            if now_s >= self._expires_s:
+                raise AuthenticationFailed(f"this node has no token for it: {self._failure}")
+            return self._token
+
+    def _replace(self, now_s: float) -> None:
+        try:
+            self._take(self._supply(), now_s)
+        except Exception as error:  # of a user's own class too; the words of it may have a secret
+            self._failure = f"{self._source}: {_words_of(error)}"
+            self._retry_s = now_s + self._backoff_s
+            self._backoff_s = min(self._times.most_backoff_s, 2 * self._backoff_s)
+            return
+        self._backoff_s, self._retry_s = self._times.first_backoff_s, 0.0
+
+    def _take(self, token: str, now_s: float) -> None:
+        _, claims, _ = parts_of(token)
+        expires_s, begins_s = claims.get("exp"), claims.get("iat", now_s)
+        if not isinstance(expires_s, (int, float)) or not isinstance(begins_s, (int, float)):
+            raise TokenRejected("the token has no claim exp, or iat is no time")
+        if expires_s <= now_s:
+            raise TokenRejected("the token has expired")
+        self._token, self._expires_s = token, float(expires_s)
+        self._refresh_s = self._times.refresh_s(begins_s, expires_s, now_s, random.random())
+
+
+def _words_of(error: Exception) -> str:
+    """Returns what may be logged: an error's own words may have a part of a token or a secret."""
+    match error:
+        case TokenRejected():
+            return str(error)
+        case urllib.error.HTTPError():
+            return f"it answers {error.code}"
+        case urllib.error.URLError():
+            return f"{type(error.reason).__name__}"
+        case http.client.HTTPException() | OSError() | ValueError():
+            return type(error).__name__
+    return f"a class of your own failed: {type(error).__name__}"
+
+
+class OAuthLogin(NamedTuple):
+    """How this node logs in by OAUTHBEARER, see `Login`."""
+
+    username: str
+    token: CurrentToken
+    extensions: Mapping[str, str]
+    mechanism: str = "OAUTHBEARER"
+    may_wait: bool = True
+
+    def client(self, host: str) -> OAuthClient:
+        return OAuthClient(self.token.get, self.extensions)
+
+
+class OAuthClient:
+    """One exchange of the client, see SaslClient."""
+
+    def __init__(self, token: Callable[[], str], extensions: Mapping[str, str]) -> None:
+        self.is_complete = False
+        self._token = token
+        self._extensions = extensions
+
+    def first(self) -> bytes:
+        pairs = {"auth": f"Bearer {self._token()}", **self._extensions}
+        return "\x01".join(("n,,", *(f"{key}={value}" for key, value in pairs.items()), "", "")).encode()
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        if challenge:  # an error, which the server repeats once it is acknowledged (RFC 7628, section 3.2.3)
+            return _ERROR_SEEN
+        self.is_complete = True
+        return None

@@ -1,0 +1,118 @@
+"""How a node logs in by OAUTHBEARER at others, as its configuration describes it (KIP-255, KIP-768).
+
+`sasl.login.callback.handler.class` chooses where tokens come from, by Kafka's names of classes. Without it they are
+unsecured, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ....metadata.configs import InvalidConfig
+from ..plugins import is_own_class, load_class
+from .documents import TIMEOUT_S, is_readable, shown_url
+from .jaas import OAUTHBEARER_MODULE, JaasEntry
+from .oauth_login import (
+    ClientCredentials,
+    CurrentToken,
+    OAuthLogin,
+    RefreshTimes,
+    TokenSupplier,
+    endpoint_tokens,
+    file_tokens,
+    unsecured_tokens,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LOGIN_HANDLER = "sasl.login.callback.handler.class"
+_PACKAGE = "org.apache.kafka.common.security.oauthbearer"
+_SECURED = (f"{_PACKAGE}.OAuthBearerLoginCallbackHandler", f"{_PACKAGE}.secured.OAuthBearerLoginCallbackHandler")
+_UNSECURED = f"{_PACKAGE}.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler"
+_URL = "sasl.oauthbearer.token.endpoint.url"
+_RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
+_RETRIEVERS = tuple(f"{_PACKAGE}.{name}JwtRetriever" for name in ("Default", "ClientCredentials", "File"))
+_EXTENSION = "extension_"
+_TEXT_CLAIM, _NUMBER_CLAIM, _LIST_CLAIM = (f"unsecuredLogin{kind}Claim_" for kind in ("String", "Number", "List"))
+
+
+def oauth_login(value: Callable[[str], Any], handler: str | None, jaas: JaasEntry, name: str) -> OAuthLogin:
+    """Raises InvalidConfig. `value` reads a key of the listener; `name`: the key of the login module `jaas`."""
+    if jaas.module != OAUTHBEARER_MODULE:
+        raise InvalidConfig(f"{name}: the login module of OAUTHBEARER is {OAUTHBEARER_MODULE}")
+    extensions = {
+        key.removeprefix(_EXTENSION): text for key, text in jaas.options.items() if key.startswith(_EXTENSION)
+    }
+    supply, source, username = _supplier(value, handler, jaas, name)
+    return OAuthLogin(username, CurrentToken(supply, _times(value), source), extensions)
+
+
+def _supplier(
+    value: Callable[[str], Any], handler: str | None, jaas: JaasEntry, name: str
+) -> tuple[TokenSupplier, str, str]:
+    """Returns what gets tokens, its name, and the name of who logs in; both are for the log."""
+    if handler is not None and is_own_class(handler):
+        return load_class(LOGIN_HANDLER, handler, TokenSupplier), handler, "this node"
+    if handler in (None, _UNSECURED):
+        return _unsecured(jaas, name)
+    if handler not in _SECURED:
+        raise InvalidConfig(f"{LOGIN_HANDLER}: {handler} is not built; use {_SECURED[0]}")
+    url, retriever = value(_URL), value(_RETRIEVER)
+    if not url:
+        raise InvalidConfig(f"{_URL} is not set: it says where this node gets its token")
+    if not is_readable(url):
+        raise InvalidConfig(f"{_URL} is not a URL of file, http or https")
+    if retriever not in _RETRIEVERS:
+        raise InvalidConfig(f"{_RETRIEVER}: {retriever} is not built; use {_RETRIEVERS[0]}")
+    if url.startswith("file:"):
+        return file_tokens(url), shown_url(url), "this node"
+    credentials = _credentials(value, jaas, name)
+    return endpoint_tokens(url, credentials), shown_url(url), credentials.client_id
+
+
+def _credentials(value: Callable[[str], Any], jaas: JaasEntry, name: str) -> ClientCredentials:
+    options, secret = jaas.options, value("sasl.oauthbearer.client.credentials.client.secret")
+    client_id = value("sasl.oauthbearer.client.credentials.client.id") or options.get("clientId")
+    text = secret.value if secret is not None else options.get("clientSecret")
+    if not client_id or not text:
+        raise InvalidConfig(
+            f"{name}: clientId or clientSecret is missing, with which this node gets its token (or "
+            "sasl.oauthbearer.client.credentials.client.id and .secret)"
+        )
+    waits = [value(f"sasl.login.{kind}.timeout.ms") for kind in ("connect", "read")]
+    timeout_s = max((wait_ms / 1000 for wait_ms in waits if wait_ms), default=TIMEOUT_S)
+    return ClientCredentials(client_id, text, value("sasl.oauthbearer.scope") or options.get("scope"), timeout_s)
+
+
+def _unsecured(jaas: JaasEntry, name: str) -> tuple[TokenSupplier, str, str]:
+    claims: dict[str, Any] = {}
+    try:
+        for key, text in jaas.options.items():
+            if key.startswith(_TEXT_CLAIM):
+                claims[key.removeprefix(_TEXT_CLAIM)] = text
+            elif key.startswith(_NUMBER_CLAIM):
+                claims[key.removeprefix(_NUMBER_CLAIM)] = float(text)
+            elif key.startswith(_LIST_CLAIM) and text:
+                claims[key.removeprefix(_LIST_CLAIM)] = text[1:].split(text[0])
+        lifetime_s = float(jaas.options.get("unsecuredLoginLifetimeSeconds", "3600"))
+    except ValueError:
+        raise InvalidConfig(f"{name}: a number of an unsecured token is none") from None
+    subject = claims.get(jaas.options.get("unsecuredLoginPrincipalClaimName", "sub"))
+    if not isinstance(subject, str):
+        raise InvalidConfig(
+            f"{name}: {_TEXT_CLAIM}sub is missing, which names this node in an unsecured token; set {LOGIN_HANDLER} to "
+            f"{_SECURED[0]} for tokens of an issuer"
+        )
+    return unsecured_tokens(claims, lifetime_s), "unsecured tokens", subject
+
+
+def _times(value: Callable[[str], Any]) -> RefreshTimes:
+    return RefreshTimes(
+        value("sasl.login.refresh.window.factor"),
+        value("sasl.login.refresh.window.jitter"),
+        value("sasl.login.refresh.min.period.seconds"),
+        value("sasl.login.refresh.buffer.seconds"),
+        value("sasl.login.retry.backoff.ms") / 1000,
+        value("sasl.login.retry.backoff.max.ms") / 1000,
+    )
