@@ -1,8 +1,9 @@
 """The properties of one broker: what its file says, under `--override`, with `--port` and `--data-dir`.
 
 What the command line says counts more than the file, but nothing that says where to listen is dropped: a listener in the
-file may be a secured one. `--port N` is short for one PLAINTEXT listener on 127.0.0.1:N. It stands beside listeners of
-controllers and beside `advertised.listeners`, it may repeat a port that `listeners` names, and anything else is an error.
+file may be a secured one. `--port N` is short for one PLAINTEXT listener on 127.0.0.1:N, or on the address of `--host`. It
+stands beside listeners of controllers and beside `advertised.listeners`, it may repeat an address that `listeners` names,
+and anything else is an error.
 `--data-dir D` is short for `--override log.dirs=D`.
 """
 
@@ -13,6 +14,8 @@ import argparse
 from .options import DEFAULT_DATA_DIR, UsageError, overrides_of, shown
 
 _PORT_LISTENER = "PLAINTEXT"
+DEFAULT_PORT = 9092
+DEFAULT_HOST = "127.0.0.1"
 
 
 def properties_of(options: argparse.Namespace) -> dict[str, str]:
@@ -27,6 +30,8 @@ def properties_of(options: argparse.Namespace) -> dict[str, str]:
     found |= overrides
     if "log.dirs" not in found and "log.dir" not in found:
         found["log.dirs"] = DEFAULT_DATA_DIR
+    if getattr(options, "host", None) is not None and options.port is None:
+        options.port = DEFAULT_PORT
     if getattr(options, "port", None) is not None:
         _add_port(options, found)
     return found
@@ -84,6 +89,12 @@ def _add_port(options: argparse.Namespace, found: dict[str, str]) -> None:
             f"--port {options.port} is where clients connect, and process.roles={found['process.roles']} makes this node "
             "a controller only: leave --port out"
         )
+    host = getattr(options, "host", None)
+    if host is not None and _differ(host, options.port, listeners, controllers):
+        raise UsageError(
+            f"--host {host} and listeners={shown(found['listeners'])} ({where}) name different addresses: leave out --host, "
+            "or say the new address in listeners"
+        )
     if str(options.port) in ports.values():
         return
     if ports:
@@ -91,9 +102,19 @@ def _add_port(options: argparse.Namespace, found: dict[str, str]) -> None:
             f"--port {options.port} and listeners={shown(found['listeners'])} ({where}) name different ports: leave out "
             "--port, or say the new port in listeners"
         )
-    added = f"{_PORT_LISTENER}://127.0.0.1:{options.port}"
+    added = f"{_PORT_LISTENER}://{_bracketed(host or DEFAULT_HOST)}:{options.port}"
     found["listeners"] = ",".join([added, *listeners])
     _check_advertised(options, found, controllers)
+
+
+def _differ(host: str, port: int, listeners: list[str], controllers: set[str]) -> bool:
+    """Whether there are listeners for clients, and none of them has this address."""
+    addresses = [text.partition("://")[2] for text in listeners if _name(text) not in controllers]
+    return bool(addresses) and f"{_bracketed(host)}:{port}" not in addresses
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _check_advertised(options: argparse.Namespace, found: dict[str, str], controllers: set[str]) -> None:

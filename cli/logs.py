@@ -1,27 +1,187 @@
-"""The log of `odradek start`, on standard error."""
+"""The log of `odradek start`, on standard error: levels by logger, lines as text or JSON, a limit on lines that repeat."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import logging
 import sys
+import time
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from . import options
+from .options import did_you_mean, shown
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 #: Characters of a message; the longest of our own name a few paths and topics.
 MOST_MESSAGE_CHARACTERS = 4096
+#: A line that repeats is written so often in a period, and then counted: a fault that never ends must not fill the disk.
+MOST_REPETITIONS = 5
+PERIOD_S = 60.0
+#: Lines that are told apart in a period; each takes some 200 bytes.
+MOST_LINES = 1024
+FORMATS = ("text", "json")
+_ROOT = "root"
+#: Kafka's names of levels, and Python's for two of them.
+_LEVELS = {
+    "trace": 5, "debug": 10, "info": 20, "warn": 30, "warning": 30, "error": 40, "fatal": 50, "critical": 50, "off": 100,
+}  # fmt: skip
+#: The loggers of a broker, and what each writes.
+LOGGERS = {
+    "odradek.audit": "denials, refused logins, changes by clients",
+    "odradek.authorizer": "access rules that were loaded",
+    "odradek.broker": "start, stop, log directories",
+    "odradek.broker_sessions": "brokers that are fenced because their process is gone or silent",
+    "odradek.cleaner": "compaction",
+    "odradek.config": "unknown and inert keys, dynamic changes",
+    "odradek.connection": "connections that were closed for a fault",
+    "odradek.damage": "damaged files and batches",
+    "odradek.dispatch": "requests that failed by a bug",
+    "odradek.groups": "coordinators of groups, transactions and share groups",
+    "odradek.halting": "failures that end the process",
+    "odradek.late_imports": "modules that are imported while the broker runs",
+    "odradek.lifecycle": "registration and controlled shutdown",
+    "odradek.listener": "listeners, refused connections",
+    "odradek.maintenance": "retention",
+    "odradek.metadata": "topics, partitions, leaders, configuration, brokers",
+    "odradek.metrics": "the HTTP port",
+    "odradek.moves": "replicas that move between directories",
+    "odradek.partitions": "recovery of logs, replicas",
+    "odradek.peers": "connections to other nodes",
+    "odradek.producer_ids": "blocks of producer ids",
+    "odradek.publisher": "the publication of metadata",
+    "odradek.quorum": "elections, the metadata log",
+    "odradek.quotas": "client quotas",
+    "odradek.replicas": "replication between brokers",
+    "odradek.security": "SASL and tokens",
+    "odradek.slow": "slow requests",
+    "odradek.storage": "files of logs",
+    "odradek.telemetry": "metrics of clients",
+    "odradek.tls": "keys and certificates",
+    "odradek.topics": "creation of internal topics",
+    "odradek.transactions": "transactions",
+    "odradek.turns": "requests that held the event loop",
+    "odradek.waiters": "requests that wait",
+}
+
+
+class LoggerLevel(NamedTuple):
+    """A level for a logger and those below it; the root logger's is for all."""
+
+    logger: str
+    level: int
+
+
+def logger_level(text: str) -> LoggerLevel:
+    """The value of `--log-level`: LEVEL or LOGGER=LEVEL."""
+    logger, equals, name = text.rpartition("=")
+    if equals and logger.partition(".")[0] == "odradek" and logger not in ("odradek", *LOGGERS):
+        hint = did_you_mean(logger, LOGGERS)
+        raise argparse.ArgumentTypeError(f"there is no logger {shown(logger)}{hint}")
+    if name.lower() not in _LEVELS or (equals and not logger):
+        known = ", ".join(level for level in _LEVELS if level not in ("warning", "critical"))
+        raise argparse.ArgumentTypeError(f"{shown(text)} is not LEVEL or LOGGER=LEVEL; a level is one of {known}")
+    return LoggerLevel(logger if equals and logger != _ROOT else "", _LEVELS[name.lower()])
 
 
 class OneLineFormatter(logging.Formatter):
     """Keeps each message on one line and within a size, whatever text of a peer is in it. A traceback follows as it is."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        from ..server.runtime.peer_text import shown
+        from ..server.runtime.peer_text import shown as bounded
 
-        record.message = shown(record.message, MOST_MESSAGE_CHARACTERS)
+        record.message = bounded(record.message, MOST_MESSAGE_CHARACTERS)
         return super().formatMessage(record)
 
 
-def log_to_standard_error(*, verbose: bool) -> None:
-    """Warnings and errors; with `verbose` also what the broker does."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(OneLineFormatter(_FORMAT))
+class JsonFormatter(logging.Formatter):
+    """A JSON object on one line. `fields` of a record stand beside the message; a traceback is a text."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        from ..server.runtime.peer_text import shown as bounded
+
+        line: dict[str, Any] = {
+            "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z",
+            "level": record.levelname,
+            "logger": record.name,
+            "message": bounded(record.getMessage(), MOST_MESSAGE_CHARACTERS),
+        }
+        line |= getattr(record, "fields", {})
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+class _Seen:
+    """A line of this period: how often it came, and when the period is over."""
+
+    __slots__ = ("count", "over_s", "record")
+
+    def __init__(self, record: logging.LogRecord, over_s: float) -> None:
+        self.record = record
+        self.over_s = over_s
+        self.count = 0
+
+    @property
+    def suppressed(self) -> int:
+        return max(0, self.count - MOST_REPETITIONS)
+
+
+class LimitedHandler(logging.StreamHandler[Any]):
+    """Writes equal lines `MOST_REPETITIONS` times in a period. The first line after it is followed by the number of the
+    others; so is the last line of the process.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__(stream)
+        #: The oldest first.
+        self._seen: dict[tuple[str, int, str], _Seen] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        now_s = time.monotonic()
+        self._end_periods(now_s)
+        key = (record.name, record.levelno, record.getMessage())
+        seen = self._seen.get(key)
+        if seen is None:
+            if len(self._seen) >= MOST_LINES:
+                self._end(next(iter(self._seen)))
+            seen = self._seen[key] = _Seen(record, now_s + PERIOD_S)
+        seen.count += 1
+        if not seen.suppressed:
+            super().emit(record)
+
+    def close(self) -> None:
+        for key in list(self._seen):
+            self._end(key)
+        super().close()
+
+    def _end_periods(self, now_s: float) -> None:
+        while self._seen:
+            key, seen = next(iter(self._seen.items()))
+            if seen.over_s > now_s:
+                return
+            self._end(key)
+
+    def _end(self, key: tuple[str, int, str]) -> None:
+        seen = self._seen.pop(key)
+        if seen.suppressed:
+            words = f"{seen.suppressed} more like: {seen.record.getMessage()}"
+            super().emit(logging.LogRecord(key[0], key[1], "", 0, words, None, None))
+
+
+def log_to_standard_error(*, verbose: bool, levels: Iterable[LoggerLevel] = (), form: str = "text") -> None:
+    """Warnings and errors; with `verbose` also what the broker does; `levels` count more. The last one of a logger holds."""
+    handler = LimitedHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if form == "json" else OneLineFormatter(_FORMAT))
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
+    for logger, level in levels:
+        logging.getLogger(logger or None).setLevel(level)
+    if form == "json":
+        options.write_messages_with(_as_log_line)
+
+
+def _as_log_line(text: str) -> None:
+    """Writes a message of a command among lines of JSON."""
+    record = logging.LogRecord("odradek", logging.ERROR, "", 0, "%s", (text,), None)
+    print(JsonFormatter().format(record), file=sys.stderr)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -100,6 +100,14 @@ def port(text: str) -> int:
     return int(text)
 
 
+def host(text: str) -> str:
+    """An address or a name of this machine, without the brackets of an IPv6 address."""
+    found = text.strip().removeprefix("[").removesuffix("]")
+    if not found or not all(one.isalnum() or one in "-._:%" for one in found):
+        raise argparse.ArgumentTypeError(f"{shown(text)} is not an address or a name of this machine")
+    return found
+
+
 def key_value(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
@@ -133,8 +141,21 @@ def one_line(message: object) -> str:
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
+#: Writes what a command says on standard error; None for a line of text.
+_write_message: Callable[[str], None] | None = None
+
+
+def write_messages_with(write: Callable[[str], None] | None) -> None:
+    """Has messages written by a function: where the log is JSON, they are, too."""
+    global _write_message
+    _write_message = write
+
+
 def warn(message: object) -> None:
-    print(f"odradek: {one_line(message)}", file=sys.stderr)
+    if _write_message is not None:
+        _write_message(one_line(message))
+    else:
+        print(f"odradek: {one_line(message)}", file=sys.stderr)
 
 
 def complain(message: object, status: int = FAILED) -> int:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from .broker_properties import properties_of
 from .console_process import check_installed, check_listeners, console_beside
 from .garbage import LongCollections
-from .logs import log_to_standard_error
-from .options import FAILED, MISUSED, UsageError, add_configuration, complain, port
+from .logs import FORMATS, log_to_standard_error, logger_level
+from .options import FAILED, MISUSED, UsageError, add_configuration, complain, host, port
 from .preloading import preload
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ EPILOG = """\
 examples:
   odradek start
   odradek start --port 0 --data-dir /tmp/kafka
+  odradek start --host 0.0.0.0 --override advertised.listeners=PLAINTEXT://broker.example:9092
+  odradek start --log-level info --log-level odradek.quorum=debug --log-format json
   odradek start server.properties --override auto.create.topics.enable=false
 
 Properties have Apache Kafka's names and meanings. An empty data directory is formatted on the first start.
@@ -53,7 +55,19 @@ def add_to(commands: Any) -> None:
         metavar="PORT",
         help="the console in the browser on 127.0.0.1:PORT, as a process of its own",
     )
+    command.add_argument(
+        "--host", type=host, metavar="H", help="listen on this address; 0.0.0.0 for all of them (default: 127.0.0.1)"
+    )
     command.add_argument("-v", "--verbose", action="store_true", help="log what the broker does, to standard error")
+    command.add_argument(
+        "--log-level",
+        action="append",
+        type=logger_level,
+        default=[],
+        metavar="LEVEL|LOGGER=LEVEL",
+        help="trace, debug, info, warn, error, fatal or off, for all or for one logger; may be repeated",
+    )
+    command.add_argument("--log-format", choices=FORMATS, default="text", help="lines of text or of JSON")
     command.set_defaults(run=run)
 
 
@@ -65,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     from ..server.network.descriptors import raise_limit
     from ..storage.files.open_files import advice
 
-    log_to_standard_error(verbose=options.verbose)
+    log_to_standard_error(verbose=options.verbose, levels=options.log_level, form=options.log_format)
     try:
         raise_limit()
         config = BrokerConfig(properties_of(options))

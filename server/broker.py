@@ -132,6 +132,7 @@ class BrokerServer(Node):
         try:
             self.sasl.check()
             self.listeners.bind()
+            self.listeners.watch_slow_requests()
             await self._serve_metrics()
             self.cluster_id = ensure_formatted(self.config)
             self.directories += open_directories(self.config.log_dirs)

@@ -21,6 +21,7 @@ KEYS = (
     key("odradek.produce.validation", STRING, "full", one_of("header", "framing", "full")),
     # 8 MiB/s takes 0.3 % of a core, and a twelfth of a disk that reads 100 MiB/s. A week at that rate covers 4.8 TB.
     key("odradek.scrub.bytes.per.second", LONG, 8 << 20, at_least(0)),
+    key("odradek.slow.request.ms", INT, None, at_least(1)),
     key("odradek.telemetry.otlp.endpoint", STRING, None),
     key("odradek.scrub.interval.ms", LONG, 7 * 24 * 3_600_000, at_least(1)),
 )

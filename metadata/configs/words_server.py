@@ -123,6 +123,7 @@ BROKER = {
     "odradek.produce.validation": "The checks of produced batches: header (and CRC), framing (also the records of those "
     "that are not compressed) or full (the records of all).",
     "odradek.scrub.bytes.per.second": "How fast logs are verified in the background; 0 for not at all.",
+    "odradek.slow.request.ms": "Requests that take as long are logged, with the parts of their time; none unless set.",
     "odradek.scrub.interval.ms": "The time from one verification of all logs to the next.",
 }
 

@@ -41,7 +41,7 @@ class RequestDispatch(Protocol):
 
     @property
     def frame_bytes(self) -> int:
-        """Bytes of the frame that is handled; kept only while calls are metered."""
+        """Bytes of the frame that is handled; kept only while calls are metered or watched."""
 
     def call(self, connection: Any, frame: Any) -> None:
         """Handles one frame (without its length). Raises ProtocolViolation."""

@@ -75,17 +75,31 @@ class Dispatcher:
         self.call: Callable[[ClientConnection, Any], None] = self._call
         self._plain_call: type[Call] = Call
         self._timed_call: type[Call] = TimedCall
+        self._is_metered = self._is_watched = False
         self.frame_bytes = 0
 
     def meter(self, on: bool) -> None:
         """Begins or ends to record what calls cost."""
-        if on:
+        self._is_metered = on
+        self._choose_calls()
+
+    def watch(self) -> None:
+        """Begins to time every call for the log of slow requests (slow_calls.py)."""
+        self._is_watched = True
+        self._choose_calls()
+
+    def _choose_calls(self) -> None:
+        if self._is_watched:
+            from .slow_calls import WatchedCall, WatchedMeteredCall
+
+            self._plain_call = self._timed_call = WatchedMeteredCall if self._is_metered else WatchedCall
+        elif self._is_metered:
             from .metered_call import MeteredCall
 
             self._plain_call = self._timed_call = MeteredCall
         else:
             self._plain_call, self._timed_call = Call, TimedCall
-        self.call = self._metered if on else self._call
+        self.call = self._metered if self._is_metered or self._is_watched else self._call
 
     def _metered(self, connection: ClientConnection, frame: Any) -> None:
         self.frame_bytes = len(frame)

@@ -80,6 +80,15 @@ class ListenerSet(SharedParts):
         for endpoint in said.controllers:
             self._bind(endpoint, CONTROLLER)
 
+    def watch_slow_requests(self) -> None:
+        """Logs slow requests from now on, where `odradek.slow.request.ms` says which are."""
+        limit_ms = self.config.get("odradek.slow.request.ms")
+        if limit_ms is not None:
+            from .slow_calls import SlowRequests
+
+            self.slow_requests = SlowRequests(limit_ms)
+            self._dispatchers[BROKER].watch()
+
     def _bind(self, said: ListenerEndpoint, kind: ListenerKind) -> Listener:
         endpoint = Endpoint(said.name, said.host, said.port)
         listener = Listener(self, endpoint, kind, self._dispatchers[kind], self._sasl(said.name, said.protocol))

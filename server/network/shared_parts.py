@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..runtime.repeated_lines import RepeatedLines
     from ..runtime.turns import Turns
     from .receive_budget import ReceiveBudget
+    from .slow_calls import SlowRequests
 
 
 class SharedParts:
@@ -33,6 +34,8 @@ class SharedParts:
         self.turns = turns
         self.quotas = quotas
         self.turn_watch = turns.watch
+        #: The log of slow requests; None unless odradek.slow.request.ms is set.
+        self.slow_requests: SlowRequests | None = None
         self.limits = ConnectionLimits(config)
         self.tls = NodeTls(config)
         #: Called with each connection that ended.
