@@ -51,8 +51,8 @@ def consume(bootstrap: str, topic: str, records: int) -> dict[str, Any]:
     started = time.perf_counter()
     consumer = member(bootstrap, topic, "implicit")
     taken = take(consumer, records)
-    refused = [error for error in consumer.commit_sync(GIVE_UP_S).values() if error is not None]
-    assert not refused, refused
+    rejected = [error for error in consumer.commit_sync(GIVE_UP_S).values() if error is not None]
+    assert not rejected, rejected
     seconds = time.perf_counter() - started
     consumer.close()
     return {"records": taken, "seconds": seconds}

@@ -212,12 +212,12 @@ def is_shared(default: object) -> bool:
 
 
 def _frozen(cls: type[Message], values: dict[str, Any]) -> Message:
-    def refuse(self: Message, name: str, value: object) -> None:
+    def reject(self: Message, name: str, value: object) -> None:
         raise AttributeError(f"this {cls.__name__} is the default of all messages: assign a new one to change {name}")
 
     body = {
         "__slots__": (),
-        "__setattr__": refuse,
+        "__setattr__": reject,
         "__hash__": object.__hash__,  # dataclasses treat an unhashable default as mutable
         # Copies, `dataclasses.replace` and pickles create ordinary structures.
         "__new__": lambda _, **given: cls(**given),

@@ -17,8 +17,8 @@ def ensure_topic(bootstrap: str, name: str, partitions: int, config: dict[str, s
     topic = NewTopic(name, num_partitions=partitions, replication_factor=-1, config=config or {})
     try:
         admin.create_topics([topic])[name].result(_TIMEOUT_S)
-    except KafkaException as refused:
-        if refused.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+    except KafkaException as rejected:
+        if rejected.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
         return False
     return True

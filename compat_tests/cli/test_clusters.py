@@ -86,8 +86,8 @@ def test_open_transaction_is_described_and_aborted(run: Run, cluster: str, topic
     assert (open_one["start_offset"], open_one["hangs"], open_one["transactional_id"]) == (0, False, group)
     assert run("txn", "list", "--hanging", "--topic", topic, "--older-than-ms", "0", "--output", "json").json == []
     place = ("--topic", topic, "--partition", "0", "--producer-id", str(open_one["producer_id"]))
-    refused = run("txn", "abort", *place)
-    assert refused.status == 1 and "abort it by its id" in refused.err
+    rejected = run("txn", "abort", *place)
+    assert rejected.status == 1 and "abort it by its id" in rejected.err
     assert run("txn", "abort", group, "--dry-run").out == f"would be aborted: {group}\n"
     assert run("txn", "describe", group, "--output", "json").json[0]["state"] == "Ongoing"
     assert run("txn", "abort", group).status == 0

@@ -86,10 +86,10 @@ def test_features_are_raised_lowered_and_disabled(run: Run, cluster: Cluster) ->
 
 def test_a_level_that_would_lose_metadata_is_refused(host: ToolHost, cluster: Cluster) -> None:
     words = ("--bootstrap-server", cluster.bootstrap, "downgrade", "--feature", "metadata.version=21")
-    refused = host.run("org.apache.kafka.tools.FeatureCommand", *words, timeout=120)
-    assert refused.status == 1
-    assert "Could not downgrade metadata.version to 21." in refused.out
-    assert "Refusing to perform the requested downgrade because it might delete metadata information." in refused.out
+    rejected = host.run("org.apache.kafka.tools.FeatureCommand", *words, timeout=120)
+    assert rejected.status == 1
+    assert "Could not downgrade metadata.version to 21." in rejected.out
+    assert "Refusing to perform the requested downgrade because it might delete metadata information." in rejected.out
 
 
 def test_a_release_raises_all_features_and_static_voters_move_into_the_log(

@@ -208,8 +208,8 @@ def unwritten(bootstrap: str, group: str, queue: str) -> object:
         make_topic(bootstrap, queue)
     try:
         topic_id, _ = history(bootstrap, group, queue)
-    except AssertionError as refused:
-        return str(refused)
+    except AssertionError as rejected:
+        return str(rejected)
     member = Member(bootstrap, group, group, [(topic_id, 0)])
     try:
         assert eventually(lambda: taken(member), what="records", deadline_s=DEADLINE_S) == list(range(RECORDS))

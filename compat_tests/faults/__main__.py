@@ -26,8 +26,8 @@ def main() -> None:
     parser.add_argument("--kind", choices=("odradek", "apache"), default="odradek")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the logs and histories of bad rounds there")
     options = parser.parse_args()
-    if refused := why_not():
-        sys.exit(refused)
+    if rejected := why_not():
+        sys.exit(rejected)
     plan = Plan(options.kind, options.nodes, options.faults, names=tuple(options.only or FAULTS))
     bad = 0
     with ThreadPoolExecutor(options.lanes) as lanes:

@@ -24,8 +24,8 @@ DEADLINE_S = 60
 
 @pytest.fixture(autouse=True)
 def a_network() -> None:
-    if refused := why_not():
-        pytest.skip(refused)
+    if rejected := why_not():
+        pytest.skip(rejected)
 
 
 ROUNDS = [("kill", "cut", "slow"), ("pause", "kill-all", "cut-one-way"), ("full-disk", "roll", "stop")]

@@ -63,7 +63,7 @@ class Finding:
     assignor: str
     records: int = 0
     moves: int = 0
-    refused_commits: int = 0
+    rejected_commits: int = 0
     crossed: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Finding:
     def __str__(self) -> str:
         head = (
             f"{self.assignor}: {self.records} records, {self.moves} times a partition was given to a member, "
-            f"{self.refused_commits} commits refused, {self.crossed} heartbeats crossed, {dict(self.faults)}"
+            f"{self.rejected_commits} commits refused, {self.crossed} heartbeats crossed, {dict(self.faults)}"
         )
         return "\n".join([head, *self.problems[:MOST_SHOWN], f"{len(self.problems)} problems"])
 
@@ -97,7 +97,7 @@ def run(
     ledger = faults.ledger
     ledger.read()
     finding.problems += [*faults.problems, *ledger.problems()]
-    finding.moves, finding.refused_commits, finding.crossed = ledger.moves, ledger.refused_commits, ledger.crossed
+    finding.moves, finding.rejected_commits, finding.crossed = ledger.moves, ledger.rejected_commits, ledger.crossed
     return finding
 
 

@@ -77,7 +77,7 @@ class MemberProcess(WatchedProcess):
     def look(self) -> None:
         if self._process is not None and self.has_ended:
             self.life.read()
-            self.has_failed = not self.is_leaving and self.life.refused is None
+            self.has_failed = not self.is_leaving and self.life.rejected is None
             return
         super().look()
 
@@ -184,8 +184,8 @@ class Faults(Rehearsal):
         librdkafka's cooperative-sticky leader puts user data into assignments; no joining member upgrades such a group.
         """
         for member in [one for one in self.members if one.lives and one.has_ended and one.life.killed_at is None]:
-            if member.life.refused is not None:
-                assert member.is_consumer and _IS_CLASSIC in member.life.refused, member.life.refused
+            if member.life.rejected is not None:
+                assert member.is_consumer and _IS_CLASSIC in member.life.rejected, member.life.rejected
                 self.done["one is refused"] += 1
             if member.has_failed:
                 self.problems.append(f"{member.name} ended by itself: see its log")

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from .notes import COMMITS, GIVES, HANDLED, HAS, LOSES, REFUSED
+from .notes import COMMITS, GIVES, HANDLED, HAS, LOSES, REJECTED
 
 #: Of both protocols.
 SESSION_S = 6.0
@@ -68,7 +68,7 @@ class Life:
     tenures: list[Tenure] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
     handled: set[int] = field(default_factory=set)
-    refused: str | None = None
+    rejected: str | None = None
     _read_to: int = 0
 
     def read(self) -> None:
@@ -93,8 +93,8 @@ class Life:
         elif what == COMMITS:
             told, partitions, error = more
             self.commits.append(Commit(partitions, time, told, error))  # type: ignore[arg-type]
-        elif what == REFUSED:
-            self.refused = str(more[0])
+        elif what == REJECTED:
+            self.rejected = str(more[0])
             for one in self.owned():
                 one.end, one.was_lost = time, True
 
@@ -140,7 +140,7 @@ class Ledger:
         return sum(len(life.tenures) for life in self.lives)
 
     @property
-    def refused_commits(self) -> int:
+    def rejected_commits(self) -> int:
         return sum(one.error is not None for life in self.lives for one in life.commits)
 
     def owners(self) -> dict[int, list[str]]:

@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from .ledger import SESSION_S
-from .notes import COMMIT_EVERY_S, COMMITS, GIVES, HANDLED, HAS, LEFT, LOSES, POLL_S, REFUSED, note
+from .notes import COMMIT_EVERY_S, COMMITS, GIVES, HANDLED, HAS, LEFT, LOSES, POLL_S, REJECTED, note
 
 CONSUMER = "consumer"
 
@@ -68,7 +68,7 @@ class Member:
         """Errors that are not for good are of a broker that is gone: the client comes back by itself."""
         error = message.error()
         if error is not None and error.code() == KafkaError._FATAL:
-            note(REFUSED, time.monotonic(), error.str())
+            note(REJECTED, time.monotonic(), error.str())
             return False
         if error is None:
             note(HANDLED, time.monotonic(), int(message.value()))

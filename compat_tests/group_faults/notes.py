@@ -17,7 +17,7 @@ import json
 import sys
 from typing import Any
 
-HAS, GIVES, LOSES, HANDLED, COMMITS, REFUSED, LEFT = "has", "gives", "loses", "handled", "commits", "refused", "left"
+HAS, GIVES, LOSES, HANDLED, COMMITS, REJECTED, LEFT = "has", "gives", "loses", "handled", "commits", "refused", "left"
 
 #: Members look for SIGTERM, and for what to commit, so often.
 POLL_S = 0.05

@@ -28,12 +28,12 @@ def test_topics_are_created_listed_described_grown_and_deleted(tool: Tool, topic
 
 
 def test_a_bad_topic_is_refused_with_a_reason(tool: Tool, topic: str) -> None:
-    refused = tool("topics", "--create", "--topic", topic, "--replication-factor", "3")
-    assert refused.status == 1
-    assert "Unable to replicate the partition 3 time(s)" in refused.out
-    refused = tool("topics", "--create", "--topic", topic, "--config", "cleanup.policy=burn")
-    assert refused.status == 1
-    assert "Invalid value burn for configuration cleanup.policy" in refused.out
+    rejected = tool("topics", "--create", "--topic", topic, "--replication-factor", "3")
+    assert rejected.status == 1
+    assert "Unable to replicate the partition 3 time(s)" in rejected.out
+    rejected = tool("topics", "--create", "--topic", topic, "--config", "cleanup.policy=burn")
+    assert rejected.status == 1
+    assert "Invalid value burn for configuration cleanup.policy" in rejected.out
 
 
 def test_configs_of_a_topic_are_set_described_and_removed(tool: Tool, bootstrap: str, topic: str) -> None:
@@ -55,8 +55,8 @@ def test_configs_of_a_broker_are_set_described_and_removed(tool: Tool) -> None:
         lambda: "log.cleaner.threads=2" in tool("configs", *entity, "--describe").out, what="the setting is described"
     )
     tool("configs", *entity, "--alter", "--delete-config", "log.cleaner.threads").checked()
-    refused = tool("configs", *entity, "--alter", "--add-config", "node.id=5")
-    assert "Cannot update these configs dynamically" in refused.out + refused.err
+    rejected = tool("configs", *entity, "--alter", "--add-config", "node.id=5")
+    assert "Cannot update these configs dynamically" in rejected.out + rejected.err
     assert "num.partitions=4" in tool("configs", *entity, "--describe", "--all").checked().out
 
 
@@ -89,8 +89,8 @@ def test_quotas_are_set_described_and_removed(tool: Tool, entity: tuple[str, ...
     eventually(lambda: quota in tool("configs", *entity, "--describe").out, what="the quota is described")
     tool("configs", *entity, "--alter", "--delete-config", key).checked()
     eventually(lambda: quota not in tool("configs", *entity, "--describe").out, what="the quota is gone")
-    refused = tool("configs", *entity, "--alter", "--add-config", f"{key}=-1")
-    assert f"Quota {key} must be greater than 0" in refused.out + refused.err
+    rejected = tool("configs", *entity, "--alter", "--add-config", f"{key}=-1")
+    assert f"Quota {key} must be greater than 0" in rejected.out + rejected.err
 
 
 def test_scram_users_are_set_described_and_removed(tool: Tool, unique: Callable[[str], str]) -> None:
@@ -166,14 +166,14 @@ def test_log_directories_are_described(tool: Tool, bootstrap: str, topic: str) -
 def test_cluster_is_described(tool: Tool, bootstrap: str) -> None:
     assert "Cluster ID: " in tool("cluster", "cluster-id", "--bootstrap-server", bootstrap).checked().out
     assert "127.0.0.1" in tool("cluster", "list-endpoints", "--bootstrap-server", bootstrap).checked().out
-    refused = tool("cluster", "unregister", "--bootstrap-server", bootstrap, "--id", "77")
-    assert "77" in refused.out + refused.err
+    rejected = tool("cluster", "unregister", "--bootstrap-server", bootstrap, "--id", "77")
+    assert "77" in rejected.out + rejected.err
 
 
 def test_features_are_described_and_an_impossible_upgrade_is_refused(tool: Tool) -> None:
     assert "Feature: metadata.version" in tool("features", "describe").checked().out
-    refused = tool("features", "upgrade", "--feature", "metadata.version=9999")
-    assert refused.status == 1
+    rejected = tool("features", "upgrade", "--feature", "metadata.version=9999")
+    assert rejected.status == 1
 
 
 def test_the_quorum_is_described(tool: Tool) -> None:

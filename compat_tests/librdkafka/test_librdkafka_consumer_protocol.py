@@ -125,8 +125,8 @@ def test_a_group_is_listed_described_and_deleted(
     assert member.assignment.topic_partitions == [TopicPartition(topic, 0)]
     types = {ConsumerGroupType.CONSUMER}
     assert group in {one.group_id for one in admin.list_consumer_groups(types=types).result().valid}
-    refused = admin.delete_consumer_groups([group])[group].exception()
-    assert refused.args[0].code() == KafkaError.NON_EMPTY_GROUP
+    rejected = admin.delete_consumer_groups([group])[group].exception()
+    assert rejected.args[0].code() == KafkaError.NON_EMPTY_GROUP
     consumer.close()
     eventually(
         lambda: admin.describe_consumer_groups([group])[group].result().state is ConsumerGroupState.EMPTY,

@@ -101,13 +101,13 @@ def played(broker: Secured) -> list[Any]:
         ask(alice, create(), version)
     ask(alice, create("Group:bob"), 3)
     ask(alice, create(owner_principal_type="User", owner_principal_name="carol"), 3)
-    for refused in (
+    for rejected in (
         create(),
         RenewDelegationTokenRequest(token.hmac),
         ExpireDelegationTokenRequest(token.hmac),
         describe(),
     ):
-        ask(nobody, refused, 2)
+        ask(nobody, rejected, 2)
     for hmac_bytes in (token.hmac, b"unknown", b""):
         for period_ms in (HOUR_MS // 4, -1, 10 * HOUR_MS):
             ask(bob, RenewDelegationTokenRequest(hmac_bytes, period_ms), 2)
@@ -125,13 +125,13 @@ def played(broker: Secured) -> list[Any]:
     ask(alice, ExpireDelegationTokenRequest(token.hmac, HOUR_MS // 4), 2)
     by_token = User(broker.at("SASL"), None)
     answers.append(by_token.login_by_token(token.token_id, token.hmac).error_code)
-    for refused in (
+    for rejected in (
         create(),
         RenewDelegationTokenRequest(token.hmac),
         ExpireDelegationTokenRequest(token.hmac),
         describe(),
     ):
-        ask(by_token, refused, 2)
+        ask(by_token, rejected, 2)
     ask(alice, ExpireDelegationTokenRequest(token.hmac, -1), 2)
     for user in (nobody, alice, bob, admin, by_token):
         user.client.close()

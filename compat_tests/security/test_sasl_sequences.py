@@ -116,7 +116,7 @@ def after_handshake(request: Message, version: int) -> Callable[[Conversation], 
     return play
 
 
-def refused_plain(token: bytes) -> Callable[[Conversation], None]:
+def rejected_plain(token: bytes) -> Callable[[Conversation], None]:
     def play(it: Conversation) -> None:
         it.handshake()
         it.authenticate(token)
@@ -275,15 +275,15 @@ SEQUENCES: dict[str, Callable[[Conversation], None]] = {
     "mechanism switched midway": mechanism_switched,
     "a token of PLAIN for SCRAM": plain_token_for_scram,
     "SASL after the authentication": sasl_after_authentication,
-    "wrong password": refused_plain(WRONG),
-    "unknown user": refused_plain(plain("nobody", "x")),
-    "no user": refused_plain(plain("", "x")),
-    "no password": refused_plain(plain("alice", "")),
-    "two parts": refused_plain(b"\0alice"),
-    "four parts": refused_plain(ALICE + b"\0"),
-    "no token": refused_plain(b""),
-    "another identity": refused_plain(plain("alice", PLAIN_USERS["alice"], "bob")),
-    "another identity and a wrong password": refused_plain(plain("alice", "x", "bob")),
+    "wrong password": rejected_plain(WRONG),
+    "unknown user": rejected_plain(plain("nobody", "x")),
+    "no user": rejected_plain(plain("", "x")),
+    "no password": rejected_plain(plain("alice", "")),
+    "two parts": rejected_plain(b"\0alice"),
+    "four parts": rejected_plain(ALICE + b"\0"),
+    "no token": rejected_plain(b""),
+    "another identity": rejected_plain(plain("alice", PLAIN_USERS["alice"], "bob")),
+    "another identity and a wrong password": rejected_plain(plain("alice", "x", "bob")),
     "bare tokens": bare_tokens,
     "bare SCRAM": bare_scram,
     "bare tokens, wrong password": bare_wrong_plain,

@@ -1,4 +1,4 @@
-"""`python -m compat_tests.sent_again [--kind odradek|apache] [--fate killed|led-by-another] [--without-refusal | --new]`"""
+"""`python -m compat_tests.sent_again [--kind odradek|apache] [--fate killed|led-by-another] [--without-rejection|--new]`"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kind", choices=(ODRADEK, APACHE), default=ODRADEK)
     parser.add_argument("--fate", choices=(KILLED, LED_BY_ANOTHER), default=KILLED)
-    parser.add_argument("--without-refusal", action="store_true")
+    parser.add_argument("--without-rejection", action="store_true")
     parser.add_argument("--new", action="store_true", help="a producer that the partition has never heard of")
     chosen = parser.parse_args()
     with (
@@ -24,7 +24,7 @@ def main() -> None:
         if chosen.new:
             print(told_of_new(play_new(cluster)))
         else:
-            print(told(play(cluster, chosen.fate, with_refusal=not chosen.without_refusal)))
+            print(told(play(cluster, chosen.fate, with_rejection=not chosen.without_rejection)))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from compat_tests.recipes import eventually
 from .cluster import PROBE, GatedCluster
 from .gate import Answered, Hold
 
-REFUSED, MOVED = "refused", "moved"
+REJECTED, MOVED = "refused", "moved"
 #: What becomes of the leader of `moved`.
 KILLED, LED_BY_ANOTHER = "killed", "led-by-another"
 DEADLINE_S = 120
@@ -54,7 +54,7 @@ class Standing(NamedTuple):
 class NewOutcome(NamedTuple):
     """The answers to a new producer's two batches, what librdkafka reported as delivered, and the log."""
 
-    refused: list[Answered]
+    rejected: list[Answered]
     delivered: list[bytes]
     standing: list[bytes]
 
@@ -66,7 +66,7 @@ class NewOutcome(NamedTuple):
 class Outcome(NamedTuple):
     """The answers to the batches of either partition, in order, and the log of `moved`."""
 
-    refused: list[Answered]
+    rejected: list[Answered]
     moved: list[Answered]
     standing: list[Standing]
 
@@ -120,9 +120,9 @@ class Client:
         eventually(said, what=f"librdkafka says {words!r}", deadline_s=DEADLINE_S)
 
 
-def play(cluster: GatedCluster, fate: str, *, with_refusal: bool = True) -> Outcome:
+def play(cluster: GatedCluster, fate: str, *, with_rejection: bool = True) -> Outcome:
     """`with_refusal`: else nothing happens to `refused`, so that the producer keeps its epoch."""
-    return _Play(cluster).run(fate, with_refusal)
+    return _Play(cluster).run(fate, with_rejection)
 
 
 def play_new(cluster: GatedCluster) -> NewOutcome:
@@ -134,15 +134,15 @@ class _Play:
         self.cluster = cluster
         self.calm = cluster.calm
         self.lost, self.paused = (node_id for node_id in cluster.nodes if node_id != self.calm)
-        self.gate_of_refused = cluster.gates[self.calm]
+        self.gate_of_rejected = cluster.gates[self.calm]
         self.gate_of_moved = cluster.gates[self.lost]
 
-    def run(self, fate: str, with_refusal: bool) -> Outcome:
+    def run(self, fate: str, with_rejection: bool) -> Outcome:
         self._begin()
-        self.client.send(REFUSED, b"refused-0")
+        self.client.send(REJECTED, b"refused-0")
         self.client.send(MOVED, b"moved-0")
         self.client.flush()
-        release = self._gap() if with_refusal else lambda: None
+        release = self._gap() if with_rejection else lambda: None
         {KILLED: self._kill, LED_BY_ANOTHER: self._lead_elsewhere}[fate](release)
         self.client.flush()
         assert not self.client.errors, self.client.errors
@@ -153,40 +153,40 @@ class _Play:
         self._gap()()
         self.client.flush()
         assert not self.client.errors, self.client.errors
-        read = read_batches(self.cluster.node(self.calm).bootstrap, REFUSED, 0)
+        read = read_batches(self.cluster.node(self.calm).bootstrap, REJECTED, 0)
         values = [record.value for _, records in read for record in records]
         standing = [value for value in values if value is not None and value != PROBE]
-        return NewOutcome(self._answered(REFUSED), self.client.delivered, standing)
+        return NewOutcome(self._answered(REJECTED), self.client.delivered, standing)
 
     def _begin(self) -> None:
         cluster = self.cluster
-        cluster.create_topic(REFUSED, [[self.calm, self.paused]])
+        cluster.create_topic(REJECTED, [[self.calm, self.paused]])
         cluster.create_topic(MOVED, [[self.lost, self.calm, self.paused]])
         cluster.prefer(MOVED, [self.calm, self.lost, self.paused])
         self._in_sync()
         self.client = Client(cluster.client_bootstrap)
 
     def _in_sync(self) -> None:
-        self.cluster.await_in_sync(REFUSED, {self.calm, self.paused})
+        self.cluster.await_in_sync(REJECTED, {self.calm, self.paused})
         self.cluster.await_in_sync(MOVED, {self.calm, self.lost, self.paused})
 
     def _gap(self) -> Callable[[], None]:
         """Up to where the second batch may arrive; what is given lets it."""
-        gate, paused = self.gate_of_refused, self.cluster.node(self.paused)
+        gate, paused = self.gate_of_rejected, self.cluster.node(self.paused)
         paused.pause()
-        self.cluster.await_in_sync(REFUSED, {self.calm})
-        self.cluster.await_acceptance(REFUSED, ErrorCode.NOT_ENOUGH_REPLICAS)
-        refusal, behind = gate.hold_answer(b"refused-1"), gate.hold_request(b"refused-2")
-        self.client.send(REFUSED, b"refused-1")
-        _await(refusal)
-        self.client.send(REFUSED, b"refused-2")
+        self.cluster.await_in_sync(REJECTED, {self.calm})
+        self.cluster.await_acceptance(REJECTED, ErrorCode.NOT_ENOUGH_REPLICAS)
+        error_text, behind = gate.hold_answer(b"refused-1"), gate.hold_request(b"refused-2")
+        self.client.send(REJECTED, b"refused-1")
+        _await(error_text)
+        self.client.send(REJECTED, b"refused-2")
         _await(behind)
         paused.go_on()
         self._in_sync()
-        self.cluster.await_acceptance(REFUSED, ErrorCode.NONE)
+        self.cluster.await_acceptance(REJECTED, ErrorCode.NONE)
 
         def release() -> None:
-            refusal.go.set()
+            error_text.go.set()
             behind.go.set()
             eventually(lambda: self._answer_to(b"refused-2") is not None, what="it is answered", deadline_s=DEADLINE_S)
             if self._answer_to(b"refused-2") == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
@@ -215,12 +215,12 @@ class _Play:
         paused.go_on()
 
     def _answered(self, topic: str) -> list[Answered]:
-        answered = [answer for gate in (self.gate_of_moved, self.gate_of_refused) for answer in gate.answered]
+        answered = [answer for gate in (self.gate_of_moved, self.gate_of_rejected) for answer in gate.answered]
         return [one for one in answered if one.values[0].startswith(topic.encode())]
 
     def _answer_to(self, value: bytes) -> int | None:
         """The first one."""
-        return next((one.error_code for one in self._answered(REFUSED) if value in one.values), None)
+        return next((one.error_code for one in self._answered(REJECTED) if value in one.values), None)
 
     def _outcome(self) -> Outcome:
         self.cluster.await_leader(MOVED, self.calm)
@@ -234,7 +234,7 @@ class _Play:
             )
             for header, records in read
         ]
-        return Outcome(self._answered(REFUSED), self._answered(MOVED), standing)
+        return Outcome(self._answered(REJECTED), self._answered(MOVED), standing)
 
 
 def _await(hold: Hold) -> None:
@@ -242,7 +242,7 @@ def _await(hold: Hold) -> None:
 
 
 def told_of_new(outcome: NewOutcome) -> str:
-    lines = [_answer(REFUSED, answer) for answer in outcome.refused]
+    lines = [_answer(REJECTED, answer) for answer in outcome.rejected]
     lines += [f"delivered: {_named(outcome.delivered)}", f"stands: {_named(outcome.standing)}"]
     return "\n".join([*lines, f"lost: {_named(outcome.lost) or 'nothing'}"])
 
@@ -255,7 +255,7 @@ def _answer(topic: str, answer: Answered) -> str:
 def told(outcome: Outcome) -> str:
     """The outcome for people to read."""
     lines = []
-    for topic, answers in ((REFUSED, outcome.refused), (MOVED, outcome.moved)):
+    for topic, answers in ((REJECTED, outcome.rejected), (MOVED, outcome.moved)):
         lines += [_answer(topic, answer) for answer in answers]
     for values, epoch, sequence, offset in outcome.standing:
         lines.append(f"stands at {offset}: {_named(values)} epoch {epoch} sequence {sequence}")

@@ -13,15 +13,15 @@ from compat_tests.sent_again.play import KILLED, PROPERTIES, Outcome, play, play
 KINDS = [ODRADEK, pytest.param(APACHE, marks=pytest.mark.oracle)]
 
 
-def played(kind: str, directory: Path, *, with_refusal: bool) -> Outcome:
+def played(kind: str, directory: Path, *, with_rejection: bool) -> Outcome:
     with GatedCluster(kind, directory, PROPERTIES[KILLED]) as cluster:
-        return play(cluster, KILLED, with_refusal=with_refusal)
+        return play(cluster, KILLED, with_rejection=with_rejection)
 
 
 def test_unacknowledged_batch_of_a_killed_leader_is_there_once_while_the_epoch_is_kept(
     tmp_path: Path,
 ) -> None:
-    outcome = played(ODRADEK, tmp_path, with_refusal=False)
+    outcome = played(ODRADEK, tmp_path, with_rejection=False)
     assert not outcome.twice, told(outcome)
     assert [batch.producer_epoch for batch in outcome.standing] == [0, 0], told(outcome)
     first, *again = (answer for answer in outcome.moved if answer.values == (b"moved-1",) and not answer.error_code)
@@ -32,8 +32,8 @@ def test_unacknowledged_batch_of_a_killed_leader_is_there_once_while_the_epoch_i
 def test_with_apache_kafka_it_stands_twice_when_its_producer_takes_a_new_epoch_meanwhile(
     java_tools: None, tmp_path: Path
 ) -> None:
-    outcome = played(APACHE, tmp_path, with_refusal=True)
-    in_first_epoch = [(answer.values, answer.error_code) for answer in outcome.refused if answer.producer_epoch == 0]
+    outcome = played(APACHE, tmp_path, with_rejection=True)
+    in_first_epoch = [(answer.values, answer.error_code) for answer in outcome.rejected if answer.producer_epoch == 0]
     assert in_first_epoch == [
         ((b"refused-0",), ErrorCode.NONE),
         ((b"refused-1",), ErrorCode.NOT_ENOUGH_REPLICAS),
@@ -47,13 +47,13 @@ def test_with_apache_kafka_it_stands_twice_when_its_producer_takes_a_new_epoch_m
 
 
 def test_with_us_its_producer_has_no_cause_to_take_one(tmp_path: Path) -> None:
-    outcome = played(ODRADEK, tmp_path, with_refusal=True)
-    assert [(answer.values, answer.error_code) for answer in outcome.refused[:3]] == [
+    outcome = played(ODRADEK, tmp_path, with_rejection=True)
+    assert [(answer.values, answer.error_code) for answer in outcome.rejected[:3]] == [
         ((b"refused-0",), ErrorCode.NONE),
         ((b"refused-1",), ErrorCode.NOT_ENOUGH_REPLICAS),
         ((b"refused-2",), ErrorCode.NOT_ENOUGH_REPLICAS),
     ], told(outcome)
-    assert {answer.producer_epoch for answer in [*outcome.refused, *outcome.moved]} == {0}, told(outcome)
+    assert {answer.producer_epoch for answer in [*outcome.rejected, *outcome.moved]} == {0}, told(outcome)
     assert not outcome.twice, told(outcome)
 
 

@@ -59,7 +59,7 @@ class Word(NamedTuple):
     said: float
     told: float | None
     #: When it was refused since the broker did not take the record to be with that member.
-    refused: float | None = None
+    rejected: float | None = None
 
     @property
     def ends(self) -> bool:
@@ -133,8 +133,8 @@ def _read_one(file: Path, history: History) -> None:
                 said[partition].append([*word, words[0]])
         elif kind == "told":
             confirmed = words[0] if words[2] is None else None
-            refused = words[0] if words[2] is not None and _NOT_YOURS in words[2] else None
-            _say(said.pop(words[1], []), words[1], history, file.stem, confirmed, refused)
+            rejected = words[0] if words[2] is not None and _NOT_YOURS in words[2] else None
+            _say(said.pop(words[1], []), words[1], history, file.stem, confirmed, rejected)
         history.last_seen[file.stem] = words[1] if kind == "given" else words[0]
     _forget(said, history, file.stem)
 
@@ -152,10 +152,10 @@ def _say(
     history: History,
     member: str,
     told: float | None = None,
-    refused: float | None = None,
+    rejected: float | None = None,
 ) -> None:
     for offset, count, what, said in words:
-        history[partition, offset].words.append(Word(member, count, what, said, told, refused))
+        history[partition, offset].words.append(Word(member, count, what, said, told, rejected))
 
 
 def anomalies(history: History, values: Iterable[int], circumstances: Circumstances) -> list[str]:
@@ -223,8 +223,8 @@ def _of_locks(
             continue
         end = renewal.said + circumstances.lock_s
         later = [word for word in record.words if word.member == renewal.member and word.said > renewal.said]
-        refused = [word.refused for word in later if word.refused is not None and word.refused < end]
-        if refused and are_steady(partition, renewal.said, min(refused)):
+        rejected = [word.rejected for word in later if word.rejected is not None and word.rejected < end]
+        if rejected and are_steady(partition, renewal.said, min(rejected)):
             yield "refused though held"
         for one in record.given:
             is_held = one.time < min(end, last_seen[renewal.member]) and not any(w.said < one.time for w in later)

@@ -187,8 +187,8 @@ def test_a_lock_ends_with_its_time_its_leader_or_its_member(tmp_path: Path) -> N
     [(NOT_YOURS, 5.0, ["refused though held"]), (NOT_YOURS, 6.5, []), ("TimeoutException", 5.0, [])],
 )
 def test_holder_of_a_record_may_accept_or_reject_it(error: str, at: float, expected: list[str], tmp_path: Path) -> None:
-    refused = [*RENEWED, says(4.5, 1, "accept"), told(at, error)]
-    assert found(tmp_path, refused) == expected
+    rejected = [*RENEWED, says(4.5, 1, "accept"), told(at, error)]
+    assert found(tmp_path, rejected) == expected
 
 
 def test_finished_record_is_not_renewed(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def delete_groups(state: ShardState, message: GroupRequest, now: int) -> None:
     results = []
     for group_id in request.groups_names:
         group = state.groups.get(group_id)
-        error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else state.kind_of(group).refuse_deletion(group)
+        error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else state.kind_of(group).validate_deletion(group)
         if group is not None and error is ErrorCode.NONE:
             delete_offsets_of_group(state, group_id)
             state.kind_of(group).delete(state, group)

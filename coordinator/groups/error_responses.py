@@ -28,13 +28,13 @@ from .base.kind import ErrorResponse
 from .kinds import KINDS
 
 
-def refused(request: Message, error: ErrorCode) -> Message:
+def error_response(request: Message, error: ErrorCode) -> Message:
     """The response to `request` that says `error` wherever it can say one."""
     made = _ERROR_RESPONSES.get(type(request)) or KINDS.error_response(type(request))
     return made(request, error)
 
 
-def commit_refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
@@ -50,7 +50,7 @@ def commit_refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetComm
     )
 
 
-def transactional_commit_refused(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
+def transactional_commit_error(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
@@ -89,9 +89,9 @@ def _delete(request: DeleteGroupsRequest, error: ErrorCode) -> Message:
 
 #: Of requests to groups of all kinds.
 _ERROR_RESPONSES: dict[type[Message], ErrorResponse] = {
-    OffsetCommitRequest: commit_refused,
+    OffsetCommitRequest: commit_error,
     OffsetFetchRequest: _fetch,
-    TxnOffsetCommitRequest: transactional_commit_refused,
+    TxnOffsetCommitRequest: transactional_commit_error,
     OffsetDeleteRequest: _offset_delete,
     DescribeGroupsRequest: _describe,
     ListGroupsRequest: _list,

@@ -35,7 +35,7 @@ from ..common.result import GroupRequest
 from .base.group import Group
 from .base.offset_store import CommittedOffset, OffsetStore, Partitions
 from .base.state import ShardState
-from .error_responses import commit_refused
+from .error_responses import commit_error
 
 #: The first version of OffsetCommit whose clients support GROUP_ID_NOT_FOUND.
 GROUP_ID_NOT_FOUND_VERSION = 9
@@ -50,11 +50,11 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
     group = state.groups.get(request.group_id)
     rules = None if group is None else state.kind_of(group).offsets
     if rules is None:
-        error = _refuse_without_group(message.version, request)
+        error = _validate_without_group(message.version, request)
     else:
-        error = rules.refuse_commit(state, group, request, message.version, now)
+        error = rules.validate_commit(state, group, request, message.version, now)
     if error is not ErrorCode.NONE:
-        state.reply(message, commit_refused(request, error))
+        state.reply(message, commit_error(request, error))
         return
     retention_ms = request.retention_time_ms
     expire_timestamp = -1 if retention_ms == NO_RETENTION_OF_ITS_OWN else min(now + retention_ms, LAST_TIMESTAMP)
@@ -63,8 +63,8 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
         answers = []
         for partition in topic.partitions:
             error = ErrorCode.NONE
-            if rules is not None and rules.refuse_partition is not None:
-                error = rules.refuse_partition(group, request, topic.topic_id, partition.partition_index)
+            if rules is not None and rules.validate_partition is not None:
+                error = rules.validate_partition(group, request, topic.topic_id, partition.partition_index)
             fits = metadata_fits(partition.committed_metadata, state.config.offset_metadata_max_bytes)
             if not fits:
                 error = ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -77,7 +77,7 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
     state.reply(message, response)
 
 
-def _refuse_without_group(version: int, request: OffsetCommitRequest) -> ErrorCode:
+def _validate_without_group(version: int, request: OffsetCommitRequest) -> ErrorCode:
     """Validates a commit to a missing group. Without a generation it is from a simple consumer or a tool."""
     if request.generation_id_or_member_epoch < 0:
         return ErrorCode.NONE
@@ -114,8 +114,8 @@ def fetch(state: ShardState, message: GroupRequest, now: int) -> None:
     groups = []
     for asked in request.groups:
         group = state.groups.get(asked.group_id)
-        refuse_fetch = None if group is None else state.kind_of(group).offsets.refuse_fetch
-        error = ErrorCode.NONE if refuse_fetch is None else refuse_fetch(group, asked)
+        validate_fetch = None if group is None else state.kind_of(group).offsets.validate_fetch
+        error = ErrorCode.NONE if validate_fetch is None else validate_fetch(group, asked)
         if error is ErrorCode.NONE:
             groups.append(_fetch_group(state.offsets, asked, request.require_stable))
         else:
@@ -179,7 +179,7 @@ def delete(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, OffsetDeleteRequest)
     group = state.groups.get(request.group_id)
-    error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else state.kind_of(group).offsets.refuse_delete(group)
+    error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else state.kind_of(group).offsets.validate_delete(group)
     if group is None or error is not ErrorCode.NONE:
         state.reply(message, OffsetDeleteResponse(error_code=error))
         return

@@ -17,7 +17,7 @@ def expire_offsets(state: ShardState, now: int) -> None:
         kind = state.kind_of(group)
         if not kind.expires:
             continue
-        if _expire_group(state, group, now) and kind.refuse_deletion(group) is ErrorCode.NONE:
+        if _expire_group(state, group, now) and kind.validate_deletion(group) is ErrorCode.NONE:
             kind.delete(state, group)
 
 

@@ -28,10 +28,10 @@ from . import admin, offsets, transactional_offsets
 from .base.kind import Operation
 from .base.state import ShardState
 from .classic.writing import find_or_make
-from .error_responses import refused
+from .error_responses import error_response
 from .kinds import KINDS
 from .retention import delete_offsets_of_topics, expire_offsets
-from .validation import refuse
+from .validation import validate
 
 #: What groups of all kinds are asked; what each kind is asked besides is in kinds.py.
 OPERATIONS: dict[type[Message], Operation] = {
@@ -54,12 +54,12 @@ class GroupShard:
     def handle(self, message: GroupRequest | TopicsDeleted | MetadataChanged, now: int) -> None:
         if type(message) is GroupRequest:
             request = message.request
-            error = refuse(self.state.config, request, message.version)
+            error = validate(self.state.config, request, message.version)
             if error is ErrorCode.NONE:
                 operation = OPERATIONS.get(type(request)) or KINDS.operation(type(request))
                 operation(self.state, message, now)
             else:
-                self.state.reply(message, refused(request, error))
+                self.state.reply(message, error_response(request, error))
         elif type(message) is MetadataChanged:
             self._metadata_changed(message)
         else:

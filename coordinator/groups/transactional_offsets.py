@@ -18,7 +18,7 @@ from ..common.result import GroupRequest
 from .base.group import Group
 from .base.kind import OffsetRules
 from .base.state import ShardState
-from .error_responses import transactional_commit_refused
+from .error_responses import transactional_commit_error
 from .offsets import metadata_fits
 
 #: The first version whose clients support GROUP_ID_NOT_FOUND (KIP-1319).
@@ -32,13 +32,13 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
     assert isinstance(request, TxnOffsetCommitRequest)
     group = state.groups.get(request.group_id)
     if group is None:
-        error = _refuse_without_group(message.version, request)
+        error = _validate_without_group(message.version, request)
     else:
-        error = _refuse(state.kind_of(group).offsets, group, request)
+        error = _validate(state.kind_of(group).offsets, group, request)
     if error is ErrorCode.STALE_MEMBER_EPOCH and message.version < STALE_MEMBER_EPOCH_VERSION:
         error = ErrorCode.ILLEGAL_GENERATION
     if error is not ErrorCode.NONE:
-        state.reply(message, transactional_commit_refused(request, error))
+        state.reply(message, transactional_commit_error(request, error))
         return
     producer = (request.producer_id, request.producer_epoch)
     response = TxnOffsetCommitResponse()
@@ -64,9 +64,9 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
     state.reply(message, response)
 
 
-def _refuse(rules: OffsetRules, group: Group, request: TxnOffsetCommitRequest) -> ErrorCode:
-    error = rules.refuse_transactional_commit(group, request)
-    of_partition = rules.refuse_transactional_partition
+def _validate(rules: OffsetRules, group: Group, request: TxnOffsetCommitRequest) -> ErrorCode:
+    error = rules.validate_transactional_commit(group, request)
+    of_partition = rules.validate_transactional_partition
     if error is not ErrorCode.NONE or of_partition is None:
         return error
     places = ((topic.topic_id, part.partition_index) for topic in request.topics for part in topic.partitions)
@@ -74,7 +74,7 @@ def _refuse(rules: OffsetRules, group: Group, request: TxnOffsetCommitRequest) -
     return next((error for error in errors if error is not ErrorCode.NONE), ErrorCode.NONE)
 
 
-def _refuse_without_group(version: int, request: TxnOffsetCommitRequest) -> ErrorCode:
+def _validate_without_group(version: int, request: TxnOffsetCommitRequest) -> ErrorCode:
     if request.generation_id_or_member_epoch < 0:
         return ErrorCode.NONE
     return ErrorCode.GROUP_ID_NOT_FOUND if version >= GROUP_ID_NOT_FOUND_VERSION else ErrorCode.ILLEGAL_GENERATION

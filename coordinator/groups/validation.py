@@ -24,7 +24,7 @@ PROTOCOL_REQUIRED_VERSION = 5
 Check = Callable[[GroupsConfig, Any, int], ErrorCode]
 
 
-def refuse(config: GroupsConfig, request: Message, version: int) -> ErrorCode:
+def validate(config: GroupsConfig, request: Message, version: int) -> ErrorCode:
     """Returns the first error of the request's checks; NONE for a valid request."""
     for check in CHECKS.get(type(request), ()):
         error = check(config, request, version)

@@ -1,6 +1,6 @@
 """Dead-letter records: the copies of archived records in the dead letter queue of a share group (KIP-1191). Pure.
 
-    refusal(group_id, queue)          the reason why the queue cannot be written, or None
+    validation_error(group_id, queue) the reason why the queue cannot be written, or None
     pack(origin, letter, first, ...)  the records of the next batch
 
 A dead letter is a range of offsets that were given up for the same reason. Each of its records becomes one record in
@@ -80,7 +80,7 @@ class Packed(NamedTuple):
     next_offset: int
 
 
-def refusal(group_id: str, queue: Queue) -> str | None:
+def validation_error(group_id: str, queue: Queue) -> str | None:
     topic = queue.topic
     if not topic:
         return f"Configured DLQ topic name in share group: {group_id} is empty."

@@ -71,7 +71,7 @@ class AckBatch(NamedTuple):
     types: Sequence[int]
 
 
-class Refusal(NamedTuple):
+class ValidationError(NamedTuple):
     error: ErrorCode
     message: str | None
 
@@ -87,7 +87,7 @@ class Write(NamedTuple):
 
 class Reply(NamedTuple):
     token: object
-    refusal: Refusal | None
+    validation_error: ValidationError | None
 
 
 class Output(NamedTuple):
@@ -183,17 +183,19 @@ class SharePartition:
         """Applies all batches, or none of them if any is invalid."""
         changed: list[Change] = []
         for batch in batches:
-            refusal = self._acknowledge_one(member_id, batch, changed, now)
-            if refusal is not None:
+            validation_error = self._acknowledge_one(member_id, batch, changed, now)
+            if validation_error is not None:
                 for run, _ in changed:
                     run.roll_back()
-                self._replies.append(Reply(token, refusal))
+                self._replies.append(Reply(token, validation_error))
                 return
         self._write(token, changed, is_tentative=True)
 
-    def _acknowledge_one(self, member_id: str, batch: AckBatch, changed: list[Change], now: int) -> Refusal | None:
+    def _acknowledge_one(
+        self, member_id: str, batch: AckBatch, changed: list[Change], now: int
+    ) -> ValidationError | None:
         if any(kind not in _LEADS_TO and kind != AckType.RENEW for kind in batch.types):
-            return Refusal(ErrorCode.INVALID_REQUEST, f"Invalid acknowledge type: {list(batch.types)}")
+            return ValidationError(ErrorCode.INVALID_REQUEST, f"Invalid acknowledge type: {list(batch.types)}")
         if batch.last < self.start_offset:
             return None
         if batch.first >= self.end_offset or batch.last >= self.end_offset:
@@ -201,9 +203,9 @@ class SharePartition:
         for first, last, kind in _alike(batch):
             first = max(first, self.start_offset)
             for run in self.runs.overlapping(first, last):
-                refusal = self._refuse(run, member_id, kind)
-                if refusal is not None:
-                    return refusal
+                validation_error = self._validate(run, member_id, kind)
+                if validation_error is not None:
+                    return validation_error
                 if len(batch.types) > 1 and run.acquired_range is not None:
                     run.acquired_range.is_cut = True
             for run in self.runs.between(first, last):
@@ -215,15 +217,15 @@ class SharePartition:
                     changed.append(Change(run, is_rejected))
         return None
 
-    def _past_the_end(self, batch: AckBatch) -> Refusal:
+    def _past_the_end(self, batch: AckBatch) -> ValidationError:
         if not len(self.runs):
             words = "Batch record not found. The request batch offsets are not found in the cache."
-            return Refusal(ErrorCode.INVALID_RECORD_STATE, words)
+            return ValidationError(ErrorCode.INVALID_RECORD_STATE, words)
         which = "first" if batch.first >= self.end_offset else "last"
         words = f"Batch record not found. The {which} offset in request is past acquired records."
-        return Refusal(ErrorCode.INVALID_REQUEST, words)
+        return ValidationError(ErrorCode.INVALID_REQUEST, words)
 
-    def _refuse(self, run: Run, member_id: str, kind: int) -> Refusal | None:
+    def _validate(self, run: Run, member_id: str, kind: int) -> ValidationError | None:
         words = None
         if run.state is not RecordState.ACQUIRED:
             whole = "The batch cannot be acknowledged. The batch is not in the acquired state."
@@ -234,7 +236,7 @@ class SharePartition:
             words = "Member is not the owner of batch record" if run.is_whole else "Member is not the owner of offset"
         elif kind == AckType.RENEW and not self.limits.is_renew_enabled:
             words = "Renewing acquisition locks is not enabled for the group."
-        return None if words is None else Refusal(ErrorCode.INVALID_RECORD_STATE, words)
+        return None if words is None else ValidationError(ErrorCode.INVALID_RECORD_STATE, words)
 
     def release(self, member_id: str) -> None:
         held = [r for r in self.runs if r.member_id == member_id and r.state is RecordState.ACQUIRED]
@@ -293,20 +295,20 @@ class SharePartition:
         self._writes, self._replies, self._dead_letter_records = [], [], []
         return output
 
-    def written(self, write_id: int, refusal: Refusal | None) -> None:
+    def written(self, write_id: int, validation_error: ValidationError | None) -> None:
         """Handles the persister's result of one write. Each write fails or succeeds on its own."""
         pending = self._pending.pop(write_id)
         for first, last in pending.ranges if pending.is_tentative else ():
             for run in self.runs.between(first, last):
                 assert run.before is not None, run
-                if refusal is None:
+                if validation_error is None:
                     run.before = None
                 else:
                     run.roll_back()
                     self.next_lock_end_ms = min(self.next_lock_end_ms, run.deadline_ms)
         if pending.token is not None:
-            self._replies.append(Reply(pending.token, refusal))
-        if refusal is None or not pending.is_tentative:
+            self._replies.append(Reply(pending.token, validation_error))
+        if validation_error is None or not pending.is_tentative:
             self._dead_letter_records += pending.dead_letter_records
         self._advance()
 

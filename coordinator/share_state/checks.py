@@ -12,7 +12,7 @@ from .state import PersisterState, ShareKey, ShareState
 NO_EPOCH = -1
 
 
-class Refusal(NamedTuple):
+class ValidationError(NamedTuple):
     error: ErrorCode
     message: str
 
@@ -27,66 +27,66 @@ class Asked(NamedTuple):
     batches: tuple[StateBatch, ...] = ()
 
 
-Check = Callable[[PersisterState, Asked], Refusal | None]
+Check = Callable[[PersisterState, Asked], ValidationError | None]
 
 
-def partition_is_not_negative(state: PersisterState, asked: Asked) -> Refusal | None:
+def partition_is_not_negative(state: PersisterState, asked: Asked) -> ValidationError | None:
     if asked.key.partition < 0:
-        return Refusal(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
+        return ValidationError(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
     return None
 
 
-def leader_epoch_is_not_negative(state: PersisterState, asked: Asked) -> Refusal | None:
+def leader_epoch_is_not_negative(state: PersisterState, asked: Asked) -> ValidationError | None:
     if asked.leader_epoch < 0:
-        return Refusal(ErrorCode.INVALID_REQUEST, "The leader epoch cannot be a negative number.")
+        return ValidationError(ErrorCode.INVALID_REQUEST, "The leader epoch cannot be a negative number.")
     return None
 
 
-def state_epoch_is_not_negative(state: PersisterState, asked: Asked) -> Refusal | None:
+def state_epoch_is_not_negative(state: PersisterState, asked: Asked) -> ValidationError | None:
     if asked.state_epoch < 0:
-        return Refusal(ErrorCode.INVALID_REQUEST, "The state epoch cannot be a negative number.")
+        return ValidationError(ErrorCode.INVALID_REQUEST, "The state epoch cannot be a negative number.")
     return None
 
 
-def is_initialized_for_read(state: PersisterState, asked: Asked) -> Refusal | None:
+def is_initialized_for_read(state: PersisterState, asked: Asked) -> ValidationError | None:
     return _is_initialized(asked, "Read")
 
 
-def is_initialized_for_write(state: PersisterState, asked: Asked) -> Refusal | None:
+def is_initialized_for_write(state: PersisterState, asked: Asked) -> ValidationError | None:
     return _is_initialized(asked, "Write")
 
 
-def _is_initialized(asked: Asked, what: str) -> Refusal | None:
+def _is_initialized(asked: Asked, what: str) -> ValidationError | None:
     if asked.known is None:
         words = f"{what} operation on uninitialized share partition not allowed."
-        return Refusal(ErrorCode.INVALID_REQUEST, words)
+        return ValidationError(ErrorCode.INVALID_REQUEST, words)
     return None
 
 
-def leader_epoch_is_current(state: PersisterState, asked: Asked) -> Refusal | None:
+def leader_epoch_is_current(state: PersisterState, asked: Asked) -> ValidationError | None:
     if asked.known is not None and asked.known.fencing_leader_epoch > asked.leader_epoch:
         words = "The leader epoch in the request is older than the epoch on the broker."
-        return Refusal(ErrorCode.FENCED_LEADER_EPOCH, words)
+        return ValidationError(ErrorCode.FENCED_LEADER_EPOCH, words)
     return None
 
 
-def state_epoch_is_current(state: PersisterState, asked: Asked) -> Refusal | None:
+def state_epoch_is_current(state: PersisterState, asked: Asked) -> ValidationError | None:
     if asked.known is not None and asked.known.state_epoch > asked.state_epoch:
         words = "The coordinator rejected the request because the state epoch did not match."
-        return Refusal(ErrorCode.FENCED_STATE_EPOCH, words)
+        return ValidationError(ErrorCode.FENCED_STATE_EPOCH, words)
     return None
 
 
-def partition_exists(state: PersisterState, asked: Asked) -> Refusal | None:
+def partition_exists(state: PersisterState, asked: Asked) -> ValidationError | None:
     topic = state.image.topic_by_id(asked.key.topic_id)
     if topic is None or asked.key.partition >= len(topic.partitions):
-        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        return ValidationError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
     return None
 
 
-def batches_are_ranges(state: PersisterState, asked: Asked) -> Refusal | None:
+def batches_are_ranges(state: PersisterState, asked: Asked) -> ValidationError | None:
     if any(batch.first < 0 or batch.last < batch.first for batch in asked.batches):
-        return Refusal(ErrorCode.INVALID_REQUEST, "The offsets of a state batch are not a range.")
+        return ValidationError(ErrorCode.INVALID_REQUEST, "The offsets of a state batch are not a range.")
     return None
 
 
@@ -117,9 +117,9 @@ SUMMARY: tuple[Check, ...] = (partition_is_not_negative, partition_exists)
 DELETE: tuple[Check, ...] = SUMMARY
 
 
-def refuse(checks: tuple[Check, ...], state: PersisterState, asked: Asked) -> Refusal | None:
+def validate(checks: tuple[Check, ...], state: PersisterState, asked: Asked) -> ValidationError | None:
     for check in checks:
-        refusal = check(state, asked)
-        if refusal is not None:
-            return refusal
+        validation_error = check(state, asked)
+        if validation_error is not None:
+            return validation_error
     return None

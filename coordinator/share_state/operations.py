@@ -19,12 +19,12 @@ from ...protocol.messages import (
 from ...protocol.schema import Message
 from ..common.result import GroupRequest
 from . import checks
-from .checks import NO_EPOCH, Asked, Refusal
+from .checks import NO_EPOCH, Asked, ValidationError
 from .combining import UNINITIALIZED_OFFSET, StateBatch, combine
-from .refusals import only_partition, respond
+from .error_responses import only_partition, respond
 from .state import PersisterState, ShareKey, ShareState, update_record
 
-Operation = Callable[[PersisterState, ShareKey, Any, int], Message | Refusal]
+Operation = Callable[[PersisterState, ShareKey, Any, int], Message | ValidationError]
 
 
 def handle(state: PersisterState, message: GroupRequest, now: int) -> None:
@@ -37,11 +37,11 @@ def handle(state: PersisterState, message: GroupRequest, now: int) -> None:
 
 def _initialize(
     state: PersisterState, key: ShareKey, partition: initialize_share_group_state.PartitionData, now: int
-) -> Message | Refusal:
+) -> Message | ValidationError:
     known = state.partitions.get(key)
-    refusal = checks.refuse(checks.INITIALIZE, state, Asked(key, known, state_epoch=partition.state_epoch))
-    if refusal is not None:
-        return refusal
+    validation_error = checks.validate(checks.INITIALIZE, state, Asked(key, known, state_epoch=partition.state_epoch))
+    if validation_error is not None:
+        return validation_error
     snapshot_epoch = 0 if known is None else known.snapshot_epoch + 1
     complete_count = -1 if partition.start_offset == UNINITIALIZED_OFFSET else 0
     state.write_snapshot(
@@ -53,12 +53,12 @@ def _initialize(
 
 def _read(
     state: PersisterState, key: ShareKey, partition: read_share_group_state.PartitionData, now: int
-) -> Message | Refusal:
+) -> Message | ValidationError:
     """Reads the state and writes the reader's leader epoch, which fences earlier leaders from now on."""
     known = state.partitions.get(key)
-    refusal = checks.refuse(checks.READ, state, Asked(key, known, leader_epoch=partition.leader_epoch))
-    if refusal is not None:
-        return refusal
+    validation_error = checks.validate(checks.READ, state, Asked(key, known, leader_epoch=partition.leader_epoch))
+    if validation_error is not None:
+        return validation_error
     assert known is not None
     if partition.leader_epoch != known.fencing_leader_epoch:
         _write_change(
@@ -74,15 +74,15 @@ def _read(
 
 def _write(
     state: PersisterState, key: ShareKey, partition: write_share_group_state.PartitionData, now: int
-) -> Message | Refusal:
+) -> Message | ValidationError:
     known = state.partitions.get(key)
     batches = tuple(
         StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in partition.state_batches
     )
     asked = Asked(key, known, partition.leader_epoch, partition.state_epoch, batches)
-    refusal = checks.refuse(checks.WRITE, state, asked)
-    if refusal is not None:
-        return refusal
+    validation_error = checks.validate(checks.WRITE, state, asked)
+    if validation_error is not None:
+        return validation_error
     assert known is not None
     _write_change(state, key, known, now, NO_EPOCH, partition.start_offset, partition.delivery_complete_count, batches)
     return write_share_group_state.PartitionResult(partition=key.partition)
@@ -128,11 +128,11 @@ def _write_change(
 
 def _summary(
     state: PersisterState, key: ShareKey, partition: read_share_group_state_summary.PartitionData, now: int
-) -> Message | Refusal:
+) -> Message | ValidationError:
     known = state.partitions.get(key)
-    refusal = checks.refuse(checks.SUMMARY, state, Asked(key, known))
-    if refusal is not None:
-        return refusal
+    validation_error = checks.validate(checks.SUMMARY, state, Asked(key, known))
+    if validation_error is not None:
+        return validation_error
     if known is None:
         return read_share_group_state_summary.PartitionResult(
             partition=key.partition,
@@ -150,11 +150,11 @@ def _summary(
 
 def _delete(
     state: PersisterState, key: ShareKey, partition: delete_share_group_state.PartitionData, now: int
-) -> Message | Refusal:
+) -> Message | ValidationError:
     known = state.partitions.get(key)
-    refusal = checks.refuse(checks.DELETE, state, Asked(key, known))
-    if refusal is not None:
-        return refusal
+    validation_error = checks.validate(checks.DELETE, state, Asked(key, known))
+    if validation_error is not None:
+        return validation_error
     if known is not None:
         state.write_tombstone(key)
     return delete_share_group_state.PartitionResult(partition=key.partition)

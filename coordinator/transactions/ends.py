@@ -24,7 +24,7 @@ from __future__ import annotations
 from ...metadata.topic_partitions import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from .refusals import refused
+from .error_responses import error_response
 from .result import MarkersWritten, SendMarkers, TransactionRequest
 from .state import TransactionsState
 from .transaction import (
@@ -60,7 +60,7 @@ def end_txn(state: TransactionsState, message: TransactionRequest, now: int) -> 
     else:
         error = _judge(transaction, request)
     if error:
-        state.reply(message, refused(request, error, message.version))
+        state.reply(message, error_response(request, error, message.version))
         return
     assert transaction is not None
     if error is ErrorCode.NONE:

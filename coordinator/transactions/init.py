@@ -11,7 +11,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.internal.transaction_state import TransactionLogValue
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from .ends import fence, rotates_when_fenced
-from .refusals import refused
+from .error_responses import error_response
 from .result import TransactionRequest
 from .state import TransactionsState
 from .transaction import (
@@ -40,9 +40,9 @@ def init_producer_id(state: TransactionsState, message: TransactionRequest, now:
     request = message.request
     assert isinstance(request, InitProducerIdRequest)
     transactional_id = request.transactional_id
-    error = _refuse(state, request)
+    error = _validate(state, request)
     if error or transactional_id is None:
-        state.reply(message, refused(request, error or ErrorCode.INVALID_REQUEST, message.version))
+        state.reply(message, error_response(request, error or ErrorCode.INVALID_REQUEST, message.version))
         return
     transaction = state.transactions.get(transactional_id)
     if transaction is None:
@@ -60,10 +60,10 @@ def init_producer_id(state: TransactionsState, message: TransactionRequest, now:
     else:
         error = _next_epoch(state, message, transaction, now)
     if error:
-        state.reply(message, refused(request, error, message.version))
+        state.reply(message, error_response(request, error, message.version))
 
 
-def _refuse(state: TransactionsState, request: InitProducerIdRequest) -> ErrorCode:
+def _validate(state: TransactionsState, request: InitProducerIdRequest) -> ErrorCode:
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):

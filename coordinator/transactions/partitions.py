@@ -18,7 +18,7 @@ from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from .refusals import BATCHED_VERSION, as_known, by_topic, result
+from .error_responses import BATCHED_VERSION, as_known, by_topic, result
 from .result import TransactionRequest
 from .state import TransactionsState
 from .transaction import EPOCH_BUMP_VERSION, NOT_IN_TRANSACTION, PREPARED, State, Transaction
@@ -52,7 +52,7 @@ def _of_broker(
 ) -> AddPartitionsToTxnResult:
     if not asked.verify_only:
         return result(asked, _add(state, asked, version, now))
-    error, transaction = _refuse(state, asked)
+    error, transaction = _validate(state, asked)
     if error or transaction is None:
         return result(asked, error)
     topics = [_verified(transaction, topic) for topic in asked.topics]
@@ -68,7 +68,7 @@ def _verified(transaction: Transaction, topic: AddPartitionsToTxnTopic) -> AddPa
     return AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=answers)
 
 
-def _refuse(state: TransactionsState, asked: AddPartitionsToTxnTransaction) -> tuple[ErrorCode, Transaction | None]:
+def _validate(state: TransactionsState, asked: AddPartitionsToTxnTransaction) -> tuple[ErrorCode, Transaction | None]:
     """Returns an error, or NONE and a transaction that accepts partitions."""
     if not asked.transactional_id:
         return ErrorCode.INVALID_REQUEST, None
@@ -87,7 +87,7 @@ def _add(state: TransactionsState, asked: AddPartitionsToTxnTransaction, version
     if known is not None and known.state in PREPARED:
         # This check comes first: a client can have the next producer id before the transaction does.
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    error, transaction = _refuse(state, asked)
+    error, transaction = _validate(state, asked)
     if error or transaction is None:
         return error
     partitions: set[TopicPartition] = {(topic.name, index) for topic in asked.topics for index in topic.partitions}

@@ -119,8 +119,8 @@ def _valid(layer: Texts) -> Texts:
 def _parse(name: str, key: ConfigKey, text: str) -> Value:
     try:
         return key.parse(text)
-    except InvalidConfig as refused:
-        raise InvalidConfig(str(refused).replace(key.name, name) if name != key.name else str(refused)) from None
+    except InvalidConfig as rejected:
+        raise InvalidConfig(str(rejected).replace(key.name, name) if name != key.name else str(rejected)) from None
 
 
 def _in_ms(values: BrokerValues, *names_and_units: tuple[str, int]) -> int | None:

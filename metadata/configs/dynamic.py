@@ -25,8 +25,8 @@ def _of_type(name: str, text: str) -> str | None:
         return None
     try:
         key.parse(text)
-    except InvalidConfig as refused:
-        return str(refused)
+    except InvalidConfig as rejected:
+        return str(rejected)
     return None
 
 
@@ -43,8 +43,8 @@ def _is_per_broker(name: str) -> bool:
 
 def validate_dynamic_names(configs: Mapping[str, str], *, per_broker: bool) -> None:
     """Raises InvalidConfig if a key cannot be set in this scope, with Kafka's texts and order."""
-    _refuse("Cannot update these configs dynamically", filter(_is_read_only, configs))
-    _refuse(
+    _reject("Cannot update these configs dynamically", filter(_is_read_only, configs))
+    _reject(
         "These security configs can be dynamically updated only per-listener using the listener prefix",
         (name for name in configs if name in LISTENER_ONLY),
     )
@@ -53,27 +53,27 @@ def validate_dynamic_names(configs: Mapping[str, str], *, per_broker: bool) -> N
         if broken:
             raise InvalidConfig(broken)
     if not per_broker:
-        _refuse(
+        _reject(
             "Cannot update these configs at default cluster level, broker id must be specified",
             filter(_is_per_broker, configs),
         )
 
 
-def _refuse(words: str, names: Iterable[str]) -> None:
+def _reject(words: str, names: Iterable[str]) -> None:
     found = list(names)
     if found:
         raise InvalidConfig(f"{words}: [{', '.join(found)}]")
 
 
 def usable_dynamic_configs(
-    configs: Mapping[str, str], *, per_broker: bool, refused: Callable[[str, str], None]
+    configs: Mapping[str, str], *, per_broker: bool, rejected: Callable[[str, str], None]
 ) -> dict[str, str]:
-    """Returns the stored values that can be applied; calls `refused(name, why)` for each of the others."""
+    """Returns the stored values that can be applied; calls `rejected(name, why)` for each of the others."""
     usable: dict[str, str] = {}
     for name, text in configs.items():
         try:
             validate_dynamic_names({name: text}, per_broker=per_broker)
             usable[name] = text
         except InvalidConfig as why:
-            refused(name, str(why))
+            rejected(name, str(why))
     return usable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from .tables import TOPIC
-from .values import InvalidConfig, Value, refuse
+from .values import InvalidConfig, Value, reject
 
 Values = Mapping[str, Value]
 _FROM_RETENTION = -2  # local.retention.*: the same as retention.*
@@ -39,11 +39,11 @@ def validate_topic_configs(
 
 
 def lenient_topic_values(
-    configs: Mapping[str, str], defaults: Values, refused: Callable[[str, str], None]
+    configs: Mapping[str, str], defaults: Values, rejected: Callable[[str, str], None]
 ) -> dict[str, Value]:
     """Returns the effective values of a topic. Invalid stored `configs` are replaced by the broker's values.
 
-    Calls `refused(name, why)` for each invalid one.
+    Calls `rejected(name, why)` for each invalid one.
     """
     values = dict(defaults)
     for name, text in configs.items():
@@ -51,9 +51,9 @@ def lenient_topic_values(
             if name in TOPIC:
                 values[name] = TOPIC[name].parse(text)
             else:
-                refused(name, "no such key")
+                rejected(name, "no such key")
         except InvalidConfig as why:
-            refused(name, str(why))
+            rejected(name, str(why))
     return values
 
 
@@ -85,9 +85,9 @@ def _local_within(unit: str) -> Callable[[Values], None]:
         if total == -1 or local == _FROM_RETENTION or (unit == "bytes" and total < 0):
             return
         if local == -1:
-            raise refuse(name, local, f"Value must not be -1 as retention.{unit} value is set as {total}.")
+            raise reject(name, local, f"Value must not be -1 as retention.{unit} value is set as {total}.")
         if local > total:
-            raise refuse(name, local, f"Value must not be more than retention.{unit} property value: {total}")
+            raise reject(name, local, f"Value must not be more than retention.{unit} property value: {total}")
 
     return rule
 
@@ -99,7 +99,7 @@ def _copy_lag_within(unit: str) -> Callable[[Values], None]:
         local = _number(values, f"retention.{unit}") if local == _FROM_RETENTION else local
         lag = _number(values, name)
         if lag > 0 and 0 <= local < lag:
-            raise refuse(name, lag, f"Value must not exceed local.retention.{unit} (effective value: {local})")
+            raise reject(name, lag, f"Value must not exceed local.retention.{unit} (effective value: {local})")
 
     return rule
 

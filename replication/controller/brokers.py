@@ -39,7 +39,7 @@ from ...protocol.messages.unregister_controller import UnregisterControllerReque
 from ...protocol.schema import Message
 from .brokers_to_partitions import LEADERLESS
 from .leadership import MAX_MOVES, Move, leadership_records, leaving_records
-from .result import ControllerResult, RefusedRequest
+from .result import ControllerResult, RequestError
 from .state import ControllerState
 
 #: Directory ids below this number are reserved by the protocol: unassigned, lost, ...
@@ -74,7 +74,7 @@ def register_broker(state: ControllerState, request: BrokerRegistrationRequest, 
 
 def _check_cluster(state: ControllerState, cluster_id: str) -> None:
     if cluster_id != state.cluster_id:
-        raise RefusedRequest(
+        raise RequestError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
             f"Expected cluster ID {state.cluster_id}, but got cluster ID {cluster_id}",
         )
@@ -85,14 +85,14 @@ def _check_directories(state: ControllerState, request: BrokerRegistrationReques
         return
     code, directories = ErrorCode.INVALID_REGISTRATION, request.log_dirs
     if not directories:
-        raise RefusedRequest(code, "No directories specified in request")
+        raise RequestError(code, "No directories specified in request")
     if any(int.from_bytes(directory, "big") < _RESERVED_DIRECTORIES for directory in directories):
-        raise RefusedRequest(code, "Reserved directory ID in request")
+        raise RequestError(code, "Reserved directory ID in request")
     if len(set(directories)) != len(directories):
-        raise RefusedRequest(code, "Duplicate directory ID in request")
+        raise RequestError(code, "Duplicate directory ID in request")
     for broker in state.image.cluster.brokers.values():
         if broker.id != request.broker_id and set(broker.directories) & set(directories):
-            raise RefusedRequest(code, f"Broker {broker.id} is already registered with one of the directories")
+            raise RequestError(code, f"Broker {broker.id} is already registered with one of the directories")
 
 
 def _check_features(state: ControllerState, request: BrokerRegistrationRequest) -> None:
@@ -101,7 +101,7 @@ def _check_features(state: ControllerState, request: BrokerRegistrationRequest) 
     for name, level in sorted(state.image.features.finalized.items()):
         low, high = supported.get(name, (MINIMUM, MINIMUM) if name == METADATA_VERSION else (0, 0))
         if not low <= level <= high:
-            raise RefusedRequest(
+            raise RequestError(
                 ErrorCode.UNSUPPORTED_VERSION,
                 f"Unable to register because the broker does not support finalized version {level} of {name}. The "
                 f"broker wants a version between {low} and {high}, inclusive.",
@@ -112,7 +112,7 @@ def _check_alone(state: ControllerState, before: BrokerImage | None) -> None:
     """Rejects a registration while another process with this id has a session and is not in controlled shutdown."""
     if before is None or before.in_controlled_shutdown or not state.sessions.has(before):
         return
-    raise RefusedRequest(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "Another broker is registered with that broker id.")
+    raise RequestError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "Another broker is registered with that broker id.")
 
 
 def _registration(request: BrokerRegistrationRequest) -> RegisterBrokerRecord:
@@ -201,11 +201,11 @@ def check_epoch(state: ControllerState, broker_id: int, broker_epoch: int) -> Br
     """Checks that the request comes from the registered incarnation of the broker."""
     broker = state.image.broker(broker_id)
     if broker is None:
-        raise RefusedRequest(
+        raise RequestError(
             ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker registration found for broker id {broker_id}"
         )
     if broker.epoch != broker_epoch:
-        raise RefusedRequest(
+        raise RequestError(
             ErrorCode.STALE_BROKER_EPOCH, f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}"
         )
     return broker
@@ -269,7 +269,7 @@ def unregister_broker(state: ControllerState, request: UnregisterBrokerRequest, 
     broker_id = request.broker_id
     broker = state.image.broker(broker_id)
     if broker is None:
-        raise RefusedRequest(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
+        raise RequestError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
     records: list[Message] = [
         *leadership_records(
             state, Move(leaves=broker_id), [broker_id], lambda p: broker_id in p.isr or broker_id in p.elr
@@ -285,11 +285,11 @@ def unregister_controller(
     """Unregisters a controller that is gone for good (KIP-1312). Its features would block higher levels."""
     controller_id = request.controller_id
     if controller_id == state.node_id:
-        raise RefusedRequest(ErrorCode.INVALID_REQUEST, "Controller cannot unregister itself while it is active.")
+        raise RequestError(ErrorCode.INVALID_REQUEST, "Controller cannot unregister itself while it is active.")
     if state.image.features.metadata_version < CONTROLLER_UNREGISTRATION:
         message = "The current MetadataVersion is too old to support controller unregistration."
-        raise RefusedRequest(ErrorCode.UNSUPPORTED_VERSION, message)
+        raise RequestError(ErrorCode.UNSUPPORTED_VERSION, message)
     if controller_id not in state.image.cluster.controllers:
         message = f"Controller ID {controller_id} is not currently registered."
-        raise RefusedRequest(ErrorCode.CONTROLLER_ID_NOT_REGISTERED, message)
+        raise RequestError(ErrorCode.CONTROLLER_ID_NOT_REGISTERED, message)
     return ControllerResult([UnregisterControllerRecord(controller_id=controller_id)], UnregisterControllerResponse())

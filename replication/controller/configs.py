@@ -186,8 +186,8 @@ def _check_values(state: ControllerState, resource: ConfigResource, after: dict[
             validate_client_metrics_configs(name, after)
         else:
             return ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {ResourceType(resource_type).name}")
-    except InvalidConfig as refused:
-        return ApiError(refused.error, str(refused))
+    except InvalidConfig as request_error:
+        return ApiError(request_error.error, str(request_error))
     return None
 
 
@@ -212,8 +212,8 @@ def _validate_topic(state: ControllerState, name: str, after: Mapping[str, str])
     try:
         # Tiered storage is not implemented, so no topic may use it, regardless of remote.log.storage.system.enable.
         validate_topic_configs(after, topic_defaults(state.values), current, tiered=False)
-    except InvalidConfig as refused:
-        return ApiError(refused.error, str(refused))
+    except InvalidConfig as request_error:
+        return ApiError(request_error.error, str(request_error))
     return None
 
 
@@ -246,8 +246,8 @@ def _check_min_isr(
         return ApiError(ErrorCode.INVALID_CONFIG, message)
     try:
         validate(ResourceType.BROKER, MIN_ISR, after[MIN_ISR])
-    except InvalidConfig as refused:
-        return ApiError(refused.error, str(refused))
+    except InvalidConfig as request_error:
+        return ApiError(request_error.error, str(request_error))
     return None
 
 

@@ -17,7 +17,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from .bootstrap import activation_records
 from .random_ids import RandomSource
-from .result import MAX_RECORDS_PER_REQUEST, ControllerResult, RefusedRequest
+from .result import MAX_RECORDS_PER_REQUEST, ControllerResult, RequestError
 from .sessions import BrokerSessions
 from .state import NOBODY, Caller, ControllerState, Elections, MutationQuota
 
@@ -68,18 +68,18 @@ def _decision(api: str) -> Decision:
     return found
 
 
-def refuse(request: Message, refused: RefusedRequest) -> Message:
-    """Returns the error response, see refusals.py."""
-    from .refusals import refuse as refusal
+def reject(request: Message, request_error: RequestError) -> Message:
+    """Returns the error response, see error_responses.py."""
+    from .error_responses import reject as error_text
 
-    return refusal(request, refused)
+    return error_text(request, request_error)
 
 
-def _too_many_records(api: str) -> RefusedRequest:
+def _too_many_records(api: str) -> RequestError:
     """Returns the error for too many records. In Kafka, only CreatePartitions has no error message for it."""
     if api == "CreatePartitions":
-        return RefusedRequest(ErrorCode.UNKNOWN_SERVER_ERROR)
-    return RefusedRequest(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+        return RequestError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return RequestError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
 class Controller:
@@ -95,13 +95,13 @@ class Controller:
         cluster_id: str,
         static: Mapping[str, str],
         rng: RandomSource,
-        kraft_upgrade_refusal: Callable[[int], str | None] = lambda level: None,
+        kraft_upgrade_error: Callable[[int], str | None] = lambda level: None,
         *,
         uses_acls: bool = False,
     ) -> None:
         self._state = ControllerState(node_id, cluster_id, static, rng)
         self._state.uses_acls = uses_acls
-        self._state.kraft_upgrade_refusal = kraft_upgrade_refusal
+        self._state.kraft_upgrade_error = kraft_upgrade_error
 
     @property
     def image(self) -> MetadataImage:
@@ -148,12 +148,12 @@ class Controller:
         api = type(request).__name__.removesuffix("Request")
         try:
             if api in _EXPIRE and getattr(request, "timeout_ms", 1) <= 0:
-                raise RefusedRequest(ErrorCode.REQUEST_TIMED_OUT)
+                raise RequestError(ErrorCode.REQUEST_TIMED_OUT)
             result = _decision(api)(self._state, request, version)
             if result.atomic and len(result.records) > MAX_RECORDS_PER_REQUEST:
                 raise _too_many_records(api)
-        except RefusedRequest as refused:
-            return ControllerResult([], refuse(request, refused))
+        except RequestError as request_error:
+            return ControllerResult([], reject(request, request_error))
         return result._replace(records=[], kraft_version=0) if result.validate_only else result
 
     def replay(self, records: Sequence[Message], epoch: int, append_timestamp_ms: int) -> None:

@@ -15,7 +15,7 @@ from ...protocol.messages.elect_leaders import (
 )
 from ...protocol.schema import Message
 from .partition_change import Election, PartitionChange
-from .result import ApiError, ControllerResult, RefusedRequest, in_own_words
+from .result import ApiError, ControllerResult, RequestError, in_own_words
 from .state import ControllerState
 
 _ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
@@ -25,7 +25,7 @@ def elect_leaders(state: ControllerState, request: ElectLeadersRequest, version:
     """Handles ElectLeaders. Null topics mean every partition; the response then omits those that need no election."""
     election = _ELECTIONS.get(request.election_type)
     if election is None:
-        raise RefusedRequest(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     response = ElectLeadersResponse()
     records: list[Message] = []
     for topic, indexes in _asked(state, request):

@@ -30,7 +30,7 @@ _Check = Callable[[ControllerState, FeatureUpdateKey], str | None]
 def update_features(state: ControllerState, request: UpdateFeaturesRequest, version: int) -> ControllerResult:
     response = UpdateFeaturesResponse(error_message=None)
     for update in request.feature_updates:
-        message = _refusal(state, update)
+        message = _validation_error(state, update)
         if message is not None:
             response.error_code = ErrorCode.INVALID_UPDATE_VERSION
             response.error_message = (
@@ -63,14 +63,14 @@ def _records(state: ControllerState, update: FeatureUpdateKey) -> list[Message]:
     return made
 
 
-def _refusal(state: ControllerState, update: FeatureUpdateKey) -> str | None:
+def _validation_error(state: ControllerState, update: FeatureUpdateKey) -> str | None:
     for check in _CHECKS:
         fault = check(state, update)
         if fault is not None:
             return f"Invalid update version {update.max_version_level} for feature {update.feature}. {fault}"
     if _raises_kraft_version(state, update):
-        return state.kraft_upgrade_refusal(update.max_version_level)
-    return _metadata_version_refusal(state, update) if update.feature == METADATA_VERSION else None
+        return state.kraft_upgrade_error(update.max_version_level)
+    return _metadata_version_error(state, update) if update.feature == METADATA_VERSION else None
 
 
 def _check_upgrade_type(_state: ControllerState, update: FeatureUpdateKey) -> str | None:
@@ -150,7 +150,7 @@ _CHECKS: tuple[_Check, ...] = (
 )
 
 
-def _metadata_version_refusal(state: ControllerState, update: FeatureUpdateKey) -> str | None:
+def _metadata_version_error(state: ControllerState, update: FeatureUpdateKey) -> str | None:
     current, new = state.image.features.metadata_version, update.max_version_level
     if new >= current or not changes_records(new, current):
         return None

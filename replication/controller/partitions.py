@@ -16,7 +16,7 @@ from ...protocol.messages.create_partitions import (
 )
 from ...protocol.schema import Message
 from .placement import UsableBroker, place
-from .result import MAX_RECORDS_PER_REQUEST, ApiError, ControllerResult, RefusedRequest
+from .result import MAX_RECORDS_PER_REQUEST, ApiError, ControllerResult, RequestError
 from .state import ControllerState
 
 
@@ -56,8 +56,8 @@ def _grown(state: ControllerState, asked: CreatePartitionsTopic, most: int) -> l
         if error is not None:
             return error
     if asked.count - len(topic.partitions) > most:
-        raise RefusedRequest(ErrorCode.UNKNOWN_SERVER_ERROR)
-    if state.refuses_mutation(asked.count - len(topic.partitions)):
+        raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    if state.rejects_mutation(asked.count - len(topic.partitions)):
         return ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     replicas = _replicas(state, topic, asked)
     if isinstance(replicas, ApiError):

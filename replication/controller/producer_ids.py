@@ -8,7 +8,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.internal.cluster_metadata import ProducerIdsRecord
 from ...protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from .brokers import check_epoch
-from .result import ControllerResult, RefusedRequest
+from .result import ControllerResult, RequestError
 from .state import ControllerState
 
 PRODUCER_IDS_PER_BLOCK = 1000
@@ -21,7 +21,7 @@ def allocate_producer_ids(
     check_epoch(state, request.broker_id, request.broker_epoch)
     first = state.image.next_producer_id
     if first > _LAST_PRODUCER_ID - PRODUCER_IDS_PER_BLOCK:
-        raise RefusedRequest(
+        raise RequestError(
             ErrorCode.UNKNOWN_SERVER_ERROR, f"Exhausted all producerIds as the next block starts at {first}"
         )
     record = ProducerIdsRecord(

@@ -37,7 +37,7 @@ class ApiError(NamedTuple):
     message: str | None = None
 
 
-class RefusedRequest(Exception):
+class RequestError(Exception):
     """An error for the whole request. The controller's dispatcher puts it into the right field of the response."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:

@@ -41,7 +41,7 @@ RECOVERING = 1
 class MutationQuota(Protocol):
     """The quota of a client for partitions that it creates and deletes (KIP-599)."""
 
-    def refuses(self, partitions: int) -> bool:
+    def rejects(self, partitions: int) -> bool:
         """Counts so many partitions. Returns True if the change may not be made."""
 
 
@@ -83,7 +83,7 @@ class ControllerState:
         #: The record format of the quorum's log (KIP-853). The image does not contain it.
         self.kraft_version = 0
         #: The reason why the quorum cannot raise it to a level now, or None. The driver of the controller provides it.
-        self.kraft_upgrade_refusal: Callable[[int], str | None] = lambda level: None
+        self.kraft_upgrade_error: Callable[[int], str | None] = lambda level: None
         #: Topics with "." or "_" in their names, by their unified name.
         self.colliding_names: dict[str, set[str]] = {}
         self._partitions = BrokersToPartitions()
@@ -186,9 +186,9 @@ class ControllerState:
     def unclean_elections(self, topic: str) -> bool:
         return self.topic_value(topic, "unclean.leader.election.enable") is True
 
-    def refuses_mutation(self, partitions: int) -> bool:
+    def rejects_mutation(self, partitions: int) -> bool:
         """Counts created or deleted partitions. Returns True if the client's quota is exceeded."""
-        return self.mutation_quota is not None and self.mutation_quota.refuses(partitions)
+        return self.mutation_quota is not None and self.mutation_quota.rejects(partitions)
 
     def is_active(self, broker_id: int) -> bool:
         broker = self.image.broker(broker_id)
@@ -218,8 +218,8 @@ def _values(static: Mapping[str, str], default: Mapping[str, str], own: Mapping[
     """Returns the values. Stored values that are invalid are ignored; the broker logs them when it applies them."""
     return BrokerValues(
         static,
-        usable_dynamic_configs(default, per_broker=False, refused=_ignore),
-        usable_dynamic_configs(own, per_broker=True, refused=_ignore),
+        usable_dynamic_configs(default, per_broker=False, rejected=_ignore),
+        usable_dynamic_configs(own, per_broker=True, rejected=_ignore),
     )
 
 

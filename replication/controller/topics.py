@@ -27,7 +27,7 @@ from .partitions import (
 )
 from .placement import place
 from .random_ids import random_uuid
-from .result import MAX_PARTITIONS_PER_REQUEST, ApiError, ControllerResult, RefusedRequest, in_own_words
+from .result import MAX_PARTITIONS_PER_REQUEST, ApiError, ControllerResult, RequestError, in_own_words
 from .state import ControllerState
 from .topic_names import CLUSTER_METADATA_TOPIC, check_collision, check_name
 
@@ -47,7 +47,7 @@ class _NewTopic(NamedTuple):
 def create_topics(state: ControllerState, request: CreateTopicsRequest, version: int) -> ControllerResult:
     """Handles CreateTopics. Each topic succeeds or fails independently."""
     if sum(_asked_partitions(state, topic) for topic in request.topics) > MAX_PARTITIONS_PER_REQUEST:
-        raise RefusedRequest(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+        raise RequestError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     counts = Counter(topic.name for topic in request.topics)
     response = CreateTopicsResponse()
     records: list[Message] = []
@@ -56,11 +56,11 @@ def create_topics(state: ControllerState, request: CreateTopicsRequest, version:
             continue
         made = _created(state, topic, version)
         if isinstance(made, ApiError):
-            response.topics.append(_refused(topic.name, made))
+            response.topics.append(_error_response(topic.name, made))
         else:
             response.topics.append(made.result)
             records += made.records
-    response.topics += [_refused(name, error) for name, error in _refused_by_name(counts)]
+    response.topics += [_error_response(name, error) for name, error in _rejected_by_name(counts)]
     return ControllerResult(records, response, validate_only=request.validate_only)
 
 
@@ -68,7 +68,7 @@ def _asked_partitions(state: ControllerState, topic: CreatableTopic) -> int:
     return len(topic.assignments) or max(0, _or_default(state, topic.num_partitions, "num.partitions"))
 
 
-def _refused_by_name(counts: Counter[str]) -> Iterable[tuple[str, ApiError]]:
+def _rejected_by_name(counts: Counter[str]) -> Iterable[tuple[str, ApiError]]:
     """Yields the errors of duplicate and reserved names. Kafka puts them last in the response."""
     for name, count in counts.items():
         if count > 1:
@@ -78,7 +78,7 @@ def _refused_by_name(counts: Counter[str]) -> Iterable[tuple[str, ApiError]]:
         yield CLUSTER_METADATA_TOPIC, ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
-def _refused(name: str, error: ApiError) -> CreatableTopicResult:
+def _error_response(name: str, error: ApiError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message, configs=[])
 
 
@@ -94,7 +94,7 @@ def _created(state: ControllerState, topic: CreatableTopic, version: int) -> _Ne
     partitions = _assigned(state, topic_id, topic) if topic.assignments else _placed(state, topic_id, topic)
     if isinstance(partitions, ApiError):
         return partitions
-    if state.refuses_mutation(len(partitions)):
+    if state.rejects_mutation(len(partitions)):
         return ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     result = CreatableTopicResult(name=topic.name, topic_id=topic_id, error_message=None, configs=[])
     if version >= _SHOWS_CONFIGS:
@@ -207,7 +207,7 @@ def delete_topics(state: ControllerState, request: DeleteTopicsRequest, version:
     """Handles DeleteTopics, by name or, from version 6, by id. A topic named twice, in whatever way, is not deleted."""
     if state.values.get("delete.topic.enable") is not True:
         code = ErrorCode.TOPIC_DELETION_DISABLED if version >= _KNOWS_DELETION_DISABLED else ErrorCode.INVALID_REQUEST
-        raise RefusedRequest(code, "Topic deletion is disabled.")
+        raise RequestError(code, "Topic deletion is disabled.")
     response = DeleteTopicsResponse()
     by_id = Counter(t.topic_id for t in request.topics if t.name is None and t.topic_id != ZERO_UUID)
     by_name = Counter([*request.topic_names, *_named(request)])
@@ -219,7 +219,7 @@ def delete_topics(state: ControllerState, request: DeleteTopicsRequest, version:
     records: list[Message] = []
     for topic_id, name in ids.items():
         error = None
-        if state.refuses_mutation(len(state.image.topics.by_id[topic_id].partitions)):
+        if state.rejects_mutation(len(state.image.topics.by_id[topic_id].partitions)):
             error = in_own_words(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         else:
             records.append(RemoveTopicRecord(topic_id=topic_id))

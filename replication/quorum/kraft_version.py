@@ -32,7 +32,7 @@ def describe(core: Core, role: Leader, request: UpdateRaftVoterRequest) -> Error
     return ErrorCode.NONE
 
 
-def refusal(core: Core, version: int) -> str | None:
+def error_text(core: Core, version: int) -> str | None:
     """Returns why the leader cannot raise the version now, or None."""
     voters = _described(core)
     speak = [voter for voter in voters.voters.values() if voter.min_kraft_version <= version <= voter.max_kraft_version]
@@ -42,7 +42,7 @@ def refusal(core: Core, version: int) -> str | None:
 
 
 def upgrade_records(core: Core, version: int) -> list[ControlRecord]:
-    assert refusal(core, version) is None and version > core.voters.kraft_version
+    assert error_text(core, version) is None and version > core.voters.kraft_version
     raised = KRaftVersionRecord(version=0, kraft_version=version)
     return [
         ControlRecord(ControlType.KRAFT_VERSION, raised),

@@ -110,7 +110,7 @@ class Leading:
 
     # ---- fetches
 
-    def refuse(self, epoch: int) -> ErrorCode:
+    def reject(self, epoch: int) -> ErrorCode:
         """Returns the error for a Fetch with that current leader epoch (KIP-320), NONE if it is valid."""
         if epoch < self._core.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
@@ -120,7 +120,7 @@ class Leading:
 
     def handle_fetch(self, token: object, request: FetchRequest, asked: FetchPartition, now: int) -> None:
         core, role = self._core, self._core.role
-        error = self.refuse(asked.current_leader_epoch)
+        error = self.reject(asked.current_leader_epoch)
         if error is ErrorCode.NONE and (asked.fetch_offset < 0 or asked.last_fetched_epoch < 0):
             error = ErrorCode.INVALID_REQUEST
         if error is not ErrorCode.NONE:
@@ -209,7 +209,7 @@ class Leading:
         """Answers all parked fetches with an error, because this node no longer leads."""
         parked, self._parked = self._parked, []
         for fetch in parked:
-            error = self.refuse(fetch.asked.current_leader_epoch)
+            error = self.reject(fetch.asked.current_leader_epoch)
             self._core.reply(fetch.token, self._fetch_answer(error_code=int(error)))
 
     def handle_snapshot(
@@ -217,7 +217,7 @@ class Leading:
     ) -> None:
         core, role = self._core, self._core.role
         snapshot = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
-        error, size, data = self.refuse(asked.current_leader_epoch), 0, b""
+        error, size, data = self.reject(asked.current_leader_epoch), 0, b""
         if error is ErrorCode.NONE:
             most = max(0, min(request.max_bytes, core.config.fetch_snapshot_max_bytes))
             found = core.log.read_snapshot(snapshot, asked.position, most)

@@ -117,9 +117,9 @@ class QuorumReplica:
     def kraft_version(self) -> int:
         return self._core.voters.kraft_version
 
-    def kraft_upgrade_refusal(self, version: int) -> str | None:
+    def kraft_upgrade_error(self, version: int) -> str | None:
         """Returns why this leader cannot raise kraft.version to that level now, or None."""
-        return kraft_version.refusal(self._core, version)
+        return kraft_version.error_text(self._core, version)
 
     @property
     def is_leader(self) -> bool:
@@ -198,9 +198,9 @@ class QuorumReplica:
             return
         asked = wire.partition_of(request)
         if request.cluster_id not in (None, core.config.cluster_id):
-            core.reply(token, wire.refusal(request, ErrorCode.INCONSISTENT_CLUSTER_ID))
+            core.reply(token, wire.error_text(request, ErrorCode.INCONSISTENT_CLUSTER_ID))
         elif asked is None or not core.is_credible(wire.epoch_of(asked)):
-            core.reply(token, wire.refusal(request, ErrorCode.INVALID_REQUEST))
+            core.reply(token, wire.error_text(request, ErrorCode.INVALID_REQUEST))
         elif isinstance(request, VoteRequest):
             core.reply(token, self._elections.handle(request, asked, now))
         elif isinstance(request, FetchRequest):

@@ -67,7 +67,7 @@ class VoterChanges:
         else:
             answer, decide = self._updated, self._update
         change = _Change(token, answer, now + CHANGE_TIMEOUT_MS)
-        error = self._refuse(request) or decide(change, request, now)
+        error = self._reject(request) or decide(change, request, now)
         if error:
             response: Any = answer(error)
             if error is ErrorCode.INCONSISTENT_CLUSTER_ID and not isinstance(request, updating.UpdateRaftVoterRequest):
@@ -75,7 +75,7 @@ class VoterChanges:
                 response.error_message = f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{own}"'
             self._core.reply(token, response)
 
-    def _refuse(self, request: Any) -> ErrorCode:
+    def _reject(self, request: Any) -> ErrorCode:
         core, role = self._core, self._core.role
         if request.cluster_id not in (None, core.config.cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -137,7 +137,7 @@ class VoterChanges:
 
     def _update(self, change: _Change, request: updating.UpdateRaftVoterRequest, now: int) -> ErrorCode:
         core = self._core
-        error = self._leading.refuse(request.current_leader_epoch)
+        error = self._leading.reject(request.current_leader_epoch)
         if error:
             return error
         if core.voters.kraft_version == 0:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...metadata.acls import CLUSTER_NAME, OPERATIONS_OF, Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...replication.controller.controller import refuse
-from ..security.authorization.cluster_operations import refused
+from ...replication.controller.controller import reject
+from ..security.authorization.cluster_operations import rejected
 
 if TYPE_CHECKING:
     from ...protocol.schema import Message
@@ -63,14 +63,14 @@ def authorized_client(services: NodeServices, call: Call) -> tuple[str, str] | N
     return None if services.authorizer is None else (call.principal, call.client_host)
 
 
-def cluster_refusal(services: NodeServices, call: Call, operation: Operation) -> Message | None:
+def cluster_error(services: NodeServices, call: Call, operation: Operation) -> Message | None:
     """Returns the response to a request whose client may not do that on the cluster; None if it may."""
     if not denies_on_cluster(services, call, operation):
         return None
-    return refuse(call.request, refused(call.api.name, operation))
+    return reject(call.request, rejected(call.api.name, operation))
 
 
-def group_refusal(services: NodeServices, call: Call, operation: Operation = Operation.READ) -> Message | None:
+def group_error(services: NodeServices, call: Call, operation: Operation = Operation.READ) -> Message | None:
     """Returns the response to a request about one group whose client may not do that with it; None if it may."""
     if not denies(services, call, operation, ResourceType.GROUP, call.request.group_id):
         return None
@@ -82,9 +82,9 @@ def group_refusal(services: NodeServices, call: Call, operation: Operation = Ope
             response.error_message = "Group authorization failed."
         made: Message = response
         return made
-    from ...coordinator.groups.error_responses import refused as group_refused
+    from ...coordinator.groups.error_responses import error_response as group_error_response
 
-    return group_refused(call.request, error)
+    return group_error_response(call.request, error)
 
 
 def authorized_operations(services: NodeServices, call: Call, resource_type: ResourceType, name: str) -> int:

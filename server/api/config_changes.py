@@ -32,7 +32,7 @@ from ..services import NodeServices
 Check = Callable[[NodeServices, Call, Any], bool]
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """The validation error of one resource of a request; it does not affect the others."""
 
     def __init__(self, error: ErrorCode, message: str | None) -> None:
@@ -96,21 +96,21 @@ def _checked(services: NodeServices, call: Call, check: Check) -> list[tuple[Err
     for resource in call.request.resources:
         try:
             if counts[_key(resource)] > 1:
-                raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+                raise Rejected(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             names = [config.name for config in resource.configs]
             if len(set(names)) != len(names):
-                raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+                raise Rejected(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
             outcomes.append((ErrorCode.NONE, None) if check(services, call, resource) else None)
-        except Refused as refused:
-            outcomes.append((refused.error, refused.message))
+        except Rejected as rejected:
+            outcomes.append((rejected.error, rejected.message))
     return outcomes
 
 
-def refuse_nulls(names: Iterable[str]) -> None:
+def reject_nulls(names: Iterable[str]) -> None:
     """`names`: the keys that came without a value that they need."""
     found = ", ".join(names)
     if found:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {found}")
+        raise Rejected(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {found}")
 
 
 def is_for_controller(resource_type: int) -> bool:
@@ -118,27 +118,27 @@ def is_for_controller(resource_type: int) -> bool:
         return True
     if resource_type == ResourceType.BROKER:
         return False
-    raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
+    raise Rejected(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
 
 
 def broker_id_of(name: str, what: str = "Node") -> int:
     try:
         return int(name)
     except ValueError:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"{what} id must be an integer, but it is: {name}") from None
+        raise Rejected(ErrorCode.INVALID_REQUEST, f"{what} id must be an integer, but it is: {name}") from None
 
 
 def check_is_this_broker(node_id: int, name: str) -> None:
     """Checks that the name of a broker resource is this broker's id, or "" for all."""
     if name and broker_id_of(name) != node_id:
         words = f"Unexpected broker id, expected {node_id}, but received {name}"
-        raise Refused(ErrorCode.INVALID_REQUEST, words)
+        raise Rejected(ErrorCode.INVALID_REQUEST, words)
 
 
 def stored_dynamic(image: MetadataImage, name: str) -> dict[str, str]:
     """Returns the broker values that are stored now and can be used."""
     stored = image.config(ResourceType.BROKER, name)
-    return usable_dynamic_configs(stored, per_broker=bool(name), refused=lambda *_: None)
+    return usable_dynamic_configs(stored, per_broker=bool(name), rejected=lambda *_: None)
 
 
 def check_broker_values(config: BrokerConfig, name: str, configs: Mapping[str, str]) -> None:
@@ -148,8 +148,8 @@ def check_broker_values(config: BrokerConfig, name: str, configs: Mapping[str, s
         _check_listeners(config, after)
         for validate in config.validators:
             validate(after)
-    except InvalidConfig as refused:
-        raise Refused(ErrorCode.INVALID_REQUEST, str(refused)) from None
+    except InvalidConfig as rejected:
+        raise Rejected(ErrorCode.INVALID_REQUEST, str(rejected)) from None
 
 
 def _check_listeners(config: BrokerConfig, after: BrokerValues) -> None:

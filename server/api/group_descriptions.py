@@ -31,7 +31,7 @@ def describe(
     group_ids: Iterable[str],
     question: Callable[[list[str]], Message],
     response: Callable[..., Message],
-    refused: Callable[..., Any],
+    rejected: Callable[..., Any],
     first: Iterable[Any] = (),
     hidden: HiddenTopics | None = None,
 ) -> None:
@@ -42,7 +42,7 @@ def describe(
     asked = list(group_ids)
     denied = denied_names(services, call, Operation.DESCRIBE, ResourceType.GROUP, asked)
     error = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    unseen = [refused(group_id=group_id, error_code=error) for group_id in asked if group_id in denied]
+    unseen = [rejected(group_id=group_id, error_code=error) for group_id in asked if group_id in denied]
 
     def reply(answers: list[Any]) -> None:
         described = [group for answer in answers for group in answer.groups]
@@ -50,7 +50,7 @@ def describe(
             if group.error_code == ErrorCode.NONE:
                 group.authorized_operations = authorized_operations(services, call, ResourceType.GROUP, group.group_id)
         if hidden is not None and services.authorizer is not None:
-            described = _without_hidden(services, call, described, refused, hidden)
+            described = _without_hidden(services, call, described, rejected, hidden)
         call.reply(response(groups=[*first, *unseen, *described]))
 
     permitted = [group_id for group_id in asked if group_id not in denied]
@@ -61,7 +61,7 @@ def describe(
 
 
 def _without_hidden(
-    services: Services, call: Call, described: list[Any], refused: Callable[..., Any], hidden: HiddenTopics
+    services: Services, call: Call, described: list[Any], rejected: Callable[..., Any], hidden: HiddenTopics
 ) -> list[Any]:
     named = [set(hidden.topics_of(group)) for group in described]
     denied = denied_names(services, call, Operation.DESCRIBE, ResourceType.TOPIC, set().union(*named))
@@ -69,6 +69,6 @@ def _without_hidden(
     return [
         group
         if denied.isdisjoint(names)
-        else refused(group_id=group.group_id, error_code=error, error_message=hidden.words)
+        else rejected(group_id=group.group_id, error_code=error, error_message=hidden.words)
         for group, names in zip(described, named, strict=True)
     ]

@@ -96,5 +96,5 @@ def ask_leader(services: NodeServices, call: Call) -> None:
 def _nobody(call: Call) -> Message:
     response: Any = call.api.response()
     response.error_code = int(ErrorCode.NOT_CONTROLLER)
-    refused: Message = response
-    return refused
+    rejected: Message = response
+    return rejected

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING
 
-from ...coordinator.groups.share.refusals import MAX_MEMBER_ID_LENGTH
+from ...coordinator.groups.share.validation import MAX_MEMBER_ID_LENGTH
 from ...metadata.acls import Operation, ResourceType
 from ...metadata.features import SHARE_VERSION
 from ...protocol.errors import ErrorCode
@@ -21,7 +21,7 @@ def is_enabled(services: Services) -> bool:
     return services.metadata.image.features.level(SHARE_VERSION) > 0
 
 
-def refuse(services: Services, call: Call) -> ErrorCode:
+def reject(services: Services, call: Call) -> ErrorCode:
     """Returns the error of a whole ShareFetch or ShareAcknowledge; NONE if it is valid. Kafka sends no error message
     for it.
     """

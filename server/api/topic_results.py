@@ -15,9 +15,9 @@ class TopicAnswer(Protocol):
 Answer = TypeVar("Answer", bound=TopicAnswer)
 
 
-def merged(refusals: Iterable[Answer], decided: Iterable[Answer]) -> list[Answer]:
+def merged(error_results: Iterable[Answer], decided: Iterable[Answer]) -> list[Answer]:
     """A topic of which some partitions were refused is answered once."""
-    answers = {(topic.topic_id, topic.name): topic for topic in refusals}
+    answers = {(topic.topic_id, topic.name): topic for topic in error_results}
     for topic in decided:
         known = answers.setdefault((topic.topic_id, topic.name), topic)
         if known is not topic:

@@ -198,7 +198,7 @@ class BrokerLifecycle:
 
     def _answered(self, response: Any) -> None:
         if response is None or response.error_code:
-            self._refused(response)
+            self._heartbeat_failed(response)
             return
         self._last_answered_ms = self._clock.now_ms()
         if self.broker_epoch < 0:
@@ -219,7 +219,7 @@ class BrokerLifecycle:
         self._published(self._metadata.image)
         self.send_next()
 
-    def _refused(self, response: Any) -> None:
+    def _heartbeat_failed(self, response: Any) -> None:
         if response is not None and response.error_code != ErrorCode.NOT_CONTROLLER:
             log.warning("the controller refuses this broker: %s", ErrorCode(response.error_code).name)
         silent_ms = self._clock.now_ms() - self._last_answered_ms

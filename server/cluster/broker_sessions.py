@@ -24,9 +24,9 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ...protocol.messages.broker_registration import BrokerRegistrationRequest
 from ...protocol.schema import Message
-from ...replication.controller.controller import refuse
+from ...replication.controller.controller import reject
 from ...replication.controller.maintenance import FenceBrokerRequest, MoveLeadersRequest
-from ...replication.controller.result import RefusedRequest
+from ...replication.controller.result import RequestError
 from ...replication.controller.sessions import BrokerSessions
 from ..peers.probes import is_gone
 
@@ -74,7 +74,7 @@ class BrokerSessionWatch:
         self._probes: dict[int, asyncio.Task[None]] = {}
         #: Brokers fenced since this node was started: whose session expired, whose listeners refused connections.
         self.expired_sessions = 0
-        self.refused_brokers = 0
+        self.rejected_brokers = 0
 
     def start(self) -> None:
         self._controller.on_leader_changed.append(self.leader_changed)
@@ -99,7 +99,7 @@ class BrokerSessionWatch:
         """Decides a registration or a heartbeat; without a connection it is this process's own."""
         controller = self._controller
         if not controller.is_active:
-            reply(refuse(request, RefusedRequest(ErrorCode.NOT_CONTROLLER)))
+            reply(reject(request, RequestError(ErrorCode.NOT_CONTROLLER)))
         elif isinstance(request, BrokerHeartbeatRequest):
             self._hear(request, connection)
             before = controller.quorum_log.end_offset
@@ -251,6 +251,6 @@ class BrokerSessionWatch:
         now = controller.controller.image.broker(broker.id)
         if now is not None and now.epoch == broker.epoch and not now.fenced:
             log.warning("broker %d is gone, its listeners are refused; it is fenced", broker.id)
-            self.refused_brokers += 1
+            self.rejected_brokers += 1
             self._sessions.forget(broker.id)
             self._fence(now)

@@ -20,8 +20,8 @@ from ...protocol.internal.headers import RequestHeader, ResponseHeader
 from ...protocol.internal.principal import DefaultPrincipalData
 from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ...protocol.schema import Message
-from ...replication.controller.controller import refuse
-from ...replication.controller.result import RefusedRequest
+from ...replication.controller.controller import reject
+from ...replication.controller.result import RequestError
 from ..network.addresses import encoded_client_host
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Forwarding:
         key = request.SCHEMA.key
         assert key is not None, f"{type(request).__name__} never leaves the controller"
         if self._waiting >= MAX_WAITING or self._is_closed:
-            reply(refuse(request, RefusedRequest(ErrorCode.REQUEST_TIMED_OUT)))
+            reply(reject(request, RequestError(ErrorCode.REQUEST_TIMED_OUT)))
             return
         self._waiting += 1
         deadline_ms = self._clock.now_ms() + FORWARDING_TIMEOUT_MS
@@ -123,7 +123,7 @@ class Forwarding:
         controller = self._controller
         left_ms = forwarded.deadline_ms - self._clock.now_ms()
         if left_ms <= 0 or self._is_closed:
-            self._done(forwarded, refuse(forwarded.request, RefusedRequest(ErrorCode.REQUEST_TIMED_OUT)))
+            self._done(forwarded, reject(forwarded.request, RequestError(ErrorCode.REQUEST_TIMED_OUT)))
         elif controller.is_active:
             controller.decide(
                 forwarded.request,
@@ -166,9 +166,9 @@ def is_not_controller(request: Message, response: Message) -> bool:
     """Returns True if nothing was decided because the receiver is not the active controller."""
     if getattr(response, "error_code", None) == ErrorCode.NOT_CONTROLLER:
         return True
-    refused = refuse(request, RefusedRequest(ErrorCode.NOT_CONTROLLER))
+    rejected = reject(request, RequestError(ErrorCode.NOT_CONTROLLER))
     # A request that names nothing has an empty response, whatever the error.
-    return response == refused and refused != refuse(request, RefusedRequest(ErrorCode.REQUEST_TIMED_OUT))
+    return response == rejected and rejected != reject(request, RequestError(ErrorCode.REQUEST_TIMED_OUT))
 
 
 # ---- envelopes
@@ -212,9 +212,9 @@ def unwrapped(forwarded: _Forwarded, response: EnvelopeResponse) -> Message | No
     """Returns the response in the envelope; None when the request has to be sent again."""
     if response.error_code == ErrorCode.NOT_CONTROLLER:
         return None
-    refusal = refuse(forwarded.request, RefusedRequest(ErrorCode.UNKNOWN_SERVER_ERROR))
+    validation_error = reject(forwarded.request, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR))
     if response.error_code != ErrorCode.NONE or response.response_data is None:
-        return refusal
+        return validation_error
     key = forwarded.request.SCHEMA.key
     assert key is not None
     api, version = APIS[key], forwarded.version
@@ -222,4 +222,4 @@ def unwrapped(forwarded: _Forwarded, response: EnvelopeResponse) -> Message | No
         _, pos = decode(ResponseHeader, api.response_header_version(version), response.response_data)
         return decode(api.response, version, response.response_data, pos)[0]
     except MalformedMessage:
-        return refusal
+        return validation_error

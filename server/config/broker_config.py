@@ -137,7 +137,7 @@ class BrokerConfig:
 
     def topic_values(self, overrides: Mapping[str, str]) -> dict[str, Value]:
         """The typed values of a topic that sets `overrides`."""
-        return lenient_topic_values(overrides, self.topic_defaults, _log_refused)
+        return lenient_topic_values(overrides, self.topic_defaults, _log_rejected)
 
     def topic_log_config(self, overrides: Mapping[str, str]) -> LogConfig:
         """Returns the log configuration of a topic with `overrides`; topics without overrides share one object."""
@@ -171,8 +171,8 @@ class BrokerConfig:
         before = self._effective
         self.values = BrokerValues(
             self.values.static,
-            usable_dynamic_configs(default, per_broker=False, refused=_log_refused),
-            usable_dynamic_configs(own, per_broker=True, refused=_log_refused),
+            usable_dynamic_configs(default, per_broker=False, rejected=_log_rejected),
+            usable_dynamic_configs(own, per_broker=True, rejected=_log_rejected),
         )
         self._read_listeners()
         self._read()
@@ -188,8 +188,8 @@ class BrokerConfig:
     def _read_listeners(self) -> None:
         try:
             self.listeners = read_listeners(self.values)
-        except InvalidConfig as refused:
-            log.error("the listeners stay as they are: %s", refused)
+        except InvalidConfig as rejected:
+            log.error("the listeners stay as they are: %s", rejected)
 
 
 def _with_defaults(static: dict[str, str]) -> dict[str, str]:
@@ -257,5 +257,5 @@ def _warn_of_inert(names: Iterable[str]) -> None:
         log.warning("%s: set without effect, because %s", ", ".join(inert), reason)
 
 
-def _log_refused(name: str, why: str) -> None:
+def _log_rejected(name: str, why: str) -> None:
     log.error("the stored value of %s is ignored: %s", name, why)

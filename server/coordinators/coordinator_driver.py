@@ -273,12 +273,12 @@ class GroupDriver(CoordinatorDriver):
         }
 
     def _not_here(self, request: Message, version: int) -> Message:
-        from ...coordinator.groups.error_responses import refused
-        from ...coordinator.groups.validation import refuse
+        from ...coordinator.groups.error_responses import error_response
+        from ...coordinator.groups.validation import validate
         from .group_configs import groups_config
 
-        error = refuse(groups_config(self._config), request, version)
-        return refused(request, error or ErrorCode.NOT_COORDINATOR)
+        error = validate(groups_config(self._config), request, version)
+        return error_response(request, error or ErrorCode.NOT_COORDINATOR)
 
     def _new_shard(self, partition: HostedPartition) -> GroupShardDriver:
         from .group_shard_driver import GroupShardDriver

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged, Record, TopicsDeleted
 from ...coordinator.groups.base.counters import GroupCounters
-from ...coordinator.groups.error_responses import refused
+from ...coordinator.groups.error_responses import error_response
 from ...coordinator.groups.kinds import KINDS
 from ...coordinator.groups.loading import ShardLoader
 from ...coordinator.groups.records import encode_record
@@ -32,7 +32,7 @@ class GroupShardDriver(ShardDriver):
     """Drives the shard of one partition of `__consumer_offsets`."""
 
     _encode: Callable[[Record], tuple[bytes, bytes | None]] = staticmethod(encode_record)
-    _refused: Callable[[Message, ErrorCode], Message] = staticmethod(refused)
+    _error_response: Callable[[Message, ErrorCode], Message] = staticmethod(error_response)
 
     def __init__(
         self,

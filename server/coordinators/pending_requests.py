@@ -35,8 +35,8 @@ class Pending:
 class OpenRequests:
     """All requests without a response yet. Each gets exactly one response."""
 
-    def __init__(self, refused: Callable[[Message, ErrorCode], Message]) -> None:
-        self._refused = refused
+    def __init__(self, error_response: Callable[[Message, ErrorCode], Message]) -> None:
+        self._error_response = error_response
         # In order of arrival.
         self._open: dict[Pending, None] = {}
 
@@ -49,16 +49,16 @@ class OpenRequests:
             del self._open[token]
             self._give(token, response)
 
-    def refuse(self, token: object, error: ErrorCode) -> None:
+    def reject(self, token: object, error: ErrorCode) -> None:
         assert isinstance(token, Pending)
         if token in self._open:
             del self._open[token]
-            self._give(token, self._refused(token.request, error))
+            self._give(token, self._error_response(token.request, error))
 
-    def refuse_all(self, error: ErrorCode) -> None:
+    def reject_all(self, error: ErrorCode) -> None:
         waiting, self._open = self._open, {}
         for pending in waiting:
-            self._give(pending, self._refused(pending.request, error))
+            self._give(pending, self._error_response(pending.request, error))
 
     def _give(self, pending: Pending, response: Message) -> None:
         """Sends a response. A failing reply must not prevent the others."""
@@ -67,4 +67,4 @@ class OpenRequests:
         except Exception:
             log.exception("a bug: %s could not be answered", type(pending.request).__name__)
             with suppress(Exception):
-                pending.reply(self._refused(pending.request, ErrorCode.UNKNOWN_SERVER_ERROR))
+                pending.reply(self._error_response(pending.request, ErrorCode.UNKNOWN_SERVER_ERROR))

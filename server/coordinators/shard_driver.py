@@ -50,7 +50,7 @@ class ShardDriver:
 
     #: The encoder of records, and the error response for requests that the shard cannot handle.
     _encode: Callable[[Record], tuple[bytes, bytes | None]]
-    _refused: Callable[[Message, ErrorCode], Message]
+    _error_response: Callable[[Message, ErrorCode], Message]
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class ShardDriver:
         #: Records decided in this turn and not appended yet.
         self._records: list[Record] = []
         self._replies: list[Reply] = []
-        self._open = OpenRequests(self._refused)
+        self._open = OpenRequests(self._error_response)
         self._turn_is_planned = False
         self._wakeup: asyncio.TimerHandle | None = None
         self._wakeup_ms = 0
@@ -173,7 +173,7 @@ class ShardDriver:
     def submit(self, request: Message, version: int, client: Client, reply: Callable[[Any], None]) -> None:
         shard = self._shard
         if shard is None:
-            reply(self._refused(request, self._why_not))
+            reply(self._error_response(request, self._why_not))
             return
         pending = Pending(request, reply)
         self._open.add(pending)
@@ -298,21 +298,21 @@ class ShardDriver:
     def _committed(self, replies: list[Reply], timeout: asyncio.TimerHandle, error: int) -> None:
         timeout.cancel()
         if error:
-            self._refuse(replies, error_for_clients(ErrorCode(error)))
+            self._reject(replies, error_for_clients(ErrorCode(error)))
         else:
             self._answer(replies)
 
     def _give_up(self, replies: list[Reply]) -> None:
         """Fails the replies: the replicas did not catch up in time (offsets.commit.timeout.ms). The decisions stand."""
-        self._refuse(replies, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self._reject(replies, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _answer(self, replies: list[Reply]) -> None:
         for token, response in replies:
             self._open.answer(token, response)
 
-    def _refuse(self, replies: list[Reply], error: ErrorCode) -> None:
+    def _reject(self, replies: list[Reply], error: ErrorCode) -> None:
         for token, _ in replies:
-            self._open.refuse(token, error)
+            self._open.reject(token, error)
 
     # Shutdown and failure.
 
@@ -324,7 +324,7 @@ class ShardDriver:
                 handle.cancel()
         self._shard = self._loading = self._wakeup = self._reload = None
         self._records, self._replies = [], []
-        self._open.refuse_all(error)
+        self._open.reject_all(error)
 
     def _failed_by_bug(self, what: str, replies: Iterable[Any] = ()) -> None:
         """Drops the shard after a bug. Its state is unreliable, but its log is intact. Clients of other requests may
@@ -332,7 +332,7 @@ class ShardDriver:
         """
         log.exception("a bug: %s failed in %s", what, self.partition.name)
         for token, _ in replies:
-            self._open.refuse(token, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._open.reject(token, ErrorCode.UNKNOWN_SERVER_ERROR)
         self._fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def _fail(self, error: ErrorCode) -> None:

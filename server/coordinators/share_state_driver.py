@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...coordinator.common.result import GroupRequest, Record
+from ...coordinator.share_state.error_responses import error_response
 from ...coordinator.share_state.loading import PersisterLoader
 from ...coordinator.share_state.records import encode_record
-from ...coordinator.share_state.refusals import refused
 from ...coordinator.share_state.shard import PersisterShard, TopicsChanged
 from ...coordinator.share_state.state import PersisterConfig, ShareKey
 from ...metadata.image import MetadataImage
@@ -94,7 +94,7 @@ class ShareStateDriver(CoordinatorDriver):
         }
 
     def _not_here(self, request: Message, version: int) -> Message:
-        return refused(request, ErrorCode.NOT_COORDINATOR)
+        return error_response(request, ErrorCode.NOT_COORDINATOR)
 
     def _new_shard(self, partition: HostedPartition) -> PersisterShardDriver:
         config = self._config
@@ -129,7 +129,7 @@ class PersisterShardDriver(ShardDriver):
     """Drives the shard of one partition of `__share_group_state`, and removes redundant records from its log."""
 
     _encode: Callable[[Record], tuple[bytes, bytes | None]] = staticmethod(encode_record)
-    _refused: Callable[[Message, ErrorCode], Message] = staticmethod(refused)
+    _error_response: Callable[[Message, ErrorCode], Message] = staticmethod(error_response)
 
     def __init__(
         self,

@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...coordinator.common.result import Record
+from ...coordinator.transactions.error_responses import error_response
 from ...coordinator.transactions.loading import TransactionLoader
 from ...coordinator.transactions.records import encode_record
-from ...coordinator.transactions.refusals import refused
 from ...coordinator.transactions.result import (
     Effect,
     MarkersWritten,
@@ -119,7 +119,7 @@ class TransactionDriver(CoordinatorDriver):
         )
 
     def _not_here(self, request: Message, version: int) -> Message:
-        return refused(request, ErrorCode.NOT_COORDINATOR, version)
+        return error_response(request, ErrorCode.NOT_COORDINATOR, version)
 
     def _transactions_config(self) -> TransactionsConfig:
         config = self._config
@@ -136,7 +136,7 @@ class TransactionShardDriver(ShardDriver):
     """Drives the shard of one partition of `__transaction_state`, and sends the markers that it requests."""
 
     _encode: Callable[[Record], tuple[bytes, bytes | None]] = staticmethod(encode_record)
-    _refused: Callable[[Message, ErrorCode], Message] = staticmethod(refused)
+    _error_response: Callable[[Message, ErrorCode], Message] = staticmethod(error_response)
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class TransactionShardDriver(ShardDriver):
         producer_id: int,
     ) -> None:
         if error:
-            reply(refused(request, error, version))
+            reply(error_response(request, error, version))
             return
         self._new_producer_id = producer_id
         super().submit(request, version, client, reply)
@@ -196,13 +196,13 @@ class TransactionShardDriver(ShardDriver):
             else:
                 self._open.answer(reply[0], reply[1])  # type: ignore[arg-type, misc]
 
-    def _refuse(self, replies: Sequence[Effect], error: ErrorCode) -> None:
+    def _reject(self, replies: Sequence[Effect], error: ErrorCode) -> None:
         """Fails the replies. The decisions stand: their markers are sent once the replicas have caught up."""
         for reply in replies:
             if type(reply) is SendMarkers:
                 self.partition.when_committed(self.partition.log_end_offset, partial(self._send_late, reply))
             elif type(reply) is not NeedProducerId:  # the shard requests the id again
-                super()._refuse([reply], error)  # type: ignore[list-item]
+                super()._reject([reply], error)  # type: ignore[list-item]
 
     def _id_taken(self, transactional_id: str, error: int, producer_id: int) -> None:
         if not error and self._shard is not None:

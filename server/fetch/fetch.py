@@ -40,7 +40,7 @@ from .fetch_response import (
     diverging_epoch,
     elsewhere,
     is_urgent,
-    refused,
+    rejected,
     starts_elsewhere,
     topics_of,
 )
@@ -255,7 +255,7 @@ class Fetch(ParkedFetch):
         error: int = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if wanted.key[0] not in self._denied:
             error = self._path.leaders.absent_error(*wanted.key)
-        return Found(wanted, None, refused(wanted.key[1], self._told_as(error), []), None)
+        return Found(wanted, None, rejected(wanted.key[1], self._told_as(error), []), None)
 
     def _told_as(self, error: int) -> int:
         if error == _KAFKA_STORAGE_ERROR and self._version < FIRST_VERSION_WITH_STORAGE_ERROR:
@@ -286,7 +286,7 @@ class Fetch(ParkedFetch):
                 hosted.on_failure(failure)
                 error = _KAFKA_STORAGE_ERROR
         hosted.counters.failed_fetches += 1
-        return Found(wanted, hosted, refused(hosted.index, self._told_as(error), None), None)
+        return Found(wanted, hosted, rejected(hosted.index, self._told_as(error), None), None)
 
     def _read(self, hosted: HostedPartition, wanted: FetchedPartition, left: int, whole_first: bool) -> Found:
         log, offset = hosted.log, wanted.fetch_offset

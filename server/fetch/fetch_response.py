@@ -77,7 +77,7 @@ def add_leaders(leaders: Leaders, listener: str, found: list[Found], response: F
         response.node_endpoints = list(nodes.values())
 
 
-def refused(index: int, error: int, aborted: list[AbortedTransaction] | None) -> PartitionData:
+def rejected(index: int, error: int, aborted: list[AbortedTransaction] | None) -> PartitionData:
     return PartitionData(index, error, -1, -1, -1, NO_EPOCH, NO_LEADER, NO_SNAPSHOT, aborted, NO_REPLICA, b"")
 
 

@@ -54,9 +54,9 @@ def handle(services: Services, call: Call) -> AddPartitionsToTxnResponse | None:
         names = [topic.name for topic in topics if topic.name not in INTERNAL_TOPICS]
         allowed = services.authorizer.session(call).allowed_names(Operation.WRITE, ResourceType.TOPIC, names)
         denied = {topic.name for topic in topics} - allowed
-    refused = _refused(services.metadata.image, topics, denied)
-    if refused is not None:
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=refused)
+    rejected = _error_response(services.metadata.image, topics, denied)
+    if rejected is not None:
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rejected)
     services.transactions().submit(key, request, call.version, call, call.reply)
     return None
 
@@ -68,9 +68,9 @@ def _ask(
     done: Callable[[AddPartitionsToTxnResult], None],
 ) -> None:
     key = transaction.transactional_id
-    refused = _refused(services.metadata.image, transaction.topics)
-    if refused is not None:
-        done(AddPartitionsToTxnResult(transactional_id=key, topic_results=refused))
+    rejected = _error_response(services.metadata.image, transaction.topics)
+    if rejected is not None:
+        done(AddPartitionsToTxnResult(transactional_id=key, topic_results=rejected))
         return
 
     def reply(response: AddPartitionsToTxnResponse) -> None:
@@ -80,7 +80,7 @@ def _ask(
     services.transactions().submit(key, single, call.version, call, reply)
 
 
-def _refused(
+def _error_response(
     image: MetadataImage, topics: list[AddPartitionsToTxnTopic], denied: Set[str] = NONE_DENIED
 ) -> list[AddPartitionsToTxnTopicResult] | None:
     """The answer when some partition is unknown, or may not be written to, else None. `denied`: names of topics."""

@@ -19,15 +19,15 @@ from ...protocol.messages.alter_client_quotas import (
     EntryDataResponse,
 )
 from ...protocol.schema import Message
-from ..api.authorization import cluster_refusal
+from ..api.authorization import cluster_error
 from ..network.call import Call
 from ..quotas.host_names import Addresses, is_address, resolve
 from ..services import NodeServices
 
 
 def handle(services: NodeServices, call: Call) -> Message | None:
-    if refusal := cluster_refusal(services, call, Operation.ALTER_CONFIGS):
-        return refusal  # no name is looked up for such a client
+    if validation_error := cluster_error(services, call, Operation.ALTER_CONFIGS):
+        return validation_error  # no name is looked up for such a client
     request: AlterClientQuotasRequest = call.request
     names = {host for entry in request.entries if (host := _host(entry)) is not None and not is_address(host)}
     if names:
@@ -49,7 +49,7 @@ def _resolved(services: NodeServices, call: Call, request: AlterClientQuotasRequ
     if call.connection.closed:
         return
     absent = {host for host, addresses in found.items() if not addresses}
-    refused = [
+    rejected = [
         EntryDataResponse(
             error_code=ErrorCode.INVALID_REQUEST,
             error_message=no_valid_host(host),
@@ -58,14 +58,14 @@ def _resolved(services: NodeServices, call: Call, request: AlterClientQuotasRequ
         for host in sorted(absent & {_host(entry) for entry in request.entries})
     ]
     kept = [entry for entry in request.entries if _host(entry) not in absent]
-    _decide(services, call, AlterClientQuotasRequest(kept, request.validate_only), refused)
+    _decide(services, call, AlterClientQuotasRequest(kept, request.validate_only), rejected)
 
 
 def _decide(
-    services: NodeServices, call: Call, request: AlterClientQuotasRequest, refused: list[EntryDataResponse]
+    services: NodeServices, call: Call, request: AlterClientQuotasRequest, rejected: list[EntryDataResponse]
 ) -> None:
     def decided(response: AlterClientQuotasResponse) -> None:
-        response.entries += refused
+        response.entries += rejected
         call.reply_forwarded(response)
 
     services.controller.submit(

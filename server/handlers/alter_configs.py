@@ -13,7 +13,7 @@ from ..api.config_changes import (
     check_broker_values,
     check_is_this_broker,
     is_for_controller,
-    refuse_nulls,
+    reject_nulls,
 )
 from ..network.call import Call
 from ..services import NodeServices
@@ -24,7 +24,7 @@ def handle(services: NodeServices, call: Call) -> Message | None:
 
 
 def _check(services: NodeServices, call: Call, resource: AlterConfigsResource) -> bool:
-    refuse_nulls(config.name for config in resource.configs if config.value is None)
+    reject_nulls(config.name for config in resource.configs if config.value is None)
     if not is_for_controller(resource.resource_type):
         check_is_this_broker(services.node_id, resource.resource_name)
         configs = {config.name: config.value for config in resource.configs if config.value is not None}

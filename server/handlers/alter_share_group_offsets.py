@@ -20,7 +20,7 @@ from ...protocol.messages.initialize_share_group_state import (
 )
 from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID
-from ..api.authorization import denied_names, group_refusal
+from ..api.authorization import denied_names, group_error
 from ..api.share_errors import is_enabled
 from ..network.call import Call
 from ..services import Services
@@ -30,15 +30,15 @@ def handle(services: Services, call: Call) -> Message | None:
     if not is_enabled(services):
         error = ErrorCode.UNSUPPORTED_VERSION
         return AlterShareGroupOffsetsResponse(error_code=error)
-    if refusal := group_refusal(services, call):
-        return refusal
+    if validation_error := group_error(services, call):
+        return validation_error
     request: AlterShareGroupOffsetsRequest = call.request
     names = [topic.topic_name for topic in request.topics]
     denied = denied_names(services, call, Operation.READ, ResourceType.TOPIC, names)
-    refused = [_denied(services, topic) for topic in request.topics if topic.topic_name in denied]
-    if refused:
+    rejected = [_denied(services, topic) for topic in request.topics if topic.topic_name in denied]
+    if rejected:
         request.topics = [topic for topic in request.topics if topic.topic_name not in denied]
-    services.groups.submit(request.group_id, request, call.version, call, partial(_noted, services, call, refused))
+    services.groups.submit(request.group_id, request, call.version, call, partial(_noted, services, call, rejected))
     return None
 
 
@@ -58,11 +58,11 @@ def _denied(services: Services, topic: AlterShareGroupOffsetsRequestTopic) -> Al
 def _noted(
     services: Services,
     call: Call,
-    refused: list[AlterShareGroupOffsetsResponseTopic],
+    rejected: list[AlterShareGroupOffsetsResponseTopic],
     answer: Followed[AlterShareGroupOffsetsResponse],
 ) -> None:
     if not answer.response.error_code:
-        answer.response.responses += refused
+        answer.response.responses += rejected
     if isinstance(answer.request, InitializeShareGroupStateRequest):
         services.share_group_states().initialize(answer.request, partial(_reply, call, answer.response))
     else:
@@ -70,12 +70,12 @@ def _noted(
 
 
 def _reply(call: Call, response: AlterShareGroupOffsetsResponse, persisted: InitializeShareGroupStateResponse) -> None:
-    refused = {
+    rejected = {
         (result.topic_id, p.partition): p for result in persisted.results for p in result.partitions if p.error_code
     }
     for topic in response.responses:
         for partition in topic.partitions:
-            found = refused.get((topic.topic_id, partition.partition_index))
+            found = rejected.get((topic.topic_id, partition.partition_index))
             if found is not None:
                 partition.error_code, partition.error_message = found.error_code, found.error_message
     call.reply(response)

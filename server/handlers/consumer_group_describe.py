@@ -22,8 +22,8 @@ from ..services import Services
 def handle(services: Services, call: Call) -> ConsumerGroupDescribeResponse | None:
     group_ids: list[str] = call.request.group_ids
     if not has_consumer_groups(services):
-        refused = [DescribedGroup(group_id=g, error_code=ErrorCode.UNSUPPORTED_VERSION) for g in group_ids]
-        return ConsumerGroupDescribeResponse(groups=refused)
+        rejected = [DescribedGroup(group_id=g, error_code=ErrorCode.UNSUPPORTED_VERSION) for g in group_ids]
+        return ConsumerGroupDescribeResponse(groups=rejected)
     describe(
         services,
         call,

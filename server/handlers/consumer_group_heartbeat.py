@@ -6,7 +6,7 @@ from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from ...protocol.schema import Message
-from ..api.authorization import denied_names, group_refusal
+from ..api.authorization import denied_names, group_error
 from ..api.consumer_protocol import has_consumer_groups
 from ..network.call import Call
 from ..services import Services
@@ -15,8 +15,8 @@ from ..services import Services
 def handle(services: Services, call: Call) -> Message | None:
     if not has_consumer_groups(services):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    if refusal := group_refusal(services, call):
-        return refusal
+    if validation_error := group_error(services, call):
+        return validation_error
     topics = call.request.subscribed_topic_names or ()
     if topics and denied_names(services, call, Operation.DESCRIBE, ResourceType.TOPIC, topics):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)

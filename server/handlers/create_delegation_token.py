@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 def handle(services: NodeServices, call: Call) -> CreateDelegationTokenResponse | None:
     if not may_ask_for_tokens(services.config, call):
-        return _refused(call, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+        return _error_response(call, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     if services.authorizer is not None and not may_create_token(services.authorizer.session(call), call.request):
-        return _refused(call, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+        return _error_response(call, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
     if any(renewer.principal_type != "User" for renewer in call.request.renewers):
-        return _refused(call, ErrorCode.INVALID_PRINCIPAL_TYPE)
+        return _error_response(call, ErrorCode.INVALID_PRINCIPAL_TYPE)
     to_controller(services, call)
     return None
 
 
-def _refused(call: Call, code: ErrorCode) -> CreateDelegationTokenResponse:
+def _error_response(call: Call, code: ErrorCode) -> CreateDelegationTokenResponse:
     request = call.request
     requester_type, _, requester = call.principal.partition(":")
     owner_type, owner = request.owner_principal_type, request.owner_principal_name

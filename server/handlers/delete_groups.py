@@ -21,21 +21,21 @@ def handle(services: Services, call: Call) -> None:
     asked_once = list(dict.fromkeys(request.groups_names))
     denied = denied_names(services, call, Operation.DELETE, ResourceType.GROUP, asked_once)
     permitted = [group_id for group_id in asked_once if group_id not in denied]
-    refused = dict.fromkeys(denied, int(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    rejected = dict.fromkeys(denied, int(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     services.share_group_states().delete_groups(
-        permitted, lambda errors: _delete(services, call, permitted, {**errors, **refused})
+        permitted, lambda errors: _delete(services, call, permitted, {**errors, **rejected})
     )
 
 
-def _delete(services: Services, call: Call, group_ids: list[str], refused: dict[str, int]) -> None:
+def _delete(services: Services, call: Call, group_ids: list[str], rejected: dict[str, int]) -> None:
     groups = services.groups
 
     def reply(answers: list[DeleteGroupsResponse]) -> None:
-        results = [DeletableGroupResult(group_id=group_id, error_code=error) for group_id, error in refused.items()]
+        results = [DeletableGroupResult(group_id=group_id, error_code=error) for group_id, error in rejected.items()]
         results += [result for answer in answers for result in answer.results]
         call.reply(DeleteGroupsResponse(results=results))
 
-    left = [group_id for group_id in group_ids if group_id not in refused]
+    left = [group_id for group_id in group_ids if group_id not in rejected]
     gather(
         [
             partial(groups.submit, ids[0], DeleteGroupsRequest(groups_names=ids), call.version, call)

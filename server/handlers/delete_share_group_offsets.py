@@ -14,7 +14,7 @@ from ...protocol.messages.delete_share_group_offsets import (
 )
 from ...protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest
 from ...protocol.schema import Message
-from ..api.authorization import denied_names, group_refusal
+from ..api.authorization import denied_names, group_error
 from ..api.share_errors import is_enabled
 from ..network.call import Call
 from ..services import Services
@@ -24,15 +24,15 @@ def handle(services: Services, call: Call) -> Message | None:
     if not is_enabled(services):
         error = ErrorCode.UNSUPPORTED_VERSION
         return DeleteShareGroupOffsetsResponse(error_code=error)
-    if refusal := group_refusal(services, call, Operation.DELETE):
-        return refusal
+    if validation_error := group_error(services, call, Operation.DELETE):
+        return validation_error
     request: DeleteShareGroupOffsetsRequest = call.request
     names = [topic.topic_name for topic in request.topics]
     denied = denied_names(services, call, Operation.READ, ResourceType.TOPIC, names)
-    refused = [_denied(name) for name in names if name in denied]
-    if refused:
+    rejected = [_denied(name) for name in names if name in denied]
+    if rejected:
         request.topics = [topic for topic in request.topics if topic.topic_name not in denied]
-    services.groups.submit(request.group_id, request, call.version, call, partial(_noted, services, call, refused))
+    services.groups.submit(request.group_id, request, call.version, call, partial(_noted, services, call, rejected))
     return None
 
 
@@ -46,11 +46,11 @@ def _denied(name: str) -> DeleteShareGroupOffsetsResponseTopic:
 def _noted(
     services: Services,
     call: Call,
-    refused: list[DeleteShareGroupOffsetsResponseTopic],
+    rejected: list[DeleteShareGroupOffsetsResponseTopic],
     answer: Followed[DeleteShareGroupOffsetsResponse],
 ) -> None:
     if not answer.response.error_code:
-        answer.response.responses += refused
+        answer.response.responses += rejected
     if isinstance(answer.request, DeleteShareGroupStateRequest):
         services.share_group_states().delete(answer.request, partial(_reply, services, call, answer.response))
     else:

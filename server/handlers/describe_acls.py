@@ -15,7 +15,7 @@ from ...protocol.messages.describe_acls import (
 )
 from ...protocol.schema import Message
 from ..api.acl_requests import check_named
-from ..api.authorization import cluster_refusal
+from ..api.authorization import cluster_error
 from ..network.call import Call
 from ..network.large_requests import work_in_turns
 from ..runtime.sliced_work import Steps
@@ -28,8 +28,8 @@ _LOOKED_AT_ONCE = 256
 def handle(services: NodeServices, call: Call) -> Message | None:
     asked: DescribeAclsRequest = call.request
     check_named(call, asked.resource_type_filter, asked.pattern_type_filter, asked.operation, asked.permission_type)
-    if refusal := cluster_refusal(services, call, Operation.DESCRIBE):
-        return refusal
+    if validation_error := cluster_error(services, call, Operation.DESCRIBE):
+        return validation_error
     if services.authorizer is None or not services.authorizer.uses_acls:
         error = ErrorCode.SECURITY_DISABLED
         return DescribeAclsResponse(error_code=error, error_message="No Authorizer is configured on the broker")

@@ -13,7 +13,7 @@ from ...protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from ...protocol.schema import Message
-from ..api.authorization import cluster_operations, cluster_refusal
+from ..api.authorization import cluster_error, cluster_operations
 from ..cluster.cluster_view import ClusterView
 from ..network.call import CONTROLLER, Call
 from ..services import NodeServices
@@ -24,8 +24,8 @@ _TYPE_NAMES = {_BROKERS: "BROKER", _CONTROLLERS: "CONTROLLER"}
 
 def handle(services: NodeServices, call: Call) -> Message:
     request: DescribeClusterRequest = call.request
-    if call.listener_kind == CONTROLLER and (refusal := cluster_refusal(services, call, Operation.ALTER)):
-        return refusal
+    if call.listener_kind == CONTROLLER and (validation_error := cluster_error(services, call, Operation.ALTER)):
+        return validation_error
     served = _CONTROLLERS if _is_controller_listener(services, call) else _BROKERS
     if request.endpoint_type != served:
         return _wrong_endpoint(request.endpoint_type, served, call.version)

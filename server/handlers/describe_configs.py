@@ -25,7 +25,7 @@ from ...protocol.messages.describe_configs import (
 )
 from ...replication.controller.topic_names import check_name
 from ..api import loggers
-from ..api.config_changes import Refused, broker_id_of
+from ..api.config_changes import Rejected, broker_id_of
 from ..network.call import Call
 from ..security.authorization.controller_requests import ERROR_WORDS, config_error
 from ..services import NodeServices
@@ -42,8 +42,8 @@ _MALFORMED = (
 def handle(services: NodeServices, call: Call) -> DescribeConfigsResponse:
     request: DescribeConfigsRequest = call.request
     if any(resource.resource_type not in _DESCRIBED for resource in request.resources):
-        refused = Refused(ErrorCode.INVALID_REQUEST, _MALFORMED)
-        return DescribeConfigsResponse(results=[_refusal(each, refused) for each in request.resources])
+        rejected = Rejected(ErrorCode.INVALID_REQUEST, _MALFORMED)
+        return DescribeConfigsResponse(results=[_validation_error(each, rejected) for each in request.resources])
     return DescribeConfigsResponse(results=[_described(services, call, resource) for resource in request.resources])
 
 
@@ -51,8 +51,8 @@ def _described(services: NodeServices, call: Call, resource: DescribeConfigsReso
     try:
         _check_authorized(services, call, resource)
         entries = _DESCRIBED[ResourceType(resource.resource_type)](services, resource.resource_name)
-    except Refused as refused:
-        return _refusal(resource, refused)
+    except Rejected as rejected:
+        return _validation_error(resource, rejected)
     if resource.configuration_keys:
         wanted = set(resource.configuration_keys)
         entries = [entry for entry in entries if entry.name in wanted]
@@ -74,13 +74,13 @@ def _check_authorized(services: NodeServices, call: Call, resource: DescribeConf
     session = services.authorizer.session(call)
     error = config_error(session, Operation.DESCRIBE_CONFIGS, kind, resource.resource_name)
     if error is not None:
-        raise Refused(error, ERROR_WORDS[error])
+        raise Rejected(error, ERROR_WORDS[error])
 
 
-def _refusal(resource: DescribeConfigsResource, refused: Refused) -> DescribeConfigsResult:
+def _validation_error(resource: DescribeConfigsResource, rejected: Rejected) -> DescribeConfigsResult:
     return DescribeConfigsResult(
-        error_code=refused.error,
-        error_message=refused.message,
+        error_code=rejected.error,
+        error_message=rejected.message,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
@@ -89,9 +89,9 @@ def _refusal(resource: DescribeConfigsResource, refused: Refused) -> DescribeCon
 def _topic(services: NodeServices, name: str) -> Entries:
     fault = check_name(name)
     if fault is not None:
-        raise Refused(fault.code, fault.message)
+        raise Rejected(fault.code, fault.message)
     if name not in services.metadata.image.topics.by_name:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+        raise Rejected(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
     return entries_of.describe_topic(services.metadata.image.config(ResourceType.TOPIC, name), services.config.values)
 
 
@@ -104,7 +104,7 @@ def _broker(services: NodeServices, name: str) -> Entries:
 
 def _broker_loggers(services: NodeServices, name: str) -> Entries:
     if not name:
-        raise Refused(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+        raise Rejected(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
     _check_id(services, name, "but received")
     source = entries_of.ConfigSource.BROKER_LOGGER
     return [
@@ -117,18 +117,18 @@ def _check_id(services: NodeServices, name: str, words: str) -> None:
     broker_id = broker_id_of(name, "Broker")
     if broker_id != services.node_id:
         message = f"Unexpected broker id, expected {services.node_id} {words} {name}"
-        raise Refused(ErrorCode.INVALID_REQUEST, message)
+        raise Rejected(ErrorCode.INVALID_REQUEST, message)
 
 
 def _client_metrics(services: NodeServices, name: str) -> Entries:
     if not name:
-        raise Refused(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+        raise Rejected(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
     return entries_of.describe_client_metrics(services.metadata.image.config(ResourceType.CLIENT_METRICS, name))
 
 
 def _group(services: NodeServices, name: str) -> Entries:
     if not name:
-        raise Refused(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        raise Rejected(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
     return entries_of.describe_group(services.metadata.image.config(ResourceType.GROUP, name), services.config.values)
 
 

@@ -35,8 +35,8 @@ def handle(services: Services, call: Call) -> DescribeProducersResponse:
     for topic in request.topics:
         if check_name(topic.name) is None and denies(services, call, Operation.READ, ResourceType.TOPIC, topic.name):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            refused = [PartitionResponse(index, error, _DENIED) for index in topic.partition_indexes]
-            response.topics.append(TopicResponse(topic.name, refused))
+            rejected = [PartitionResponse(index, error, _DENIED) for index in topic.partition_indexes]
+            response.topics.append(TopicResponse(topic.name, rejected))
             continue
         answers = [_describe(services, topic.name, index) for index in topic.partition_indexes]
         response.topics.append(TopicResponse(topic.name, answers))

@@ -20,7 +20,7 @@ from ...protocol.messages.describe_quorum import (
 )
 from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID
-from ..api.authorization import cluster_refusal
+from ..api.authorization import cluster_error
 from ..api.quorum_queries import ask_leader
 from ..network.call import BROKER, Call
 from ..quorum.metadata_log import TOPIC
@@ -39,8 +39,8 @@ _NOT_HOSTED = "This server does not host this topic-partition."
 
 
 def handle(services: NodeServices, call: Call) -> Message | None:
-    if refusal := cluster_refusal(services, call, Operation.DESCRIBE):
-        return refusal
+    if validation_error := cluster_error(services, call, Operation.DESCRIBE):
+        return validation_error
     request: DescribeQuorumRequest = call.request
     if not _is_of_the_quorum(request):
         return DescribeQuorumResponse(topics=_unknown(request))

@@ -46,7 +46,7 @@ def _page(
         request.topics[number] = None  # type: ignore[call-overload]  # to free a million at once takes long
         yield
     if cursor.partition_index < 0 or (request.cursor is not None and asked and cursor.topic_name not in asked):
-        return (yield from _refused(asked))
+        return (yield from _error_response(asked))
     wanted = (name for name in asked or view.image.topics.by_name if name >= cursor.topic_name)
     names = yield from in_order(wanted)
     limit: int = services.config.get("max.request.partition.size.limit")
@@ -67,7 +67,7 @@ def _page(
     return page.response
 
 
-def _refused(names: Iterable[str]) -> Steps[DescribeTopicPartitionsResponse]:
+def _error_response(names: Iterable[str]) -> Steps[DescribeTopicPartitionsResponse]:
     response = DescribeTopicPartitionsResponse()
     for name in names:
         response.topics.append(DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ...metadata.acls import Operation
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
-from ..api.authorization import cluster_refusal
+from ..api.authorization import cluster_error
 from ..fetch.fetch import FIRST_VERSION_WITH_REPLICA_STATE, Fetch
 from ..fetch.fetch_session import INITIAL_EPOCH, FetchContext
 from ..fetch.fetch_sessions import LARGE_FETCH, is_large_fetch
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 def handle(services: Services, call: Call) -> Message | None:
     if call.listener_kind == CONTROLLER:
-        if refusal := cluster_refusal(services, call, Operation.CLUSTER_ACTION):
-            return refusal
+        if validation_error := cluster_error(services, call, Operation.CLUSTER_ACTION):
+            return validation_error
         services.controller.quorum_request(call, call.request)
         return None
     request, path = call.request, services.fetch_path

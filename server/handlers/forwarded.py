@@ -11,7 +11,7 @@ from typing import Any
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
-from ..api.authorization import cluster_refusal, denies, denies_on_cluster, group_refusal
+from ..api.authorization import cluster_error, denies, denies_on_cluster, group_error
 from ..api.quorum_queries import ask_leader
 from ..network.call import BROKER, CONTROLLER, Call
 from ..services import NodeServices, Services
@@ -43,8 +43,8 @@ def to_this_controller(services: NodeServices, call: Call) -> Message | None:
 
 def to_broker_sessions(services: NodeServices, call: Call) -> Message | None:
     """A broker registers, or says that it is alive; answered by the active controller."""
-    if refusal := cluster_refusal(services, call, Operation.CLUSTER_ACTION):
-        return refusal
+    if validation_error := cluster_error(services, call, Operation.CLUSTER_ACTION):
+        return validation_error
     broker_sessions = services.broker_sessions
     assert broker_sessions is not None, "a node without a controller has no controller listener"
     broker_sessions.ask(call.request, call.version, call.reply, call.connection)
@@ -53,16 +53,16 @@ def to_broker_sessions(services: NodeServices, call: Call) -> Message | None:
 
 def to_quorum(services: NodeServices, call: Call) -> Message | None:
     """A request of another voter."""
-    if refusal := cluster_refusal(services, call, Operation.CLUSTER_ACTION):
-        return refusal
+    if validation_error := cluster_error(services, call, Operation.CLUSTER_ACTION):
+        return validation_error
     services.controller.quorum_request(call, call.request)
     return None
 
 
 def to_quorum_leader(services: NodeServices, call: Call) -> Message | None:
     """The leader of the quorum answers; a broker asks it."""
-    if refusal := cluster_refusal(services, call, Operation.ALTER):
-        return refusal
+    if validation_error := cluster_error(services, call, Operation.ALTER):
+        return validation_error
     if call.listener_kind == BROKER and not services.controller.is_active:
         ask_leader(services, call)
     else:
@@ -71,8 +71,8 @@ def to_quorum_leader(services: NodeServices, call: Call) -> Message | None:
 
 
 def to_group_coordinator(services: Services, call: Call) -> Message | None:
-    if refusal := group_refusal(services, call):
-        return refusal
+    if validation_error := group_error(services, call):
+        return validation_error
     services.groups.submit(call.request.group_id, call.request, call.version, call, call.reply)
     return None
 
@@ -82,18 +82,18 @@ def to_transaction_coordinator(services: Services, call: Call) -> Message | None
     if denies(services, call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
         response: Any = call.api.response()
         response.error_code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        refusal: Message = response
-        return refusal
+        validation_error: Message = response
+        return validation_error
     services.transactions().submit(transactional_id, call.request, call.version, call, call.reply)
     return None
 
 
 def to_share_coordinator(services: Services, call: Call) -> None:
     """A request of another broker."""
-    from ..coordinators.persister import refuse_all, submit_here
+    from ..coordinators.persister import reject_all, submit_here
 
     if denies_on_cluster(services, call, Operation.CLUSTER_ACTION):
-        refuse_all(call.request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.reply)
+        reject_all(call.request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, call.reply)
         return
     submit_here(services.share_states(), call.request, call.version, call, call.reply)
 

@@ -19,13 +19,13 @@ from ...protocol.schema import Message
 from ..api import loggers
 from ..api.authorization import denies_on_cluster
 from ..api.config_changes import (
-    Refused,
+    Rejected,
     broker_id_of,
     change_configs,
     check_broker_values,
     check_is_this_broker,
     is_for_controller,
-    refuse_nulls,
+    reject_nulls,
     stored_dynamic,
 )
 from ..network.call import Call
@@ -40,10 +40,10 @@ def handle(services: NodeServices, call: Call) -> Message | None:
 
 
 def _check(services: NodeServices, call: Call, resource: AlterConfigsResource) -> bool:
-    refuse_nulls(c.name for c in resource.configs if c.config_operation != _DELETE and c.value is None)
+    reject_nulls(c.name for c in resource.configs if c.config_operation != _DELETE and c.value is None)
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         if denies_on_cluster(services, call, Operation.ALTER_CONFIGS):
-            raise Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
+            raise Rejected(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
         _change_loggers(services, call, resource)
         return True
     if not is_for_controller(resource.resource_type):
@@ -66,16 +66,16 @@ def _apply(configs: dict[str, str], config: AlterableConfig) -> None:
         _check_is_list(name, operation)
         configs[name] = _list_changed(configs, config)
     else:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
+        raise Rejected(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
 
 
 def _check_is_list(name: str, operation: int) -> None:
     key = definition(ResourceType.BROKER).get(name)
     if key is None or key.dynamic_only:
-        raise Refused(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
+        raise Rejected(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
     if not is_list(ResourceType.BROKER, name):
         words = f"Config value {_WORDS[operation]} is not allowed for config key: {name}"
-        raise Refused(ErrorCode.INVALID_CONFIG, words)
+        raise Rejected(ErrorCode.INVALID_CONFIG, words)
 
 
 def _list_changed(configs: dict[str, str], config: AlterableConfig) -> str:
@@ -93,7 +93,7 @@ def _change_loggers(services: NodeServices, call: Call, resource: AlterConfigsRe
     node_id = broker_id_of(resource.resource_name)
     if node_id != services.node_id:
         words = f"Unexpected node id. Expected {services.node_id}, but received {node_id}"
-        raise Refused(ErrorCode.INVALID_REQUEST, words)
+        raise Rejected(ErrorCode.INVALID_REQUEST, words)
     for config in resource.configs:
         _check_logger(config)
     for config in () if call.request.validate_only else resource.configs:
@@ -108,14 +108,14 @@ def _check_logger(config: AlterableConfig) -> None:
     if operation not in (_SET, _DELETE):
         words = {_APPEND: "APPEND operation", _SUBTRACT: "SUBTRACT operation"}
         what = words.get(operation, f"Unknown operation type {operation}")
-        raise Refused(ErrorCode.INVALID_REQUEST, f"{what} is not allowed for the BROKER_LOGGER resource")
+        raise Rejected(ErrorCode.INVALID_REQUEST, f"{what} is not allowed for the BROKER_LOGGER resource")
     if not loggers.exists(name):
-        raise Refused(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
+        raise Rejected(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
     if operation == _SET and config.value not in loggers.LEVEL_NAMES:
-        raise Refused(
+        raise Rejected(
             ErrorCode.INVALID_CONFIG,
             f"Cannot set the log level of {name} to {config.value} as it is not a supported log level. "
             f"Valid log levels are {', '.join(loggers.LEVEL_NAMES)}",
         )
     if operation == _DELETE and name == loggers.ROOT:
-        raise Refused(ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed")
+        raise Rejected(ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed")

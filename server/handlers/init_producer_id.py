@@ -25,16 +25,16 @@ def handle(services: Services, call: Call) -> InitProducerIdResponse | None:
     request: InitProducerIdRequest = call.request
     error = _error_of_client(services, call)
     if error:
-        return _refused(error)
+        return _error_response(error)
     half_known = (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH)
     if half_known or request.transactional_id == "":
-        return _refused(ErrorCode.INVALID_REQUEST)
+        return _error_response(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
         services.transactions().submit(request.transactional_id, request, call.version, call, call.reply)
         return None
 
     def answer(error: int, producer_id: int) -> None:
-        call.reply(_refused(error) if error else InitProducerIdResponse(0, 0, producer_id, FIRST_EPOCH))
+        call.reply(_error_response(error) if error else InitProducerIdResponse(0, 0, producer_id, FIRST_EPOCH))
 
     services.producer_ids().take(answer)
     return None
@@ -54,5 +54,5 @@ def _error_of_client(services: Services, call: Call) -> ErrorCode:
     return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def _refused(error: int) -> InitProducerIdResponse:
+def _error_response(error: int) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=error, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)

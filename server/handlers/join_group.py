@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from ..api.authorization import group_refusal
+from ..api.authorization import group_error
 from ..network.call import Call
 from ..services import Services
 
@@ -21,8 +21,8 @@ def handle(services: Services, call: Call) -> None:
             response.protocol_name = ""
         call.reply(response)
 
-    refusal: Any = group_refusal(services, call)
-    if refusal is not None:
-        reply(refusal)
+    validation_error: Any = group_error(services, call)
+    if validation_error is not None:
+        reply(validation_error)
         return
     services.groups.submit(request.group_id, request, call.version, call, reply)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from ...protocol.schema import Message
-from ..api.authorization import group_refusal
+from ..api.authorization import group_error
 from ..network.call import Call
 from ..services import Services
 
@@ -17,8 +17,8 @@ SEVERAL_MEMBERS_VERSION = 3
 
 
 def handle(services: Services, call: Call) -> Message | None:
-    if refusal := group_refusal(services, call):
-        return refusal
+    if validation_error := group_error(services, call):
+        return validation_error
     request: LeaveGroupRequest = call.request
     if call.version < SEVERAL_MEMBERS_VERSION:
         request.members = [MemberIdentity(member_id=request.member_id)]

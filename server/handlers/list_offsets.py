@@ -58,7 +58,7 @@ FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 _UNKNOWN = -1
 
 
-class Refused(Exception):
+class Rejected(Exception):
     def __init__(self, error: int) -> None:
         super().__init__()
         self.error = error
@@ -80,12 +80,12 @@ def handle(services: Services, call: Call) -> ListOffsetsResponse | None:
             answers.append(answer)
             try:
                 if topic.name in denied:
-                    raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                    raise Rejected(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 if asked[topic.name, index] > 1:
-                    raise Refused(ErrorCode.INVALID_REQUEST)
+                    raise Rejected(ErrorCode.INVALID_REQUEST)
                 _fill(answer, _find(services, call, topic.name, partition))
-            except Refused as refused:
-                answer.error_code = refused.error
+            except Rejected as rejected:
+                answer.error_code = rejected.error
             except _Later as later:
                 lookups.append((answer, later))
         response.topics.append(ListOffsetsTopicResponse(topic.name, answers))
@@ -133,24 +133,24 @@ def _answer_later(
 def _find(services: Services, call: Call, topic: str, asked: ListOffsetsPartition) -> TimestampedOffset:
     request: ListOffsetsRequest = call.request
     if asked.timestamp < 0 and call.version < _FIRST_VERSION.get(asked.timestamp, 1 << 15):
-        raise Refused(ErrorCode.UNSUPPORTED_VERSION)
+        raise Rejected(ErrorCode.UNSUPPORTED_VERSION)
     hosted = services.partitions.get((topic, asked.partition_index))
     if hosted is None:
-        raise Refused(services.leaders.absent_error(topic, asked.partition_index))
+        raise Rejected(services.leaders.absent_error(topic, asked.partition_index))
     leader_only = request.replica_id != DEBUGGING_CONSUMER
     error = hosted.error_for_epoch(asked.current_leader_epoch, leader_only=leader_only)
     if error:
-        raise Refused(error)
+        raise Rejected(error)
     is_consumer = request.replica_id == CONSUMER
     isolated = request.isolation_level == READ_COMMITTED
     try:
         return _look_up(hosted, asked.timestamp, call.version, is_consumer=is_consumer, isolated=isolated)
     except LogDirectoryFailure as failure:
         hosted.on_failure(failure)
-        raise Refused(ErrorCode.KAFKA_STORAGE_ERROR) from None
+        raise Rejected(ErrorCode.KAFKA_STORAGE_ERROR) from None
     except BatchError as damaged:
         services.scrubber.met(hosted, damaged)
-        raise Refused(damaged.error_code) from None
+        raise Rejected(damaged.error_code) from None
 
 
 def _look_up(
@@ -167,7 +167,7 @@ def _look_up(
         end = hosted.last_stable_offset if isolated else hosted.high_watermark
     if timestamp == LATEST:
         if not_yet:
-            raise Refused(_not_available(version))
+            raise Rejected(_not_available(version))
         return TimestampedOffset(end, _UNKNOWN, hosted.leader_epoch)
     try:
         found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
@@ -176,7 +176,7 @@ def _look_up(
     if found is not None and found.offset < end:
         return found
     if not_yet:
-        raise Refused(_not_available(version))
+        raise Rejected(_not_available(version))
     return TimestampedOffset(_UNKNOWN, _UNKNOWN, _UNKNOWN)
 
 

@@ -93,7 +93,7 @@ class _Wanted:
     def read(self, version: int) -> Steps[None]:
         if self.error is not None:
             return
-        error = yield from _refusal(self.request, version)
+        error = yield from _validation_error(self.request, version)
         topics, seen = self.request.topics, SeenValues()
         for number, topic in enumerate(topics or () if not error else ()):
             if topic.topic_id != ZERO_UUID:
@@ -136,7 +136,7 @@ def _respond(services: Services, call: Call, wanted: _Wanted, made: Callable[[Me
 def _made(services: Services, call: Call, wanted: _Wanted, view: ClusterView) -> Steps[MetadataResponse]:
     yield from wanted.read(call.version)
     if wanted.error:
-        return (yield from _refused(wanted.request, wanted.error))
+        return (yield from _error_response(wanted.request, wanted.error))
     response = _response(services, call, wanted.request, view)
     yield from _describe(services, call, wanted, view, response.topics)
     yield from wanted.release()
@@ -162,7 +162,7 @@ def _response(services: Services, call: Call, request: MetadataRequest, view: Cl
     return response
 
 
-def _refusal(request: MetadataRequest, version: int) -> Steps[ErrorCode]:
+def _validation_error(request: MetadataRequest, version: int) -> Steps[ErrorCode]:
     """The schema has ids from version 10 on; Kafka takes them in requests only later, and trips over a nameless topic."""
     has_ids = nameless = False
     for topic in request.topics or ():
@@ -174,7 +174,7 @@ def _refusal(request: MetadataRequest, version: int) -> Steps[ErrorCode]:
     return ErrorCode.UNKNOWN_SERVER_ERROR if nameless and not has_ids else ErrorCode.NONE
 
 
-def _refused(request: MetadataRequest, error: ErrorCode) -> Steps[MetadataResponse]:
+def _error_response(request: MetadataRequest, error: ErrorCode) -> Steps[MetadataResponse]:
     response = MetadataResponse(error_code=error)
     for topic in request.topics or ():
         response.topics.append(MetadataResponseTopic(error_code=error, name=topic.name or "", topic_id=topic.topic_id))

@@ -20,7 +20,7 @@ from ...protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from ...protocol.schema import Message
-from ..api.authorization import denied_names, group_refusal
+from ..api.authorization import denied_names, group_error
 from ..api.topic_results import merged
 from ..network.call import Call
 from ..services import Services
@@ -30,50 +30,50 @@ TOPIC_ID_VERSION = 10
 
 def handle(services: Services, call: Call) -> Message | None:
     request: OffsetCommitRequest = call.request
-    if refusal := group_refusal(services, call):
-        return refusal
+    if validation_error := group_error(services, call):
+        return validation_error
     image = services.metadata.image
     by_id = call.version >= TOPIC_ID_VERSION
-    refusals: list[OffsetCommitResponseTopic] = []
+    error_results: list[OffsetCommitResponseTopic] = []
     topics: list[OffsetCommitRequestTopic] = []
     places = [(image.topic_by_id(t.topic_id) if by_id else image.topic(t.name)) for t in request.topics]
     names = [topic.name if found is None else found.name for topic, found in zip(request.topics, places, strict=True)]
     denied = denied_names(services, call, Operation.READ, ResourceType.TOPIC, filter(None, names))
     for topic, found, name in zip(request.topics, places, names, strict=True):
         if name in denied:
-            refusals.append(_refused(topic, topic.partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            error_results.append(_error_response(topic, topic.partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             continue
         if found is None:
             error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            refusals.append(_refused(topic, topic.partitions, error))
+            error_results.append(_error_response(topic, topic.partitions, error))
             continue
         topic.name, topic.topic_id = found.name, found.id
-        if _keep_existing(topic, found, refusals):
+        if _keep_existing(topic, found, error_results):
             topics.append(topic)
     if not topics:
-        return OffsetCommitResponse(topics=refusals)
+        return OffsetCommitResponse(topics=error_results)
     request.topics = topics
-    reply = partial(_reply, call, refusals) if refusals else call.reply
+    reply = partial(_reply, call, error_results) if error_results else call.reply
     services.groups.submit(request.group_id, request, call.version, call, reply)
     return None
 
 
-def _reply(call: Call, refusals: list[OffsetCommitResponseTopic], response: OffsetCommitResponse) -> None:
-    call.reply(OffsetCommitResponse(topics=merged(refusals, response.topics)))
+def _reply(call: Call, error_results: list[OffsetCommitResponseTopic], response: OffsetCommitResponse) -> None:
+    call.reply(OffsetCommitResponse(topics=merged(error_results, response.topics)))
 
 
 def _keep_existing(
-    topic: OffsetCommitRequestTopic, found: TopicImage, refusals: list[OffsetCommitResponseTopic]
+    topic: OffsetCommitRequestTopic, found: TopicImage, error_results: list[OffsetCommitResponseTopic]
 ) -> bool:
     """Takes the partitions that do not exist out of the request; False when none is left."""
     unknown = [partition for partition in topic.partitions if partition.partition_index not in found.partitions]
     if unknown:
-        refusals.append(_refused(topic, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        error_results.append(_error_response(topic, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         topic.partitions = [p for p in topic.partitions if p.partition_index in found.partitions]
     return bool(topic.partitions)
 
 
-def _refused(
+def _error_response(
     topic: OffsetCommitRequestTopic, partitions: list[OffsetCommitRequestPartition], error: ErrorCode
 ) -> OffsetCommitResponseTopic:
     return OffsetCommitResponseTopic(

@@ -14,25 +14,27 @@ from ...protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from ...protocol.schema import Message
-from ..api.authorization import denied_names, group_refusal
+from ..api.authorization import denied_names, group_error
 from ..network.call import Call
 from ..services import Services
 
 
 def handle(services: Services, call: Call) -> Message | None:
     request: OffsetDeleteRequest = call.request
-    if refusal := group_refusal(services, call, Operation.DELETE):
-        return refusal
+    if validation_error := group_error(services, call, Operation.DELETE):
+        return validation_error
     names = [topic.name for topic in request.topics]
     denied = denied_names(services, call, Operation.READ, ResourceType.TOPIC, names)
     permitted = [topic for topic in request.topics if topic.name not in denied]
-    known, refusals = _split(services.metadata.image, permitted)
+    known, error_results = _split(services.metadata.image, permitted)
     error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    refusals += [_refused(topic.name, topic.partitions, error) for topic in request.topics if topic.name in denied]
+    error_results += [
+        _error_response(topic.name, topic.partitions, error) for topic in request.topics if topic.name in denied
+    ]
 
     def reply(response: OffsetDeleteResponse) -> None:
         if response.error_code == ErrorCode.NONE:
-            response.topics = _merged(refusals, response.topics)
+            response.topics = _merged(error_results, response.topics)
         call.reply(response)
 
     asked = OffsetDeleteRequest(group_id=request.group_id, topics=known)
@@ -44,7 +46,7 @@ def _split(
     image: MetadataImage, topics: list[OffsetDeleteRequestTopic]
 ) -> tuple[list[OffsetDeleteRequestTopic], list[OffsetDeleteResponseTopic]]:
     """(the existing partitions, the error responses for the others)."""
-    known, refusals = [], []
+    known, error_results = [], []
     for topic in topics:
         found = image.topic(topic.name)
         here = [p for p in topic.partitions if found is not None and p.partition_index in found.partitions]
@@ -52,11 +54,13 @@ def _split(
         if here:
             known.append(OffsetDeleteRequestTopic(name=topic.name, partitions=here))
         if gone:
-            refusals.append(_refused(topic.name, gone, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    return known, refusals
+            error_results.append(_error_response(topic.name, gone, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    return known, error_results
 
 
-def _refused(name: str, partitions: list[OffsetDeleteRequestPartition], error: ErrorCode) -> OffsetDeleteResponseTopic:
+def _error_response(
+    name: str, partitions: list[OffsetDeleteRequestPartition], error: ErrorCode
+) -> OffsetDeleteResponseTopic:
     return OffsetDeleteResponseTopic(
         name=name,
         partitions=[
@@ -66,9 +70,9 @@ def _refused(name: str, partitions: list[OffsetDeleteRequestPartition], error: E
 
 
 def _merged(
-    refusals: list[OffsetDeleteResponseTopic], decided: list[OffsetDeleteResponseTopic]
+    error_results: list[OffsetDeleteResponseTopic], decided: list[OffsetDeleteResponseTopic]
 ) -> list[OffsetDeleteResponseTopic]:
-    merged = {topic.name: topic for topic in refusals}
+    merged = {topic.name: topic for topic in error_results}
     for topic in decided:
         known = merged.setdefault(topic.name, topic)
         if known is not topic:

@@ -143,7 +143,7 @@ def _take_out_denied(services: Services, call: Call, group: OffsetFetchRequestGr
         OffsetFetchResponseTopics(
             name=topic.name,
             topic_id=topic.topic_id,
-            partitions=[_refused(index, error) for index in topic.partition_indexes],
+            partitions=[_error_response(index, error) for index in topic.partition_indexes],
         )
         for topic in topics
         if topic.name in denied
@@ -170,12 +170,12 @@ def _named(
             topic.name = found.name
             known.append(topic)
         else:
-            partitions = [_refused(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in topic.partition_indexes]
+            partitions = [_error_response(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in topic.partition_indexes]
             unknown.append(OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=partitions))
     return known, unknown
 
 
-def _refused(index: int, error: ErrorCode) -> OffsetFetchResponsePartitions:
+def _error_response(index: int, error: ErrorCode) -> OffsetFetchResponsePartitions:
     return OffsetFetchResponsePartitions(
         partition_index=index,
         committed_offset=-1,

@@ -33,7 +33,7 @@ def handle(services: Services, call: Call) -> OffsetForLeaderEpochResponse:
         OffsetForLeaderTopicResult(
             topic.topic,
             [
-                _end_of_epoch(services, topic.topic, asked) if topic.topic not in denied else _refused(asked)
+                _end_of_epoch(services, topic.topic, asked) if topic.topic not in denied else _error_response(asked)
                 for asked in topic.partitions
             ],
         )
@@ -50,7 +50,7 @@ def _denied(services: Services, call: Call, request: OffsetForLeaderEpochRequest
     return denied_names(services, call, Operation.DESCRIBE, ResourceType.TOPIC, names)
 
 
-def _refused(asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _error_response(asked: OffsetForLeaderPartition) -> EpochEndOffset:
     return EpochEndOffset(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, partition=asked.partition)
 
 

@@ -10,7 +10,7 @@ batch is in `batch_validation.py`. Version 13 names topics by id (KIP-516). Vers
   left while it waited, NOT_ENOUGH_REPLICAS_AFTER_APPEND.
 - Any other value is INVALID_REQUIRED_ACKS for each partition.
 
-Batches of an idempotent producer that follow a rejected batch are rejected alike until it is resent (`refused_batches.py`).
+Batches of an idempotent producer that follow a rejected batch are rejected alike until it is resent (`rejected_batches.py`).
 
 Internal topics are written by coordinators and by Kafka's admin client; from others they are INVALID_TOPIC_EXCEPTION.
 Transactional batches without a transactional id are TRANSACTIONAL_ID_AUTHORIZATION_FAILED for the whole request. Of those
@@ -50,7 +50,7 @@ from ..produce.parked_produce import (
 )
 from ..produce.produce_authorization import NONE_DENIED as _NONE_DENIED
 from ..produce.produce_authorization import denied_topics
-from ..produce.refused_batches import RefusedBatches, sequence_of
+from ..produce.rejected_batches import RejectedBatches, sequence_of
 from ..runtime.internal_topics import ADMIN_CLIENT_ID
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def handle(services: Services, call: Call) -> ProduceResponse | None:
     if services.authorizer is not None:
         session = services.authorizer.session(call)
         if not _may_use_transaction(session, call.request):
-            return _refuse(call, _UNAUTHORIZED)
+            return _reject(call, _UNAUTHORIZED)
         denied = denied_topics(session, call, services.metadata.image)
     if call.request.transactional_id is not None:
         transactional = services.transactional_produce()
@@ -110,13 +110,13 @@ def _produce(
     """
     request: ProduceRequest = call.request
     acks, version = request.acks, call.version
-    refused = _refusal(request)
-    if refused is not None:
-        return _refuse(call, refused, denied)
+    rejected = _validation_error(request)
+    if rejected is not None:
+        return _reject(call, rejected, denied)
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     find: Any = path.partitions.get_by_id if by_id else path.partitions.get
     now_ms = path.clock.now_ms()
-    needs_checks = bool(call.connection.refused_batches or membership or denied)
+    needs_checks = bool(call.connection.rejected_batches or membership or denied)
     waiting: list[tuple[HostedPartition, AppendResult, PartitionProduceResponse]] = []
     failed = False
     topics = []
@@ -154,7 +154,7 @@ def _produce(
         topics.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
     response = ProduceResponse(topics, 0, NO_NODES)
     if failed:
-        RefusedBatches.of(call.connection).note_all(request.topic_data, topics, by_id)
+        RejectedBatches.of(call.connection).note_all(request.topic_data, topics, by_id)
         add_leaders(path.leaders, call, response)
     if waiting:
         ParkedProduce(path, call, response, waiting)
@@ -165,7 +165,7 @@ def _produce(
     return None
 
 
-def _refusal(request: ProduceRequest) -> AppendResult | None:
+def _validation_error(request: ProduceRequest) -> AppendResult | None:
     """Returns the error of the whole request, or None."""
     if request.acks not in (ALL_IN_SYNC, 0, 1):
         return _INVALID_ACKS
@@ -182,7 +182,7 @@ def _may_use_transaction(session: AuthorizationSession, request: ProduceRequest)
     )
 
 
-def _refuse(call: Call, refused: AppendResult, denied: Set[Any] = _NONE_DENIED) -> ProduceResponse | None:
+def _reject(call: Call, rejected: AppendResult, denied: Set[Any] = _NONE_DENIED) -> ProduceResponse | None:
     """Answers each partition with the error of the whole request."""
     by_id = call.version >= FIRST_VERSION_WITH_TOPIC_IDS
     topics = [
@@ -191,7 +191,7 @@ def _refuse(call: Call, refused: AppendResult, denied: Set[Any] = _NONE_DENIED) 
             topic.topic_id,
             [
                 PartitionProduceResponse(data.index, result.error, result.base_offset)
-                for result in (_DENIED if (topic.topic_id if by_id else topic.name) in denied else refused,)
+                for result in (_DENIED if (topic.topic_id if by_id else topic.name) in denied else rejected,)
                 for data in topic.partition_data
             ],
         )
@@ -217,7 +217,7 @@ def _rejection(
         return AppendResult(path.leaders.absent_error(key, data.index))
     if hosted.is_internal and call.client_id != ADMIN_CLIENT_ID:
         return _INTERNAL
-    behind = call.connection.refused_batches
+    behind = call.connection.rejected_batches
     if behind:
         passing = _passing_error(behind, (key, data.index), hosted, data.records)
         if passing:
@@ -228,7 +228,7 @@ def _rejection(
     return None
 
 
-def _passing_error(behind: RefusedBatches, place: tuple[Any, int], hosted: HostedPartition, records: Any) -> int:
+def _passing_error(behind: RejectedBatches, place: tuple[Any, int], hosted: HostedPartition, records: Any) -> int:
     """Returns the error of a batch that follows a rejected one, or 0."""
     sequence = sequence_of(records)
     if sequence is None:

@@ -17,7 +17,7 @@ from ...protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-from ..api.share_errors import denied_topics, refuse
+from ..api.share_errors import denied_topics, reject
 from ..network.call import Call
 from ..services import Services
 from ..share.share_acknowledge import RENEW_VERSION, Outcome, Renewing
@@ -28,7 +28,7 @@ _LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOC
 
 def handle(services: Services, call: Call) -> ShareAcknowledgeResponse | None:
     request: ShareAcknowledgeRequest = call.request
-    error = refuse(services, call)
+    error = reject(services, call)
     if error:
         return ShareAcknowledgeResponse(error_code=error)
     key = SessionKey(request.group_id or "", request.member_id or "")
@@ -51,12 +51,12 @@ def _acknowledged(services: Services, call: Call, session: ShareSession, is_fina
     )
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     nodes: dict[int, NodeEndpoint] = {}
-    for (topic_id, index), refusal in outcome.items():
+    for (topic_id, index), validation_error in outcome.items():
         data = PartitionData(partition_index=index)
-        if refusal is not None:
-            data.error_code, data.error_message = refusal.error, refusal.message
+        if validation_error is not None:
+            data.error_code, data.error_message = validation_error.error, validation_error.message
             topic = services.metadata.image.topic_by_id(topic_id)
-            if refusal.error in _LED_ELSEWHERE and topic is not None:
+            if validation_error.error in _LED_ELSEWHERE and topic is not None:
                 leader = services.leaders.current_leader(call.listener, topic.name, index)
                 data.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
                 if leader.node is not None:

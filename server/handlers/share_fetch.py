@@ -18,7 +18,7 @@ from ...protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from ..api.share_errors import denied_topics, refuse
+from ..api.share_errors import denied_topics, reject
 from ..network.call import Call
 from ..services import Services
 from ..share.share_acknowledge import RENEW_VERSION, Outcome, Renewing, topic_counters
@@ -30,7 +30,7 @@ _LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOC
 
 def handle(services: Services, call: Call) -> ShareFetchResponse | None:
     request: ShareFetchRequest = call.request
-    error = refuse(services, call)
+    error = reject(services, call)
     is_renewing = call.version >= RENEW_VERSION and request.is_renew_ack
     if is_renewing and any((request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms)):
         error = error or ErrorCode.INVALID_REQUEST
@@ -96,17 +96,17 @@ class _Answering:
     def _fetch_permitted(self, partitions: list[TopicIdPartition], *, tells_all: bool) -> None:
         permitted = [partition for partition in partitions if partition[0] not in self._denied]
         error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        refused = {
+        rejected = {
             partition: PartitionData(partition_index=partition[1], error_code=error, records=b"")
             for partition in partitions
             if partition[0] in self._denied
         }
         if permitted:
             self._services.share_fetches().start(
-                self._call, permitted, lambda answer: self._answer({**answer, **refused}), tells_all=tells_all
+                self._call, permitted, lambda answer: self._answer({**answer, **rejected}), tells_all=tells_all
             )
         else:
-            self._answer(refused)
+            self._answer(rejected)
 
     def _answer(self, answer: Answer) -> None:
         call, services = self._call, self._services
@@ -117,12 +117,12 @@ class _Answering:
             counters.failed_share_fetches += topic_id in failed
         if self._is_final:
             services.share_sessions().end(self._session)
-        for partition, refusal in self._outcome.items():
+        for partition, validation_error in self._outcome.items():
             if partition not in answer:
                 answer[partition] = PartitionData(partition_index=partition[1], records=b"")
-            if refusal is not None:
-                answer[partition].acknowledge_error_code = refusal.error
-                answer[partition].acknowledge_error_message = refusal.message
+            if validation_error is not None:
+                answer[partition].acknowledge_error_code = validation_error.error
+                answer[partition].acknowledge_error_message = validation_error.message
         response = ShareFetchResponse(
             acquisition_lock_timeout_ms=services.share_configs().lock_duration_ms(self._session.key.group_id)
         )

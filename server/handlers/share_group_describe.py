@@ -22,8 +22,8 @@ from ..services import Services
 def handle(services: Services, call: Call) -> ShareGroupDescribeResponse | None:
     group_ids: list[str] = call.request.group_ids
     if not is_enabled(services):
-        refused = [DescribedGroup(group_id=g, error_code=ErrorCode.UNSUPPORTED_VERSION) for g in group_ids]
-        return ShareGroupDescribeResponse(groups=refused)
+        rejected = [DescribedGroup(group_id=g, error_code=ErrorCode.UNSUPPORTED_VERSION) for g in group_ids]
+        return ShareGroupDescribeResponse(groups=rejected)
     describe(
         services,
         call,

@@ -10,7 +10,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest
 from ...protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from ...protocol.schema import Message
-from ..api.authorization import denied_names, group_refusal
+from ..api.authorization import denied_names, group_error
 from ..api.share_errors import is_enabled
 from ..network.call import Call
 from ..services import Services
@@ -20,8 +20,8 @@ def handle(services: Services, call: Call) -> Message | None:
     if not is_enabled(services):
         error = ErrorCode.UNSUPPORTED_VERSION
         return ShareGroupHeartbeatResponse(error_code=error)
-    if refusal := group_refusal(services, call):
-        return refusal
+    if validation_error := group_error(services, call):
+        return validation_error
     topics = call.request.subscribed_topic_names or ()
     if topics and denied_names(services, call, Operation.DESCRIBE, ResourceType.TOPIC, topics):
         return ShareGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)

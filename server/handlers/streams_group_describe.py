@@ -23,10 +23,10 @@ from ..services import Services
 def handle(services: Services, call: Call) -> StreamsGroupDescribeResponse | None:
     request: StreamsGroupDescribeRequest = call.request
     if not is_offered(services.config, services.metadata.image):
-        refused = [_refused(group_id, ErrorCode.UNSUPPORTED_VERSION) for group_id in request.group_ids]
-        return StreamsGroupDescribeResponse(groups=refused)
+        rejected = [_error_response(group_id, ErrorCode.UNSUPPORTED_VERSION) for group_id in request.group_ids]
+        return StreamsGroupDescribeResponse(groups=rejected)
     named = [group_id for group_id in request.group_ids if group_id]
-    unnamed = [_refused("", ErrorCode.INVALID_GROUP_ID) for group_id in request.group_ids if not group_id]
+    unnamed = [_error_response("", ErrorCode.INVALID_GROUP_ID) for group_id in request.group_ids if not group_id]
     describe(
         services,
         call,
@@ -47,5 +47,5 @@ def _topics_of(group: DescribedGroup) -> Iterable[str]:
         yield from (topic.name for topic in (*one.repartition_source_topics, *one.state_changelog_topics))
 
 
-def _refused(group_id: str, error: ErrorCode) -> DescribedGroup:
+def _error_response(group_id: str, error: ErrorCode) -> DescribedGroup:
     return DescribedGroup(group_id=group_id, error_code=error)

@@ -6,7 +6,7 @@ Missing topics are made here. See coordinator/groups/streams/heartbeat.py.
 from __future__ import annotations
 
 from ...coordinator.groups.streams.answer import NeedsTopics
-from ...coordinator.groups.streams.refusals import names_in_topology
+from ...coordinator.groups.streams.validation import names_in_topology
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
@@ -22,20 +22,20 @@ from ..services import Services
 def handle(services: Services, call: Call) -> Message | None:
     request = call.request
     if not is_offered(services.config, services.metadata.image):
-        return _refused(ErrorCode.UNSUPPORTED_VERSION)
+        return _error_response(ErrorCode.UNSUPPORTED_VERSION)
     if denies(services, call, Operation.READ, ResourceType.GROUP, request.group_id):
-        return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return _error_response(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     names = names_in_topology(request)
     prohibited = [name for name in names if name in INTERNAL_TOPICS]
     if prohibited:
         words = f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited."
-        return _refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, words)
+        return _error_response(ErrorCode.STREAMS_INVALID_TOPOLOGY, words)
     invalid = [name for name in names if topic_name_fault(name) is not None]
     if invalid:
         words = f"Topic names {','.join(invalid)} are not valid topic names."
-        return _refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, words)
+        return _error_response(ErrorCode.STREAMS_INVALID_TOPOLOGY, words)
     if denied_names(services, call, Operation.DESCRIBE, ResourceType.TOPIC, names):
-        return _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return _error_response(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     def reply(answer: Message) -> None:
         if isinstance(answer, NeedsTopics):
@@ -60,5 +60,5 @@ def _denied_creations(services: Services, call: Call, answer: NeedsTopics) -> li
     return [name for name in names if name in denied]
 
 
-def _refused(error: ErrorCode, words: str | None = None) -> StreamsGroupHeartbeatResponse:
+def _error_response(error: ErrorCode, words: str | None = None) -> StreamsGroupHeartbeatResponse:
     return StreamsGroupHeartbeatResponse(error_code=error, error_message=words, status=[])

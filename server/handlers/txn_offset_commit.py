@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...coordinator.groups.error_responses import transactional_commit_refused
+from ...coordinator.groups.error_responses import transactional_commit_error
 from ...metadata.acls import Operation, ResourceType
 from ...metadata.topic_partitions import TopicPartition
 from ...protocol.errors import ErrorCode
@@ -42,25 +42,25 @@ ABORTABLE_VERSION = 4
 def handle(services: Services, call: Call) -> TxnOffsetCommitResponse | None:
     request: TxnOffsetCommitRequest = call.request
     if denies(services, call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
-        return transactional_commit_refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return transactional_commit_error(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if denies(services, call, Operation.READ, ResourceType.GROUP, request.group_id):
-        return transactional_commit_refused(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return transactional_commit_error(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not request.group_id:
-        return transactional_commit_refused(request, ErrorCode.INVALID_GROUP_ID)
-    refusals = _take_out_unknown(services, call, request)
+        return transactional_commit_error(request, ErrorCode.INVALID_GROUP_ID)
+    error_results = _take_out_unknown(services, call, request)
     if not request.topics:
-        return TxnOffsetCommitResponse(topics=refusals)
+        return TxnOffsetCommitResponse(topics=error_results)
     place = (GROUP_METADATA_TOPIC, services.groups.partition_for(request.group_id))
     hosted = services.partitions.get(place)
     if hosted is None or not hosted.is_leader or not _is_asked(services, call, hosted):
-        _commit(services, call, refusals)
+        _commit(services, call, error_results)
         return None
     producer_id, epoch, adds = request.producer_id, request.producer_epoch, call.version >= ADDING_VERSION
     now_ms = services.clock.now_ms()
     verification = hosted.log.producers.verify(producer_id, epoch, NO_SEQUENCE, now_ms, bumps_epochs=adds)
     asked = Membership(request.transactional_id, producer_id, epoch, (place,), adds)
     services.transaction_verification().verify(
-        call, asked, partial(_answered, services, call, refusals, hosted, verification)
+        call, asked, partial(_answered, services, call, error_results, hosted, verification)
     )
     return None
 
@@ -74,7 +74,7 @@ def _is_asked(services: Services, call: Call, hosted: HostedPartition) -> bool:
 def _answered(
     services: Services,
     call: Call,
-    refusals: list[TxnOffsetCommitResponseTopic],
+    error_results: list[TxnOffsetCommitResponseTopic],
     hosted: HostedPartition,
     verification: Verification,
     errors: dict[TopicPartition, int],
@@ -82,7 +82,7 @@ def _answered(
     (error,) = errors.values()
     error = error or _error_by_now(call.request, hosted, verification)
     if not error:
-        _commit(services, call, refusals)
+        _commit(services, call, error_results)
         return
     if error == ErrorCode.PRODUCER_FENCED:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
@@ -91,8 +91,8 @@ def _answered(
     elif error == ErrorCode.NOT_COORDINATOR:
         # The transaction's coordinator, not the group's, which the client would look for.
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    refused = transactional_commit_refused(call.request, ErrorCode(error))
-    call.reply(TxnOffsetCommitResponse(topics=[*refusals, *refused.topics]))
+    rejected = transactional_commit_error(call.request, ErrorCode(error))
+    call.reply(TxnOffsetCommitResponse(topics=[*error_results, *rejected.topics]))
 
 
 def _error_by_now(request: TxnOffsetCommitRequest, hosted: HostedPartition, verification: Verification) -> int:
@@ -107,9 +107,9 @@ def _error_by_now(request: TxnOffsetCommitRequest, hosted: HostedPartition, veri
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_stale else ErrorCode.INVALID_TXN_STATE
 
 
-def _commit(services: Services, call: Call, refusals: list[TxnOffsetCommitResponseTopic]) -> None:
+def _commit(services: Services, call: Call, error_results: list[TxnOffsetCommitResponseTopic]) -> None:
     def reply(response: TxnOffsetCommitResponse) -> None:
-        call.reply(TxnOffsetCommitResponse(topics=merged(refusals, response.topics)))
+        call.reply(TxnOffsetCommitResponse(topics=merged(error_results, response.topics)))
 
     services.groups.submit(call.request.group_id, call.request, call.version, call, reply)
 
@@ -119,7 +119,7 @@ def _take_out_unknown(
 ) -> list[TxnOffsetCommitResponseTopic]:
     """Leaves in the request what exists, with names and ids both; the answers for the others."""
     image, by_id = services.metadata.image, call.version >= TOPIC_ID_VERSION
-    refusals: list[TxnOffsetCommitResponseTopic] = []
+    error_results: list[TxnOffsetCommitResponseTopic] = []
     kept: list[TxnOffsetCommitRequestTopic] = []
     places = [(image.topic_by_id(t.topic_id) if by_id else image.topic(t.name)) for t in request.topics]
     names = [topic.name if found is None else found.name for topic, found in zip(request.topics, places, strict=True)]
@@ -128,7 +128,7 @@ def _take_out_unknown(
         if name in denied:
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             answers = [TxnOffsetCommitResponsePartition(p.partition_index, error) for p in topic.partitions]
-            refusals.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
+            error_results.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
             continue
         partitions: Any = () if found is None else found.partitions
         if found is not None:
@@ -138,9 +138,9 @@ def _take_out_unknown(
             absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             error = ErrorCode.UNKNOWN_TOPIC_ID if by_id and found is None else absent
             answers = [TxnOffsetCommitResponsePartition(index, error) for index in unknown]
-            refusals.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
+            error_results.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
         topic.partitions = [p for p in topic.partitions if p.partition_index in partitions]
         if topic.partitions:
             kept.append(topic)
     request.topics = kept
-    return refusals
+    return error_results

@@ -179,7 +179,7 @@ class Scrubber:
 
     def met(self, hosted: HostedPartition, damage: BatchError) -> None:
         """Handles a read that met `damage` instead of records."""
-        self._counters.reads_refused += 1
+        self._counters.reads_rejected += 1
         if isinstance(damage, SegmentSuspected):
             self.inspect(hosted, damage.base_offset)
         else:

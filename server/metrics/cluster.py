@@ -53,7 +53,7 @@ def _elections(services: NodeServices) -> Iterator[Metric]:
         words = "Brokers fenced since nothing was heard of them."
         yield GaugeMetricFamily(expired, words, value=services.broker_sessions.expired_sessions)
         gone = "Brokers fenced since their process was gone."
-        yield _counter("odradek_brokers_gone", gone, services.broker_sessions.refused_brokers)
+        yield _counter("odradek_brokers_gone", gone, services.broker_sessions.rejected_brokers)
 
 
 def _in_sync_changes(services: NodeServices) -> Iterator[Metric]:

@@ -15,7 +15,7 @@ _COUNTERS = {
     "damage_ranges_healed": ("ranges_healed", "Damaged ranges that were fetched from another replica."),
     "damage_bytes_healed": ("bytes_healed", "Bytes of records that were fetched for that."),
     "damage_healings_failed": ("healings_failed", "Tries to heal a partition that failed."),
-    "damage_reads_refused": ("reads_refused", "Reads that met damaged records."),
+    "damage_reads_refused": ("reads_rejected", "Reads that met damaged records."),
     "damage_bad_fetches": (
         "bad_fetches",
         "Answers of leaders with damaged records.",

@@ -24,7 +24,7 @@ def descriptors(services: NodeServices) -> Iterator[Metric]:
         "Connections that the listener may still accept before descriptors are refused.",
         labels=("listener",),
     )
-    refused = CounterMetricFamily(
+    rejected = CounterMetricFamily(
         "odradek_network_connections_refused",
         "Connections closed when they were accepted, and silent ones closed to make room, by reason.",
         labels=("listener", "reason"),
@@ -32,13 +32,13 @@ def descriptors(services: NodeServices) -> Iterator[Metric]:
     for listener in services.listeners:
         remaining.add_metric([listener.name], DESCRIPTORS.remaining(listener.kind))
         for reason, count in listener.refused.items():
-            refused.add_metric([listener.name, reason], count)
+            rejected.add_metric([listener.name, reason], count)
     reserved = GaugeMetricFamily(
         "odradek_process_descriptors_reserved", "Descriptors kept from connections, by use.", labels=("use",)
     )
     for use, count in DESCRIPTORS.shares._asdict().items():
         reserved.add_metric([use], count)
-    yield from (remaining, refused, reserved)
+    yield from (remaining, rejected, reserved)
     limit = "odradek_process_descriptors_limit"
     yield GaugeMetricFamily(limit, "Descriptors that the process may have open.", value=DESCRIPTORS.limit)
     connections = "odradek_process_descriptors_connections"

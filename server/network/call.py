@@ -82,7 +82,7 @@ class ClientConnection(Protocol):
     software: tuple[str, str] | None
     #: See `Connection`.
     authorization: Any
-    refused_batches: Any
+    rejected_batches: Any
     sasl_gate: SaslGate | None
     is_token_authenticated: bool
 

@@ -25,7 +25,7 @@ from ..runtime.peer_text import shown_reason
 from ..runtime.turn_budget import TURN_BUDGET_S
 from .call import Call, ProtocolViolation, RequestDispatch
 from .file_sender import AnswerSender, FileSender
-from .frame_buffer import FrameBuffer, grown, refused_size
+from .frame_buffer import FrameBuffer, grown, rejected_size
 from .holds import TURN, HeldConnection
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Connection(HeldConnection):
         "_buffer", "_filled", "_needed", "_out", "_out_bytes", "_peer_reads", "_reading", "_receiving", "_sender",
         "_stuck_bytes", "_taking", "_transport", "active", "authorization", "calls", "client_host", "client_id",
         "client_id_bytes", "closed", "connection_id", "counted_as", "dispatcher", "has_asked", "is_token_authenticated",
-        "listener", "listener_name", "max_frame_bytes", "opened_s", "principal", "refused_batches", "remote_address",
+        "listener", "listener_name", "max_frame_bytes", "opened_s", "principal", "rejected_batches", "remote_address",
         "sasl_gate", "software", "takes_descriptor",
     )  # fmt: skip
 
@@ -92,7 +92,7 @@ class Connection(HeldConnection):
         self.calls: deque[Call] = deque()
         #: The batches of idempotent producers that were rejected: `produce` keeps them here for as long as the connection
         #: lives. None until there are some.
-        self.refused_batches: Any = None
+        self.rejected_batches: Any = None
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._receiving = listener.shared.receiving
         #: A frame that has not come whole: its bytes with the length, how many there are, how many there will be.
@@ -208,7 +208,7 @@ class Connection(HeldConnection):
             while end - pos >= 4 and (self._may_take() or self._may_take_after_sending()):
                 (size,) = unpack_length(buffer, pos)
                 if size < 0 or size > self.max_frame_bytes:
-                    raise ProtocolViolation(refused_size(size, self.listener.limit_of(self)))
+                    raise ProtocolViolation(rejected_size(size, self.listener.limit_of(self)))
                 stop = pos + 4 + size
                 if stop > end:
                     break

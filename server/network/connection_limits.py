@@ -20,7 +20,7 @@ _UNLIMITED = 2**31 - 1
 _AS_GOOD_AS_NEVER_S = 3600.0
 
 
-class Refusal(NamedTuple):
+class LimitExceeded(NamedTuple):
     """`key` is the configuration key whose limit is reached."""
 
     key: str
@@ -42,7 +42,7 @@ class ConnectionLimits:
     def open(self) -> int:
         return self._open
 
-    def enter(self, ip: str, listener: str) -> Refusal | None:
+    def enter(self, ip: str, listener: str) -> LimitExceeded | None:
         """Counts a connection in, or returns the limit that it would exceed."""
         config = self._config
         overrides = connection_overrides(config.get("max.connections.per.ip.overrides"))
@@ -53,7 +53,7 @@ class ConnectionLimits:
         )
         for there, limit, key in limits:
             if there >= limit:
-                return Refusal(key, f"there are {there} already ({key} is {limit})")
+                return LimitExceeded(key, f"there are {there} already ({key} is {limit})")
         self._by_ip[ip] += 1
         self._by_listener[listener] += 1
         self._open += 1

@@ -186,7 +186,7 @@ class Dispatcher:
         connection.listener.shared.lines.log(log, logging.ERROR, connection.client_host, kind, words, failure)
         call.fail()
 
-    def refusal(self, connection: ClientConnection, frame: Any, error_code: int) -> Callable[[], None] | None:
+    def validation_error(self, connection: ClientConnection, frame: Any, error_code: int) -> Callable[[], None] | None:
         """Parks a call for a frame whose body is not to be read; the result answers it with the error. None where the
         response of that API has no field for one. Raises ProtocolViolation.
         """

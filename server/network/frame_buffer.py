@@ -32,7 +32,7 @@ def grown(buffer: FrameBuffer, size: int, needed: int) -> FrameBuffer:
     return larger
 
 
-def refused_size(size: int, limit: str) -> str:
+def rejected_size(size: int, limit: str) -> str:
     """Returns why a frame of that size is not taken; `limit` says which it passes.
 
     The first bytes of a TLS handshake, read as a size, have 16 03 in front, whatever the version.

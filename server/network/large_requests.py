@@ -21,7 +21,7 @@ from .departed_peers import has_left
 from .frame_buffer import READ_BUFFER_BYTES
 from .metered_call import MeteredCall
 from .portions import LARGEST_PORTION, LARGEST_WAITING_PORTION, Merged, Portion, Portioning, has_more_than, portions
-from .request_limits import PORTIONINGS, is_refused_whole, item_limit
+from .request_limits import PORTIONINGS, is_rejected_whole, item_limit
 from .route import Handle, Route
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def in_portions(api_name: str, handle: Handle) -> Handle:
     def handle_in_portions(call: Call) -> Message | None:
         for portioning in portionings:
             if has_more_than(call.request, portioning.asked, portioning.first):
-                if is_refused_whole(api_name, call.request):
+                if is_rejected_whole(api_name, call.request):
                     break
                 PortionedCall(call, handle, portioning).begin()
                 return None

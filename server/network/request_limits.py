@@ -141,7 +141,7 @@ ASKED_RECORDS: dict[str, Callable[[Any], int]] = {
 }
 
 
-def is_refused_whole(api_name: str, request: Any) -> bool:
+def is_rejected_whole(api_name: str, request: Any) -> bool:
     count = ASKED_RECORDS.get(api_name)
     return count is not None and count(request) > MAX_RECORDS_PER_REQUEST
 

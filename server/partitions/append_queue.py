@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.errors import ErrorCode
-from .batch_validation import CheckedBatch, Refused, check_batch
+from .batch_validation import CheckedBatch, Rejected, check_batch
 
 if TYPE_CHECKING:
     from ..runtime.thread_pools import ThreadPools
@@ -41,7 +41,7 @@ class QueuedPartition(Protocol):
     def append_opened(self, checked: CheckedBatch, queued: QueuedAppend) -> AppendResult:
         """Writes a checked batch when its turn has come."""
 
-    def refused(self, refused: Refused, size: int) -> AppendResult:
+    def rejected(self, rejected: Rejected, size: int) -> AppendResult:
         """Returns the result for a rejected batch of so many bytes."""
 
     def refresh_append_state(self) -> None:
@@ -80,7 +80,7 @@ class AppendQueue:
         found, hosted = queued.found, self._hosted
         if isinstance(found, CheckedBatch):
             return hosted.append_opened(found, queued)
-        if not isinstance(found, Refused):
+        if not isinstance(found, Rejected):
             log.error("a bug: a batch for %s could not be opened", hosted.name, exc_info=found)
-            found = Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
-        return hosted.refused(found, queued.size)
+            found = Rejected(ErrorCode.UNKNOWN_SERVER_ERROR)
+        return hosted.rejected(found, queued.size)

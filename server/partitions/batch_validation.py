@@ -59,7 +59,7 @@ _LEAST_LENGTH = 14
 _CODECS = {"gzip": Compression.GZIP, "snappy": Compression.SNAPPY, "lz4": Compression.LZ4, "zstd": Compression.ZSTD}
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """The batch is rejected. `record_errors`: (index of the record, reason), where single records are invalid."""
 
     def __init__(
@@ -75,7 +75,7 @@ class NotAtOnce(Exception):
     """The batch needs more work than the event loop may do: a thread checks it."""
 
 
-class RefusedUnseen(Refused):
+class RejectedUnseen(Rejected):
     """The batch is rejected before the partition is looked up: the response has no log start offset."""
 
 
@@ -182,9 +182,9 @@ def check_batch(
         header = _only_batch(records, version)
         buffer = records if header.size == len(records) else records[: header.size]
         if header.base_offset != 0:
-            raise Refused(ErrorCode.INVALID_RECORD)
+            raise Rejected(ErrorCode.INVALID_RECORD)
         if header.size > rules.max_message_bytes:
-            raise Refused(ErrorCode.MESSAGE_TOO_LARGE)
+            raise Rejected(ErrorCode.MESSAGE_TOO_LARGE)
         batch.check_crc(buffer, 0, header)
         _check_header(header)
         if rules.opens(header, now_ms):
@@ -192,11 +192,11 @@ def check_batch(
         else:
             checked = CheckedBatch(buffer, _stamped(buffer, header, rules, now_ms, header.max_timestamp))
     except BatchError as error:
-        raise Refused(error.error_code) from None
+        raise Rejected(error.error_code) from None
     if checked.header.size > rules.max_message_bytes:
-        raise Refused(ErrorCode.MESSAGE_TOO_LARGE)
+        raise Rejected(ErrorCode.MESSAGE_TOO_LARGE)
     if checked.header.size > rules.segment_bytes:
-        raise Refused(ErrorCode.RECORD_LIST_TOO_LARGE)
+        raise Rejected(ErrorCode.RECORD_LIST_TOO_LARGE)
     return checked
 
 
@@ -204,12 +204,12 @@ def _only_batch(records: Any, version: int) -> BatchHeader:
     """Returns the header of the only batch allowed. A truncated batch after it is cut off, as in Kafka."""
     size = 0 if records is None else _whole_batch(records, 0)
     if not size:
-        raise RefusedUnseen(ErrorCode.INVALID_RECORD)
+        raise RejectedUnseen(ErrorCode.INVALID_RECORD)
     header = batch.read_header(records)
     if version < FIRST_VERSION_WITH_ZSTD and header.compression is Compression.ZSTD:
-        raise RefusedUnseen(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        raise RejectedUnseen(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if _whole_batch(records, size):
-        raise RefusedUnseen(ErrorCode.INVALID_RECORD)
+        raise RejectedUnseen(ErrorCode.INVALID_RECORD)
     return header
 
 
@@ -223,13 +223,13 @@ def _whole_batch(records: Any, at: int) -> int:
     length = int.from_bytes(records[at + 8 : at + 12], "big", signed=True)
     if length < _LEAST_LENGTH:
         why = f"Record size {length} is less than the minimum record overhead ({_LEAST_LENGTH})"
-        raise RefusedUnseen(ErrorCode.CORRUPT_MESSAGE, message=why if at == 0 else None)
+        raise RejectedUnseen(ErrorCode.CORRUPT_MESSAGE, message=why if at == 0 else None)
     if remain < _LEAST_WITH_MAGIC:
         return 0
     magic = records[at + _LEAST_WITH_MAGIC - 1]
     if magic > batch.MAGIC:
         why = f"Invalid magic found in record: {magic}"
-        raise RefusedUnseen(ErrorCode.CORRUPT_MESSAGE, message=why if at == 0 else None)
+        raise RejectedUnseen(ErrorCode.CORRUPT_MESSAGE, message=why if at == 0 else None)
     size = length + batch.LOG_OVERHEAD
     return size if size <= remain else 0
 
@@ -238,7 +238,7 @@ def _check_header(header: BatchHeader) -> None:
     """Checks the conditions for every producer's batch. The CRC has already been checked."""
     consistent = 0 < header.record_count == header.last_offset_delta + 1
     if not consistent or header.is_control or (header.has_producer_id and header.base_sequence < 0):
-        raise Refused(ErrorCode.INVALID_RECORD)
+        raise Rejected(ErrorCode.INVALID_RECORD)
     assert header.compression is not None
 
 
@@ -246,7 +246,7 @@ def _stamped(buffer: Any, header: BatchHeader, rules: AppendRules, now_ms: int, 
     """Sets the batch's timestamp in its header: the append time where the topic requires that."""
     if rules.log_append_time:
         if header.attributes & batch.LOG_APPEND_TIME_FLAG:
-            raise Refused(ErrorCode.INVALID_TIMESTAMP)
+            raise Rejected(ErrorCode.INVALID_TIMESTAMP)
         return batch.set_log_append_time(buffer, 0, header, now_ms)
     if header.attributes & batch.LOG_APPEND_TIME_FLAG or max_timestamp != header.max_timestamp:
         attributes = header.attributes & ~batch.LOG_APPEND_TIME_FLAG
@@ -275,10 +275,10 @@ def _check_records(
         with decompressed(codec, packed, BUDGET) as payload:
             return checked.check(payload)
     except TooLargeDecompressed:
-        raise Refused(ErrorCode.MESSAGE_TOO_LARGE) from None
+        raise Rejected(ErrorCode.MESSAGE_TOO_LARGE) from None
     except CorruptBatch:
         # Kafka's error: a producer does not retry such a batch, as it would after CORRUPT_MESSAGE.
-        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR) from None
+        raise Rejected(ErrorCode.UNKNOWN_SERVER_ERROR) from None
 
 
 class _Contents(NamedTuple):
@@ -298,9 +298,9 @@ class _Contents(NamedTuple):
         target = codec if rules.compression is None else rules.compression
         if found.disordered and codec and target is codec:
             # Kafka recompresses such a batch and fails, since it has not read the keys and values.
-            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+            raise Rejected(ErrorCode.UNKNOWN_SERVER_ERROR)
         if found.disordered and header.record_count > MOST_EXAMINED_RECORDS:
-            raise Refused(ErrorCode.INVALID_RECORD)
+            raise Rejected(ErrorCode.INVALID_RECORD)
         if target is codec and not found.disordered:
             return CheckedBatch(self.buffer, _stamped(self.buffer, header, rules, self.now_ms, found.max_timestamp))
         if self.run_to_completion and (codec or len(payload) > OPENED_AT_ONCE_BYTES):
@@ -324,23 +324,23 @@ class _Contents(NamedTuple):
         )
         if found.fault != WHOLE:
             is_endless = found.fault == ENDLESS_LENGTH and not header.compression
-            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR if is_endless else ErrorCode.INVALID_RECORD)
+            raise Rejected(ErrorCode.UNKNOWN_SERVER_ERROR if is_endless else ErrorCode.INVALID_RECORD)
         is_stamped = rules.log_append_time and header.attributes & batch.LOG_APPEND_TIME_FLAG
         if found.keyless or found.out_of_range or is_stamped:
             if self.run_to_completion and header.record_count > WALKED_AT_ONCE_RECORDS // 100:
                 raise NotAtOnce
             total = header.record_count if is_stamped else found.keyless + found.out_of_range
             errors = _record_errors(payload, header, rules, self.now_ms, self.partition)
-            _refuse_records(errors, total, of_time=bool(found.out_of_range or is_stamped))
+            _reject_records(errors, total, of_time=bool(found.out_of_range or is_stamped))
         return found
 
     def _rebuilt(self, payload: Any, target: Compression, max_timestamp: int) -> CheckedBatch:
         rules, header = self.rules, self.header
         if not target and len(payload) + HEADER_BYTES > rules.max_message_bytes:
-            raise Refused(ErrorCode.MESSAGE_TOO_LARGE)
+            raise Rejected(ErrorCode.MESSAGE_TOO_LARGE)
         packed = compress(target, payload, rules.level) if target else payload
         if len(packed) + HEADER_BYTES > rules.max_message_bytes:
-            raise Refused(ErrorCode.MESSAGE_TOO_LARGE)
+            raise Rejected(ErrorCode.MESSAGE_TOO_LARGE)
         attributes = target | (header.attributes & batch.TRANSACTIONAL_FLAG)
         made = header._replace(
             length=HEADER_BYTES - batch.LOG_OVERHEAD + len(packed),
@@ -360,10 +360,10 @@ def _record_errors(
     payload: memoryview, header: BatchHeader, rules: AppendRules, now_ms: int, partition: str
 ) -> list[_Error]:
     """Returns (index, reason) of the first rejected records, in Kafka's wording: people search for it."""
-    return list(islice(_refused_records(payload, header, rules, now_ms, partition), MOST_RECORD_ERRORS))
+    return list(islice(_rejected_records(payload, header, rules, now_ms, partition), MOST_RECORD_ERRORS))
 
 
-def _refused_records(
+def _rejected_records(
     payload: memoryview, header: BatchHeader, rules: AppendRules, now_ms: int, partition: str
 ) -> Iterator[_Error]:
     earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
@@ -381,14 +381,14 @@ def _refused_records(
             yield index, why
 
 
-def _refuse_records(told: list[_Error], total: int, *, of_time: bool) -> NoReturn:
+def _reject_records(told: list[_Error], total: int, *, of_time: bool) -> NoReturn:
     """Rejects the batch. `total`: the number of rejected records; `told` has the first of them. `of_time`: some are
     rejected because of their timestamps.
     """
     if of_time:
         message = "One or more records have been rejected due to invalid timestamp"
-        raise Refused(ErrorCode.INVALID_TIMESTAMP, told, message)
+        raise Rejected(ErrorCode.INVALID_TIMESTAMP, told, message)
     shown = ", ".join(f"RecordError(batchIndex={index}, message='{why}')" for index, why in told[:3])
     message = f"One or more records have been rejected due to {total} record errors in total, "
     message += f"and only showing the first three errors at most: [{shown}]"
-    raise Refused(ErrorCode.INVALID_RECORD, told, message)
+    raise Rejected(ErrorCode.INVALID_RECORD, told, message)

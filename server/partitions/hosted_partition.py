@@ -20,7 +20,7 @@ from ...storage.log.producers import ProducerBatch
 from ...storage.log.transaction_checks import check_marker, is_in_transaction
 from .append_queue import AppendQueue
 from .append_result import AppendResult, QueuedAppend
-from .batch_validation import CheckedBatch, NotAtOnce, Refused, RefusedUnseen, check_batch
+from .batch_validation import CheckedBatch, NotAtOnce, Rejected, RejectedUnseen, check_batch
 from .plain_batches import plain_header
 from .replica import Replica
 
@@ -73,20 +73,20 @@ class HostedPartition(Replica):
     def _append_checked(
         self, records: Any, now_ms: int, required_acks: int, version: int, is_in_transaction: bool
     ) -> AppendResult:
-        refusal = self._refusal(required_acks)
-        if refusal is not None:
-            return refusal
+        validation_error = self._validation_error(required_acks)
+        if validation_error is not None:
+            return validation_error
         if self.queue is not None:
             return self._enqueue(records, now_ms, required_acks, version, is_in_transaction)
         try:
             checked = check_batch(records, self.rules, version, now_ms, self.name, run_to_completion=True)
         except NotAtOnce:
             return self._enqueue(records, now_ms, required_acks, version, is_in_transaction)
-        except Refused as refused:
-            return self.refused(refused, len(records or b""))
+        except Rejected as rejected:
+            return self.rejected(rejected, len(records or b""))
         return self._write_checked(checked, now_ms, is_in_transaction)
 
-    def _refusal(self, required_acks: int) -> AppendResult | None:
+    def _validation_error(self, required_acks: int) -> AppendResult | None:
         """Returns the error that prevents any append now, if there is one."""
         if self.offline:
             return AppendResult(_KAFKA_STORAGE_ERROR)
@@ -109,8 +109,8 @@ class HostedPartition(Replica):
 
     def append_opened(self, checked: CheckedBatch, queued: QueuedAppend) -> AppendResult:
         """Writes a checked batch when its turn has come. Another broker may lead the partition by now."""
-        refusal = self._refusal(queued.required_acks)
-        return refusal or self._write_checked(checked, queued.now_ms, queued.is_in_transaction)
+        validation_error = self._validation_error(queued.required_acks)
+        return validation_error or self._write_checked(checked, queued.now_ms, queued.is_in_transaction)
 
     def _write_checked(self, checked: CheckedBatch, now_ms: int, is_in_transaction: bool) -> AppendResult:
         buffer, header = checked
@@ -128,18 +128,18 @@ class HostedPartition(Replica):
             return self._already_known(found)
         return AppendResult(_INVALID_TXN_STATE, log_start_offset=self.log_start_offset)
 
-    def refused(self, refused: Refused, size: int) -> AppendResult:
+    def rejected(self, rejected: Rejected, size: int) -> AppendResult:
         """Returns the result for a rejected batch. `size`: of the received data, in bytes."""
         counters = self.counters
         counters.failed_produces += 1
-        if refused.error == ErrorCode.MESSAGE_TOO_LARGE:
+        if rejected.error == ErrorCode.MESSAGE_TOO_LARGE:
             counters.bytes_rejected += size
-        elif refused.error == ErrorCode.CORRUPT_MESSAGE:
+        elif rejected.error == ErrorCode.CORRUPT_MESSAGE:
             counters.invalid_crc += 1
-        unseen = isinstance(refused, RefusedUnseen) or refused.error in _ERRORS_WITHOUT_LOG_START
+        unseen = isinstance(rejected, RejectedUnseen) or rejected.error in _ERRORS_WITHOUT_LOG_START
         start = -1 if unseen else self.log_start_offset
         return AppendResult(
-            refused.error, log_start_offset=start, record_errors=refused.record_errors, error_message=refused.message
+            rejected.error, log_start_offset=start, record_errors=rejected.record_errors, error_message=rejected.message
         )
 
     def _write(self, buffer: Any, header: BatchHeader, now_ms: int) -> AppendResult:

@@ -25,7 +25,7 @@ async def is_gone(addresses: Collection[tuple[str, int]], again_s: Iterable[floa
 
 async def is_refused(host: str, port: int) -> bool:
     """Returns True if the machine refuses connections to the port at every address. A timeout does not count as
-    refusal.
+    connection refused.
     """
     loop = asyncio.get_running_loop()
     try:

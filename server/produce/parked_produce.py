@@ -23,7 +23,7 @@ from ..partitions.append_result import AppendResult
 from ..partitions.batch_validation import CheckedBatch
 from ..partitions.hosted_partition import ALL_IN_SYNC, HostedPartition
 from ..runtime.waiters import Parked
-from .refused_batches import RefusedBatches, sequence_of
+from .rejected_batches import RejectedBatches, sequence_of
 
 if TYPE_CHECKING:
     from ..cluster.leaders import Leaders
@@ -98,8 +98,8 @@ class ParkedProduce(Parked):
         self._queued -= 1
         if result.error and isinstance(queued.found, CheckedBatch):
             name = hosted.topic_id if self._call.version >= FIRST_VERSION_WITH_TOPIC_IDS else hosted.topic
-            sequence, refused = sequence_of(queued.found.buffer), RefusedBatches.of(self._call.connection)
-            refused.note((name, hosted.index), sequence, result.error)
+            sequence, rejected = sequence_of(queued.found.buffer), RejectedBatches.of(self._call.connection)
+            rejected.note((name, hosted.index), sequence, result.error)
         if not self._queued:
             self._path.deadlines.add(self, self._timeout_ms)
         fill(answer, result)

@@ -176,11 +176,11 @@ class ActiveController:
     def new(self) -> Controller:
         """Returns a controller without state, to be activated."""
         uses_acls = self._authorizer is not None and self._authorizer.uses_acls
-        return new_controller(self._config, self._cluster_id, self._kraft_upgrade_refusal, uses_acls=uses_acls)
+        return new_controller(self._config, self._cluster_id, self._kraft_upgrade_error, uses_acls=uses_acls)
 
-    def _kraft_upgrade_refusal(self, version: int) -> str | None:
+    def _kraft_upgrade_error(self, version: int) -> str | None:
         """Returns why this node, the leader, cannot raise the KRaft version to `version` now; None when it can."""
-        return self._member.joined().replica.kraft_upgrade_refusal(version)
+        return self._member.joined().replica.kraft_upgrade_error(version)
 
     def begin(self, controller: Controller, epoch: int) -> None:
         """Begins as the controller of a single voter, whose first records are in the log."""
@@ -195,7 +195,7 @@ class ActiveController:
         """Fails the waiting requests, and discards the controller's state."""
         self.is_active, self._controller = False, None
         self._images.commits.forget_appended()
-        self._waiting.refuse()
+        self._waiting.reject()
 
     def activate_if_leader(self) -> None:
         """Makes a new controller active, in slices, when this node may have one and has none."""

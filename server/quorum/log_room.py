@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
-from ...replication.controller.result import ControllerResult, RefusedRequest
+from ...replication.controller.result import ControllerResult, RequestError
 from ...storage.files.open_files import advice
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ class LogRoom:
         self._lines.log(log, logging.ERROR, "", ("no room", api), words)
         if api == _NO_OP:
             return ControllerResult([], result.response)
-        from ...replication.controller.refusals import refuse  # which few brokers ever need
+        from ...replication.controller.error_responses import reject  # which few brokers ever need
 
-        return ControllerResult([], refuse(request, RefusedRequest(ErrorCode.KAFKA_STORAGE_ERROR, words)))
+        return ControllerResult([], reject(request, RequestError(ErrorCode.KAFKA_STORAGE_ERROR, words)))
 
 
 def _free_bytes(path: str) -> int:

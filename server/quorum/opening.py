@@ -94,7 +94,7 @@ def _open_quorum_log(config: BrokerConfig, clock: Clock, directory: Path) -> Quo
         damage, what = str(damaged), loss(directory, damaged)
         is_short = all(one.size == 0 for one in damaged.ranges)
     if _is_alone(config, directory):
-        raise _refusal(damage, what, directory.parent)
+        raise _validation_error(damage, what, directory.parent)
     decision = f"if no other voter has it, `odradek repair --data-dir {directory.parent}` decides"
     if is_short:
         log.error("%s; the rest is fetched again from the quorum; %s", damage, decision)
@@ -104,7 +104,7 @@ def _open_quorum_log(config: BrokerConfig, clock: Clock, directory: Path) -> Quo
     return QuorumLog(directory, config, clock.now_ms(), gives_up=True)
 
 
-def _refusal(damage: str, what: str, directory: Path) -> MetadataLost:
+def _validation_error(damage: str, what: str, directory: Path) -> MetadataLost:
     return MetadataLost(
         f"{damage}: {what}; restore the file, or let `odradek repair --data-dir {directory}` show and decide"
     )
@@ -165,7 +165,7 @@ def _check_partitions(quorum_log: QuorumLog, image: MetadataImage, directories: 
     if unknown and (is_clean or len(unknown) > known):
         from .metadata_survey import named
 
-        raise _refusal(
+        raise _validation_error(
             f"{quorum_log.directory}: the metadata ends at offset {quorum_log.end_offset}, and does not know the topics of "
             f"{len(unknown)} partitions on the disk ({named(sorted(unknown))})",
             "their records would be put out of sight; is it the metadata.log.dir that the cluster has had?",

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypedDict
 
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
-from ...replication.controller.controller import refuse
-from ...replication.controller.result import RefusedRequest
+from ...replication.controller.controller import reject
+from ...replication.controller.result import RequestError
 
 log = logging.getLogger("odradek.quorum")
 
@@ -50,7 +50,7 @@ class WaitingReplies:
             waiting = self._waiting.popleft()
             _answer(waiting.reply, waiting.response)
 
-    def refuse(self) -> None:
+    def reject(self) -> None:
         """Fails all waiting requests: this node no longer decides, and does not know whether its decisions will be
         committed.
         """
@@ -60,11 +60,11 @@ class WaitingReplies:
 
 
 def not_controller(request: Message) -> Message:
-    return refuse(request, RefusedRequest(ErrorCode.NOT_CONTROLLER))
+    return reject(request, RequestError(ErrorCode.NOT_CONTROLLER))
 
 
 def failed_here(request: Message) -> Message:
-    return refuse(request, RefusedRequest(ErrorCode.UNKNOWN_SERVER_ERROR))
+    return reject(request, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
 def _answer(reply: Reply, response: Message) -> None:

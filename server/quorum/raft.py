@@ -103,7 +103,7 @@ class QuorumRaft:
     def request(self, token: Any, request: Message) -> None:
         """Handles a request; `token.reply(response)` is called once, immediately or later."""
         self.endpoints.learn_leader(request, self.replica.epoch)
-        self._handle(PeerRequest(token, request), lambda: refuse_token(token))
+        self._handle(PeerRequest(token, request), lambda: reject_token(token))
 
     def appended(self) -> None:
         """Handles records that this node's controller, the leader, has appended to the log."""
@@ -142,12 +142,12 @@ class QuorumRaft:
         if not self._is_closed:
             self._guard("a timer", lambda: self.replica.expire(self._clock()))
 
-    def _handle(self, message: Input, refuse: Callable[[], None] = lambda: None) -> None:
+    def _handle(self, message: Input, reject: Callable[[], None] = lambda: None) -> None:
         """Handles an input. `refuse` fails the request behind the input when it cannot be handled."""
         if not self._is_closed:
-            self._guard(type(message).__name__, lambda: self.replica.handle(message, self._clock()), refuse)
+            self._guard(type(message).__name__, lambda: self.replica.handle(message, self._clock()), reject)
 
-    def _guard(self, what: str, step: Callable[[], None], refuse: Callable[[], None] = lambda: None) -> None:
+    def _guard(self, what: str, step: Callable[[], None], reject: Callable[[], None] = lambda: None) -> None:
         """Runs one step. An error that halts the node stops the replica: it neither sends nor does anything more. Any
         other error only ends the input that caused it. The effects produced before the error are carried out, so that
         the disk matches the replica.
@@ -158,13 +158,13 @@ class QuorumRaft:
                 step()
             except (BatchError, MalformedMessage) as error:
                 log.warning("%s was not taken: %s", what, error)
-                refuse()
+                reject()
             except Exception as failure:
                 if cause_of(failure) is not None:
                     raise
                 log.exception("a bug: %s failed in the quorum", what)
                 least_s = _AFTER_A_BUG_S
-                refuse()
+                reject()
             self._settle(least_s)
         except Exception as failure:
             if cause_of(failure) is None:
@@ -322,6 +322,6 @@ class QuorumRaft:
             await asyncio.wait([self._flushing])
 
 
-def refuse_token(token: Any) -> None:
+def reject_token(token: Any) -> None:
     """Ends the request of another node. A token is a `Call`."""
     token.fail()

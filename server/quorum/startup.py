@@ -75,7 +75,7 @@ def take_over(
 
 
 def new_controller(
-    config: BrokerConfig, cluster_id: str, kraft_upgrade_refusal: Callable[[int], str | None], *, uses_acls: bool
+    config: BrokerConfig, cluster_id: str, kraft_upgrade_error: Callable[[int], str | None], *, uses_acls: bool
 ) -> Controller:
     """Returns a controller without state. `kraft_upgrade_refusal`, `uses_acls`: see Controller."""
     return Controller(
@@ -83,7 +83,7 @@ def new_controller(
         cluster_id,
         config.values.static,
         random.SystemRandom(),
-        kraft_upgrade_refusal,
+        kraft_upgrade_error,
         uses_acls=uses_acls,
     )
 

@@ -29,7 +29,7 @@ class MutationQuota:
         #: The throttle time of the response; 0 while the quota is kept.
         self.throttle_ms = 0
 
-    def refuses(self, partitions: int) -> bool:
+    def rejects(self, partitions: int) -> bool:
         """Counts a change of so many partitions. Returns True if it may not be made, and then is not counted."""
         if not self._is_strict:
             self.throttle_ms = self._sensor.record(partitions, self._now_ms)

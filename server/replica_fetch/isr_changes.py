@@ -38,7 +38,7 @@ RETRY_MS = 50
 MOST_AT_ONCE = 500
 TIMEOUT_MS = 30_000
 #: The controller has rejected this ISR; another one may be proposed.
-_REFUSED = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
+_REJECTED = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
 #: The controller has a newer state of the partition, which comes with the metadata.
 _OUTDATED = frozenset(
     {
@@ -155,11 +155,11 @@ class IsrChanges:
         key = (replica.topic_id, replica.index)
         if error:
             log.info("%s: %s cannot be in sync: %s", replica.name, asked.proposal.isr, ErrorCode(error).name)
-        if error and error not in _REFUSED and error not in _OUTDATED:
+        if error and error not in _REJECTED and error not in _OUTDATED:
             self._asked[key] = self._asked.pop(key)  # behind those that were not requested yet
             return False
         del self._asked[key]
-        if error in _REFUSED:
+        if error in _REJECTED:
             replica.role.withdraw(asked.proposal)
         elif not error:
             self._accepted(asked, answer)

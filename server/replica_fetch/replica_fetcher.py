@@ -267,7 +267,7 @@ class ReplicaFetcher:
             log.exception("a bug: what broker %d answered for %s was not taken", self._leader, followed.hosted.name)
             error = ErrorCode.UNKNOWN_SERVER_ERROR
         if error:
-            self._refused(followed, error)
+            self._error_response(followed, error)
         elif data.records:
             self._quota.record(followed.hosted, len(data.records))
 
@@ -285,7 +285,7 @@ class ReplicaFetcher:
         self._sent = {}
         self._changed = dict.fromkeys(self._followed)
 
-    def _refused(self, followed: FollowedPartition, error: int) -> None:
+    def _error_response(self, followed: FollowedPartition, error: int) -> None:
         followed.failed(self._steady_ms(), self._backoff_ms)
         name = followed.hosted.name
         damage, followed.damage = followed.damage, None

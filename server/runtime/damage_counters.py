@@ -25,7 +25,7 @@ class DamageCounters:
         self.ranges_healed = 0
         self.bytes_healed = 0
         self.healings_failed = 0
-        self.reads_refused = 0
+        self.reads_rejected = 0
         #: Batches with a wrong CRC, or without a valid batch, that a follower on this broker fetched from a leader.
         self.bad_fetches = 0
         self.indexes_rebuilt = 0

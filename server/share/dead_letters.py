@@ -116,7 +116,7 @@ class DeadLetters:
         delivery = Delivery(
             origin, dead_letter, source, is_wanted, done, dead_letter.first, Contents({}, dead_letter.last)
         )
-        why = rules.refusal(group_id, self._queue(group_id))
+        why = rules.validation_error(group_id, self._queue(group_id))
         if why is not None:
             self._give_up(delivery, why)
         else:
@@ -166,7 +166,7 @@ class DeadLetters:
         if not delivery.is_wanted():
             return
         queue = self._queue(delivery.origin.group_id)
-        why = rules.refusal(delivery.origin.group_id, queue)
+        why = rules.validation_error(delivery.origin.group_id, queue)
         if why is not None:
             self._give_up(delivery, why)
         elif not queue.is_there:

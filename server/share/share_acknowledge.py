@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...coordinator.share_partition.partition import AckBatch, AckType, Refusal
+from ...coordinator.share_partition.partition import AckBatch, AckType, ValidationError
 from ...coordinator.share_state.state import ShareKey
 from ...metadata.topic_partitions import TopicIdPartition
 from ...protocol.errors import ErrorCode
@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 
 RENEW_VERSION = 2
 #: Kafka has no error message for the first of these.
-UNKNOWN_TOPIC_ID = Refusal(ErrorCode.UNKNOWN_TOPIC_ID, None)
-NO_SUCH_PARTITION = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
-UNKNOWN_PARTITION = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
-DENIED = Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
-MALFORMED = Refusal(ErrorCode.INVALID_REQUEST, None)
+UNKNOWN_TOPIC_ID = ValidationError(ErrorCode.UNKNOWN_TOPIC_ID, None)
+NO_SUCH_PARTITION = ValidationError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+UNKNOWN_PARTITION = ValidationError(
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+)
+DENIED = ValidationError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+MALFORMED = ValidationError(ErrorCode.INVALID_REQUEST, None)
 
-Outcome = dict[TopicIdPartition, "Refusal | None"]
+Outcome = dict[TopicIdPartition, "ValidationError | None"]
 
 
 class Renewing(NamedTuple):
@@ -70,18 +72,18 @@ class ShareAcknowledgements:
                 batches = [
                     AckBatch(b.first_offset, b.last_offset, b.acknowledge_types) for b in data.acknowledgement_batches
                 ]
-                refusal = self._refuse(partition, batches, renewing, denied)
-                if refusal is not None:
-                    outcome[partition] = refusal
+                validation_error = self._reject(partition, batches, renewing, denied)
+                if validation_error is not None:
+                    outcome[partition] = validation_error
                 elif batches:
                     asked.append(partition)
                     questions.append(partial(self._ask, session, partition, batches))
                 else:
                     silent.append(partition)
 
-        def answered(refusals: list[Refusal | None]) -> None:
-            outcome.update(zip(asked, refusals, strict=True))
-            failed = {topic_id for (topic_id, _), refusal in outcome.items() if refusal is not None}
+        def answered(error_results: list[ValidationError | None]) -> None:
+            outcome.update(zip(asked, error_results, strict=True))
+            failed = {topic_id for (topic_id, _), validation_error in outcome.items() if validation_error is not None}
             topic_ids = {topic_id for topic_id, _ in outcome}
             for topic_id, counters in topic_counters(self._metadata.image, self._metrics, topic_ids):
                 counters.share_acknowledgements += 1
@@ -98,7 +100,7 @@ class ShareAcknowledgements:
         session: SessionKey,
         partition: TopicIdPartition,
         batches: list[AckBatch],
-        done: Callable[[Refusal | None], None],
+        done: Callable[[ValidationError | None], None],
     ) -> None:
         share_partitions = self._share_partitions()
         led = share_partitions.get(ShareKey(session.group_id, *partition))
@@ -106,16 +108,16 @@ class ShareAcknowledgements:
             done(UNKNOWN_PARTITION)
             return
 
-        def answered(refusal: Refusal | None) -> None:
-            if refusal is None:
+        def answered(validation_error: ValidationError | None) -> None:
+            if validation_error is None:
                 _count(share_partitions.acknowledgements, batches)
-            done(refusal)
+            done(validation_error)
 
         led.acknowledge(session.member_id, batches, answered)
 
-    def _refuse(
+    def _reject(
         self, partition: TopicIdPartition, batches: list[AckBatch], renewing: Renewing, denied: Set[bytes]
-    ) -> Refusal | None:
+    ) -> ValidationError | None:
         topic_id, index = partition
         topic = self._metadata.image.topic_by_id(topic_id)
         if topic is None:

@@ -196,8 +196,8 @@ class ShareFetch(ParkedFetch):
             answer[partition] = _failed(partition, led)
             return None
         self._waits_for.append(led)
-        if led.refusal is not None:
-            answer[partition] = _failed(partition, led.refusal.error)
+        if led.validation_error is not None:
+            answer[partition] = _failed(partition, led.validation_error.error)
             return None
         if led.state_machine is None:
             return None

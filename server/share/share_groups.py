@@ -90,7 +90,7 @@ class ShareGroupStates:
         )
 
     def _delete_each(self, done: Callable[[dict[str, int]], None], answers: list[DeletionsOfStates]) -> None:
-        refused: dict[str, int] = {group: int(error) for answer in answers for group, error in answer.refused.items()}
+        rejected: dict[str, int] = {group: int(error) for answer in answers for group, error in answer.errors.items()}
         requests = {group: request for answer in answers for group, request in answer.requests.items()}
 
         def deleted(responses: list[DeleteShareGroupStateResponse]) -> None:
@@ -98,7 +98,7 @@ class ShareGroupStates:
                 for result in response.results:
                     for partition in result.partitions:
                         if partition.error_code:
-                            refused[group_id] = partition.error_code
-            done(refused)
+                            rejected[group_id] = partition.error_code
+            done(rejected)
 
         gather([partial(self._persister().ask, request) for request in requests.values()], deleted)

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...coordinator.share_partition.dead_letters import DeadLetter
-from ...coordinator.share_partition.partition import AckBatch, Refusal, SharePartition, Write
+from ...coordinator.share_partition.partition import AckBatch, SharePartition, ValidationError, Write
 from ...coordinator.share_state.combining import UNINITIALIZED_OFFSET, StateBatch
 from ...coordinator.share_state.state import ShareKey
 from ...protocol.errors import ErrorCode
@@ -39,7 +39,7 @@ log = logging.getLogger("odradek.groups")
 #: Requests of share groups name no leader epoch.
 NO_LEADER_EPOCH = -1
 
-Done = Callable[["Refusal | None"], None]
+Done = Callable[["ValidationError | None"], None]
 
 #: The persister's errors, mapped to the errors that fetches and acknowledgements return.
 _MAPPED_ERRORS = {
@@ -87,7 +87,7 @@ class LedSharePartition:
         #: None while the persister loads the state, and after an error.
         self.state_machine: SharePartition | None = None
         #: The error that explains why there is no state machine.
-        self.refusal: Refusal | None = None
+        self.validation_error: ValidationError | None = None
         self.waiters: dict[Waiter, None] = {}
         self._state = PersistedState(persister, key, self.leader_epoch, self._written)
         self._dead_letters = dead_letters
@@ -108,11 +108,11 @@ class LedSharePartition:
     def _loaded(self, found: read.PartitionResult) -> None:
         # A share partition closed meanwhile stays closed: it must not send dead-letter records that its successor
         # sends.
-        refusal = self.refusal or _refusal(found.error_code, found.error_message)
-        if refusal is None and not self._is_led():
-            refusal = Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER, "")
-        if refusal is not None:
-            self.refusal = refusal
+        validation_error = self.validation_error or _validation_error(found.error_code, found.error_message)
+        if validation_error is None and not self._is_led():
+            validation_error = ValidationError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "")
+        if validation_error is not None:
+            self.validation_error = validation_error
             self._forget(self)
         else:
             self._begin(found)
@@ -148,7 +148,7 @@ class LedSharePartition:
     def acknowledge(self, member_id: str, batches: list[AckBatch], done: Done) -> None:
         state_machine = self.state_machine
         if state_machine is None:
-            done(self.refusal or Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "It is being loaded."))
+            done(self.validation_error or ValidationError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "It is being loaded."))
         else:
             self.refresh()
             state_machine.acknowledge(done, member_id, batches, self._clock.now_ms())
@@ -167,9 +167,9 @@ class LedSharePartition:
         assert state_machine is not None
         output = state_machine.take()
         self._state.write(output.writes)
-        for token, refusal in output.replies:
+        for token, validation_error in output.replies:
             assert callable(token)
-            token(refusal)
+            token(validation_error)
         for dead_letter in output.dead_letter_records:
             self._send(state_machine, dead_letter)
         self._plan(state_machine.deadline())
@@ -197,16 +197,16 @@ class LedSharePartition:
             self._wake()
 
     def _written(self, written: Write, error_code: int, message: str | None) -> None:
-        refusal = _refusal(error_code, message)
+        validation_error = _validation_error(error_code, message)
         state_machine = self.state_machine
         if state_machine is None:
             return
-        state_machine.written(written.id, refusal)
+        state_machine.written(written.id, validation_error)
         self.apply_output()
         self._wake()
-        if refusal is not None:
-            log.warning("%s: its state could not be written: %s", self.key, refusal)
-            if refusal.error in _FENCED:
+        if validation_error is not None:
+            log.warning("%s: its state could not be written: %s", self.key, validation_error)
+            if validation_error.error in _FENCED:
                 self._forget(self)
 
     @property
@@ -242,11 +242,11 @@ class LedSharePartition:
         if self._timer is not None:
             self._timer.cancel()
         state_machine, self.state_machine = self.state_machine, None
-        self.refusal = self.refusal or Refusal(error, "")
+        self.validation_error = self.validation_error or ValidationError(error, "")
         if state_machine is not None:
             for token in state_machine.abandon():
                 assert callable(token)
-                token(self.refusal)
+                token(self.validation_error)
         self._wake()
 
 
@@ -348,10 +348,10 @@ class SharePartitions:
         led.close(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-def _refusal(error_code: int, message: str | None) -> Refusal | None:
+def _validation_error(error_code: int, message: str | None) -> ValidationError | None:
     if not error_code:
         return None
     error: Any = ErrorCode(error_code)
     if error not in _UNCHANGED_ERRORS:
         error = _MAPPED_ERRORS.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
-    return Refusal(error, message or "")
+    return ValidationError(error, message or "")

@@ -101,26 +101,26 @@ class _Handler(BaseHTTPRequestHandler):
     def _body(self) -> dict[str, Any] | None:
         """Returns the body; None after a refusal."""
         if not _LOOPBACK.fullmatch(self.headers.get("Host", "")):
-            return self._refuse(403, "the control port is for this machine only")
+            return self._reject(403, "the control port is for this machine only")
         length = self.headers.get("Content-Length", "0")
         if (
             not (length.isascii() and length.isdecimal())
             or int(length) > MOST_BODY_BYTES
             or "Transfer-Encoding" in self.headers
         ):
-            return self._refuse(413, f"a body has its length, of {MOST_BODY_BYTES} bytes at most")
+            return self._reject(413, f"a body has its length, of {MOST_BODY_BYTES} bytes at most")
         data = self.rfile.read(int(length))
         if self.command == "GET":
             return {}
         if self.headers.get_content_type() != "application/json":
-            return self._refuse(415, "the body is application/json")
+            return self._reject(415, "the body is application/json")
         try:
             found = json.loads(data or b"{}")
         except (ValueError, RecursionError):
-            return self._refuse(400, "the body is not JSON")
-        return found if isinstance(found, dict) else self._refuse(400, "the body is a JSON object")
+            return self._reject(400, "the body is not JSON")
+        return found if isinstance(found, dict) else self._reject(400, "the body is a JSON object")
 
-    def _refuse(self, status: int, words: str) -> dict[str, Any] | None:
+    def _reject(self, status: int, words: str) -> dict[str, Any] | None:
         self.close_connection = True
         self._answer(status, {"error": words})
         return None

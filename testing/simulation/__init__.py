@@ -11,9 +11,9 @@ connections, crash nodes.
 
 from ...server.handlers.table import load_all
 from .loop import Deadlock, VirtualLoop
-from .network import Network, Refused
+from .network import ConnectionRefused, Network
 from .world import Node, Process, Simulation
 
-__all__ = ["Deadlock", "Network", "Node", "Process", "Refused", "Simulation", "VirtualLoop"]
+__all__ = ["Deadlock", "Network", "Node", "Process", "ConnectionRefused", "Simulation", "VirtualLoop"]
 
 load_all()

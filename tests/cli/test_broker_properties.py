@@ -130,14 +130,14 @@ def test_broker_that_only_connects_to_controllers_over_tls_uses_tls(tmp_path: Pa
         ("192.168.1.5", "localhost", False),
     ],
 )
-def test_metrics_have_a_port_of_their_own(listener: str, host: str, is_refused: bool) -> None:
+def test_metrics_have_a_port_of_their_own(listener: str, host: str, is_rejected: bool) -> None:
     said = {
         "listeners": f"PLAINTEXT://{listener}:9092",
         "advertised.listeners": "PLAINTEXT://h:9092",
         "odradek.metrics.port": "9092",
         "odradek.metrics.host": host,
     }
-    if not is_refused:
+    if not is_rejected:
         BrokerConfig(said)
         return
     with pytest.raises(InvalidConfig, match=r"odradek\.metrics\.port=9092 is the port of listener PLAINTEXT"):

@@ -110,7 +110,7 @@ def test_missing_cluster_is_one_clear_line(verb: str, tmp_path: Path) -> None:
 def test_a_smaller_cluster_is_not_made_of_a_larger_one(directory: Path) -> None:
     directory.mkdir()
     write_plan(directory, Plan("MkU3OEVBNTcwNTJENDM2Qg", (Node(1, 0), Node(2, 0))))
-    refused = subprocess.run(
+    rejected = subprocess.run(
         cluster("start", directory, "--brokers", "1"), capture_output=True, text=True, timeout=DEADLINE_S
     )
-    assert refused.returncode == 2 and "has 2 brokers already" in refused.stderr
+    assert rejected.returncode == 2 and "has 2 brokers already" in rejected.stderr

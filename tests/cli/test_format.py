@@ -90,16 +90,16 @@ def test_one_that_stands_alone_serves_and_others_join_it_later(tmp_path: Path) -
 )
 def test_node_that_cannot_vote_gets_the_reason(tmp_path: Path, role: str, who_votes: list[str], complaint: str) -> None:
     (node,) = Unformatted(tmp_path, [role]).nodes.values()
-    refused = formatted(node, *who_votes)
-    assert refused.returncode and complaint in refused.stderr
+    rejected = formatted(node, *who_votes)
+    assert rejected.returncode and complaint in rejected.stderr
     assert not node.data_dir.exists()
 
 
 def test_voters_may_be_given_once_only(tmp_path: Path) -> None:
     (node,) = Unformatted(tmp_path, [CONTROLLER]).nodes.values()
     node.properties["controller.quorum.voters"] = f"1@127.0.0.1:{free_port()}"
-    refused = formatted(node, "--standalone")
-    assert refused.returncode and "controller.quorum.voters says who votes already" in refused.stderr
+    rejected = formatted(node, "--standalone")
+    assert rejected.returncode and "controller.quorum.voters says who votes already" in rejected.stderr
 
 
 def ended(folder: Path, *words: str) -> tuple[int, str, str]:

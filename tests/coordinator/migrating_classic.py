@@ -172,12 +172,12 @@ class ClassicClient(MigratingClient):
             self.claims = {m.member_id: _claims(m.metadata) for m in response.members} if is_leader else {}
             self.assigned = None
         else:
-            self._refused(error)
+            self._rejected(error)
 
     def _synced(self, response: SyncGroupResponse) -> None:
         error = ErrorCode(response.error_code)
         if error is not ErrorCode.NONE:
-            self._refused(error)
+            self._rejected(error)
             return
         named = read_assignment(bytes(response.assignment)).assigned_partitions
         given: set[Place] = {(t, index) for t, indexes in by_id(self.world.image, named).items() for index in indexes}
@@ -188,7 +188,7 @@ class ClassicClient(MigratingClient):
 
     def _beaten(self, error: ErrorCode) -> None:
         if error not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-            self._refused(error)
+            self._rejected(error)
             return
         self.heard_at = self.world.now
         if self.step is Step.STABLE and error is ErrorCode.NONE:
@@ -197,7 +197,7 @@ class ClassicClient(MigratingClient):
             self.step = Step.MUST_JOIN
             self.dawdle()
 
-    def _refused(self, error: ErrorCode) -> None:
+    def _rejected(self, error: ErrorCode) -> None:
         if error is ErrorCode.REBALANCE_IN_PROGRESS:
             self.step = Step.MUST_JOIN
             return

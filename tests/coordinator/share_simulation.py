@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from immutables import Map
 from odradek.coordinator.share_partition.acquiring import AcquireRequest, acquire
 from odradek.coordinator.share_partition.dead_letters import DeadLetter
-from odradek.coordinator.share_partition.partition import AckBatch, Limits, Refusal, SharePartition, Write
+from odradek.coordinator.share_partition.partition import AckBatch, Limits, SharePartition, ValidationError, Write
 from odradek.coordinator.share_state.combining import StateBatch
 from odradek.coordinator.share_state.state import PersisterConfig
 from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
@@ -38,7 +38,7 @@ class FetchedBatch(NamedTuple):
 TOPIC_ID = b"t" * 16
 LIMITS = Limits(delivery_count=4, record_locks=120, record_lock_duration_ms=1_000)
 MEMBERS = ("m1", "m2", "m3", "m4")
-LOST = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "lost on the way")
+LOST = ValidationError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "lost on the way")
 
 
 def image_of(partitions: int = 1) -> MetadataImage:
@@ -223,12 +223,12 @@ class ShareSimulation:
         elif is_lost:
             self._told(sent, LOST)
         else:
-            refusal = Refusal(ErrorCode(answer.error_code), answer.error_message or "")
-            self._told(sent, refusal if answer.error_code else None)
+            validation_error = ValidationError(ErrorCode(answer.error_code), answer.error_message or "")
+            self._told(sent, validation_error if answer.error_code else None)
 
-    def _told(self, sent: Sent, refusal: Refusal | None) -> None:
+    def _told(self, sent: Sent, validation_error: ValidationError | None) -> None:
         if sent.leader_epoch == self.leader_epoch:
-            self.leader.written(sent.write.id, refusal)
+            self.leader.written(sent.write.id, validation_error)
             self._look()
 
     def _commit(self) -> None:
@@ -266,9 +266,9 @@ class ShareSimulation:
     def _look(self) -> None:
         output = self.leader.take()
         self.sent += [Sent(self.leader_epoch, w) for w in output.writes]
-        for token, refusal in output.replies:
+        for token, validation_error in output.replies:
             asked = self.asked.pop(token)  # type: ignore[arg-type]
-            if refusal is None:
+            if validation_error is None:
                 assert asked.is_allowed, f"{asked.member_id} may not acknowledge {asked.batch}"
                 self.ledger.confirmed_by_leader(asked.member_id, asked.batch, asked.start_offset, asked.until_ms)
         for dead_letter in output.dead_letter_records:

@@ -16,7 +16,7 @@ from typing import Any
 
 from odradek.coordinator.share_state.checks import NO_EPOCH
 from odradek.coordinator.share_state.combining import StateBatch
-from odradek.coordinator.share_state.refusals import FORMS
+from odradek.coordinator.share_state.error_responses import FORMS
 from odradek.coordinator.share_state.state import PersisterConfig, ShareKey
 from odradek.protocol.messages import delete_share_group_state as delete
 from odradek.protocol.messages import initialize_share_group_state as initialize

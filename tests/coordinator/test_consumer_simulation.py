@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from odradek.coordinator.groups.base import member_commits
-from odradek.coordinator.groups.consumer import reconciliation, refusals, writing
+from odradek.coordinator.groups.consumer import reconciliation, validation, writing
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.member import Member
 from odradek.protocol.errors import ErrorCode
@@ -54,7 +54,7 @@ def _fenced_members_keep_what_they_held(patch: pytest.MonkeyPatch) -> None:
 
 
 def _epochs_of_heartbeats_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(refusals, "refuse_epoch", lambda member, epoch, owned: None)
+    patch.setattr(validation, "validate_epoch", lambda member, epoch, owned: None)
 
 
 def _epochs_of_commits_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:

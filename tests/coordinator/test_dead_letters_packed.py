@@ -13,7 +13,7 @@ from odradek.coordinator.share_partition.dead_letters import (
     backoff_ms,
     destination,
     pack,
-    refusal,
+    validation_error,
 )
 from odradek.coordinator.share_partition.partition import AckBatch, AckType, Limits, SharePartition
 from odradek.coordinator.share_partition.runs import RecordState
@@ -96,7 +96,7 @@ def test_records_not_read_yet_wait_for_next_batch() -> None:
     ],
 )
 def test_invalid_queue_has_kafkas_error_message(queue: Queue, words: str | None) -> None:
-    assert refusal("g", queue) == words
+    assert validation_error("g", queue) == words
 
 
 def test_dead_letters_are_spread_over_queue_partitions() -> None:

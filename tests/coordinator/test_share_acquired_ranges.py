@@ -31,7 +31,7 @@ class Stand:
         for write in output.writes:
             self.partition.written(write.id, None)
         (reply,) = [*output.replies, *self.partition.take().replies]
-        return None if reply.refusal is None else reply.refusal.message
+        return None if reply.validation_error is None else reply.validation_error.message
 
 
 def test_released_range_is_acquired_together_again() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.share import heartbeat, initializing, refusals, settings, targets, writing
+from odradek.coordinator.groups.share import heartbeat, initializing, settings, targets, validation, writing
 from odradek.coordinator.groups.share.assignor import Assignment
 from odradek.coordinator.groups.share.member import Member
 
@@ -28,7 +28,7 @@ def test_subscribed_partitions_are_assigned_and_share_groups_converge(seed: int)
 
 
 def _epochs_of_heartbeats_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(refusals, "refuse_epoch", lambda member, epoch: None)
+    patch.setattr(validation, "validate_epoch", lambda member, epoch: None)
 
 
 def _the_epoch_before_is_not_remembered(patch: pytest.MonkeyPatch) -> None:

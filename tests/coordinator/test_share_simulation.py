@@ -50,7 +50,7 @@ def _records_are_delivered_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 
 def _anybody_may_acknowledge(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SharePartition, "_refuse", lambda partition, run, member_id, kind: None)
+    patch.setattr(SharePartition, "_validate", lambda partition, run, member_id, kind: None)
 
 
 def _answers_do_not_wait_for_the_persister(patch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from odradek.coordinator.groups.base.state import ShardState
-from odradek.coordinator.groups.streams import description, heartbeat, reconciliation, refusals, writing
+from odradek.coordinator.groups.streams import description, heartbeat, reconciliation, validation, writing
 from odradek.coordinator.groups.streams.group import StreamsGroup
 from odradek.coordinator.groups.streams.holders import TaskHolders
 from odradek.coordinator.groups.streams.member import Member
@@ -89,7 +89,7 @@ def _fenced_members_keep_what_they_held(patch: pytest.MonkeyPatch) -> None:
 
 
 def _epochs_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(refusals, "refuse_epoch", lambda member, epoch, owned: None)
+    patch.setattr(validation, "validate_epoch", lambda member, epoch, owned: None)
 
 
 def _descriptions_are_not_written_down(patch: pytest.MonkeyPatch) -> None:

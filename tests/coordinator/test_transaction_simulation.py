@@ -80,14 +80,14 @@ def _what_was_decided_is_not_taken_up_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def _old_epochs_add_partitions(patch: pytest.MonkeyPatch) -> None:
-    refuse = partitions._refuse
+    validate = partitions._validate
 
     def of_any_epoch(state: TransactionsState, asked: Any) -> Any:
-        error, found = refuse(state, asked)
+        error, found = validate(state, asked)
         known = state.transactions.get(asked.transactional_id)
         return (ErrorCode.NONE, known) if error is ErrorCode.PRODUCER_FENCED else (error, found)
 
-    patch.setattr(partitions, "_refuse", of_any_epoch)
+    patch.setattr(partitions, "_validate", of_any_epoch)
 
 
 def _a_new_producer_gets_the_epoch_of_the_last_one(patch: pytest.MonkeyPatch) -> None:

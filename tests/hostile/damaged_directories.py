@@ -31,7 +31,7 @@ RECORDS_PER_BATCH = 3
 CONFIG = {"log.flush.offset.checkpoint.interval.ms": "100", "replica.high.watermark.checkpoint.interval.ms": "100"}
 
 #: What `odradek start` writes as one line.
-REFUSALS = (OSError, odradek.InvalidConfig, InvalidMetaProperties, LogDirectoryFailure)
+REJECTIONS = (OSError, odradek.InvalidConfig, InvalidMetaProperties, LogDirectoryFailure)
 
 Damaging = Callable[[Path, random.Random], None]
 Key = tuple[str, int]
@@ -218,8 +218,8 @@ def _start(images: Images, case: Case, copy: Path, lines: Lines) -> str:
     broker = odradek.Broker(data_dir=copy, config=CONFIG)
     try:
         broker.start()
-    except REFUSALS as refusal:
-        text = str(refusal)
+    except REJECTIONS as error_text:
+        text = str(error_text)
         _hold("\n" not in text, case, f"more than one line: {text}")
         _hold(Path(case.file).name in text, case, f"does not name the file: {text}")
         _hold("odradek repair" in text, case, f"names no command: {text}")

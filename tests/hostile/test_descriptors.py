@@ -31,7 +31,7 @@ from tests.hostile.floods import (
 from tests.hostile.requests import create, produce
 from tests.server.cluster_process import scraped
 
-_REFUSED = "refusing connections on PLAINTEXT"
+_REJECTED = "refusing connections on PLAINTEXT"
 _ROLLING_BYTES = 600_000
 
 
@@ -69,7 +69,7 @@ def test_flood_of_connections_leaves_a_good_client_logs_and_topics_at_work(
             def flood(room: AttackTarget) -> None:
                 with Flood(room.targets, count, sent) as flood:
                     for _ in awaiting():
-                        if flood.open_ones() < limit and lines_with(node.log_file, _REFUSED):
+                        if flood.open_ones() < limit and lines_with(node.log_file, _REJECTED):
                             break
                     assert 0 < flood.open_ones() < limit
                     assert open_descriptors(node.pid) < limit
@@ -81,7 +81,7 @@ def test_flood_of_connections_leaves_a_good_client_logs_and_topics_at_work(
             outcome = room.run(flood)
             print(outcome)
             outcome.check()
-        assert len(lines_with(node.log_file, _REFUSED)) == 1
+        assert len(lines_with(node.log_file, _REJECTED)) == 1
         assert len(node.log_file.read_text().splitlines()) < 10
         assert node.stop() == 0  # type: ignore[attr-defined]
 
@@ -126,8 +126,8 @@ def test_flood_on_every_port_of_a_cluster_costs_no_leader_and_no_replica(tmp_pat
 
 def test_silent_connections_make_room_for_new_ones_while_the_flood_stays(tmp_path: Path) -> None:
     with limited_node(tmp_path, 64) as node, Flood([node.bootstrap], 200) as flood:
-        with socket.create_connection((node.host, node.port), timeout=2) as refused:
-            assert refused.recv(1) == b"", "a connection that is refused ends at once"
+        with socket.create_connection((node.host, node.port), timeout=2) as rejected:
+            assert rejected.recv(1) == b"", "a connection that is refused ends at once"
         for _ in awaiting():
             if is_served(node.bootstrap):
                 break
@@ -152,7 +152,7 @@ def test_metrics_show_remaining_descriptors_and_a_flood_of_scrapers_takes_few(tm
         quiet = scraped(port)
         assert quiet["odradek_process_descriptors_limit"] == 256
         remaining = 'odradek_network_connections_remaining{listener="PLAINTEXT"}'
-        refused = 'odradek_network_connections_refused_total{listener="PLAINTEXT",reason="descriptors"}'
+        rejected = 'odradek_network_connections_refused_total{listener="PLAINTEXT",reason="descriptors"}'
         assert quiet[remaining] > 50
         before = open_descriptors(node.pid)
         with Flood([f"127.0.0.1:{port}"], 300, b"GET /metrics HTTP/1.1\r\n"):
@@ -165,7 +165,7 @@ def test_metrics_show_remaining_descriptors_and_a_flood_of_scrapers_takes_few(tm
         with Flood([node.bootstrap], 400):
             for _ in awaiting():
                 found = scraped(port)
-                if found[remaining] == 0 and found.get(refused, 0) > 50:
+                if found[remaining] == 0 and found.get(rejected, 0) > 50:
                     break
         for _ in awaiting():
             if scraped(port)[remaining] == quiet[remaining]:

@@ -183,13 +183,13 @@ def test_kinds_are_refused_whatever_the_acks_and_the_producer(
         assert [header.base_offset for header, _ in read_batches(broker.bootstrap, topic, 0)] == [0, 3]
 
 
-@pytest.mark.parametrize(("validation", "refused"), [("header", (0, 0)), ("framing", (1, 0)), ("full", (1, 1))])
-def test_validation_says_which_batches_are_opened(tmp_path: Path, validation: str, refused: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("validation", "rejected"), [("header", (0, 0)), ("framing", (1, 0)), ("full", (1, 1))])
+def test_validation_says_which_batches_are_opened(tmp_path: Path, validation: str, rejected: tuple[int, int]) -> None:
     with (
         OdradekProcess(tmp_path, {"odradek.produce.validation": validation}) as broker,
         BatchSender(broker.bootstrap) as sender,
     ):
         sender.create_topics({"t": {}, "compacted": {"cleanup.policy": "compact"}})
         lying = [ALL["null header key"](codec, now_ms()) for codec in (Compression.NONE, Compression.LZ4)]
-        assert [sender.error("t", made) for made in lying] == [INVALID_RECORD * one for one in refused]
+        assert [sender.error("t", made) for made in lying] == [INVALID_RECORD * one for one in rejected]
         assert [sender.error("compacted", made) for made in lying] == [INVALID_RECORD] * 2, "it needs the keys anyway"

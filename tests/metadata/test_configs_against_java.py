@@ -178,8 +178,8 @@ def test_sampled_values_get_kafkas_result_and_error_text(oracle: Oracle) -> None
     for (resource, name, text), theirs in zip(samples, oracle.outcomes):
         try:
             ours = ("taken", _escape(to_text(validate(resource, name, text)) or ""))
-        except InvalidConfig as refused:
-            ours = ("refused", _escape(str(refused)))
+        except InvalidConfig as rejected:
+            ours = ("refused", _escape(str(rejected)))
         if ours != theirs:
             different.append((resource.name, name, text, ours, theirs))
     assert different == []

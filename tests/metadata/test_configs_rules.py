@@ -185,12 +185,12 @@ def test_disabling_tiered_storage_requires_deleting_remote_data() -> None:
 
 
 def test_invalid_stored_topic_values_are_replaced_one_by_one() -> None:
-    refused: list[str] = []
+    rejected: list[str] = []
     configs = {"retention.ms": "5", "segment.bytes": "tiny", "gone.in.this.release": "1"}
-    values = lenient_topic_values(configs, topic_defaults(PLAIN), lambda name, why: refused.append(name))
+    values = lenient_topic_values(configs, topic_defaults(PLAIN), lambda name, why: rejected.append(name))
     assert values["retention.ms"] == 5
     assert values["segment.bytes"] == 1 << 30
-    assert refused == ["segment.bytes", "gone.in.this.release"]
+    assert rejected == ["segment.bytes", "gone.in.this.release"]
 
 
 @pytest.mark.parametrize(
@@ -271,9 +271,9 @@ def test_group_session_shorter_than_heartbeat_raises() -> None:
     ],
 )
 def test_invalid_subscription_raises(name: str, configs: dict[str, str], error: ErrorCode) -> None:
-    with pytest.raises(InvalidConfig) as refused:
+    with pytest.raises(InvalidConfig) as rejected:
         validate_client_metrics_configs(name, configs)
-    assert refused.value.error == error
+    assert rejected.value.error == error
 
 
 def test_subscription_may_match_several_attributes() -> None:
@@ -306,11 +306,11 @@ def test_setting_dynamic_key_on_running_broker_succeeds() -> None:
 
 
 def test_usable_stored_dynamic_values_are_applied() -> None:
-    refused: list[str] = []
+    rejected: list[str] = []
     stored = {"message.max.bytes": "5", "log.dirs": "/x", "num.io.threads": "x"}
-    usable = usable_dynamic_configs(stored, per_broker=True, refused=lambda name, why: refused.append(name))
+    usable = usable_dynamic_configs(stored, per_broker=True, rejected=lambda name, why: rejected.append(name))
     assert usable == {"message.max.bytes": "5"}
-    assert refused == ["log.dirs", "num.io.threads"]
+    assert rejected == ["log.dirs", "num.io.threads"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ _SOURCE = Path(__file__).resolve().parent / "java" / "CodecOracle.java"
 _JVM_FLAGS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8")
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """Apache's code threw; the text is its own."""
 
 
@@ -74,7 +74,7 @@ class CodecOracle:
         self._to.write(head + data)
         self._to.flush()
         if self._read(1) != b"\0":
-            raise Refused(self._block().decode())
+            raise Rejected(self._block().decode())
         return [self._block() for _ in range(blocks)]
 
     def _block(self) -> bytes:

@@ -94,9 +94,9 @@ def test_compacted_batch_keeps_offsets_and_may_be_empty() -> None:
 def test_old_message_formats_raise_old_message_format(magic: int) -> None:
     """The format in a log: offset, size, then CRC, magic, attributes, key, value."""
     old = bytes(8) + (22).to_bytes(4, "big") + bytes(4) + bytes((magic,)) + bytes(17)
-    with pytest.raises(OldMessageFormat, match=f"message format {magic}") as refused:
+    with pytest.raises(OldMessageFormat, match=f"message format {magic}") as rejected:
         read_header(old)
-    assert refused.value.error_code is ErrorCode.INVALID_RECORD
+    assert rejected.value.error_code is ErrorCode.INVALID_RECORD
     with pytest.raises(OldMessageFormat):
         list(iter_headers(old))
     with pytest.raises(OldMessageFormat):
@@ -124,9 +124,9 @@ def test_invalid_header_raises(damage: dict[str, int], error: type[BatchError], 
     buffer = bytearray(BATCH)
     write_header(buffer, 0, read_header(buffer)._replace(**damage))
     seal(buffer, 0, len(buffer))
-    with pytest.raises(error) as refused:
+    with pytest.raises(error) as rejected:
         check_batch(buffer, 0, read_header(buffer))
-    assert type(refused.value) is error and refused.value.error_code is code
+    assert type(rejected.value) is error and rejected.value.error_code is code
 
 
 def test_every_flipped_bit_under_crc_is_detected() -> None:

@@ -86,12 +86,12 @@ def test_damaged_data_raises_corrupt_batch_or_decompresses_differently(codec: Co
         data = bytearray(honest)
         for _ in range(rng.choice((1, 3, 20))):
             data[rng.choice((rng.randrange(len(data)), rng.randrange(40)))] = rng.randrange(256)
-        refused_or_read(codec, bytes(data))
+        rejected_or_read(codec, bytes(data))
     for end in [*range(40), *range(40, len(honest), 997)]:
-        refused_or_read(codec, honest[:end])
-        refused_or_read(codec, os.urandom(end))
+        rejected_or_read(codec, honest[:end])
+        rejected_or_read(codec, os.urandom(end))
 
 
-def refused_or_read(codec: Compression, data: bytes) -> None:
+def rejected_or_read(codec: Compression, data: bytes) -> None:
     with contextlib.suppress(CorruptBatch):
         assert len(decompress(codec, data, LIMIT)) <= LIMIT

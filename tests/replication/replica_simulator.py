@@ -199,13 +199,13 @@ class Simulation:
         if (leader_epoch, partition_epoch, node.number) != (now.leader_epoch, now.partition_epoch, now.leader):
             return
         if any(member not in self.nodes or self.broker_epochs[member] != epoch for member, epoch in isr):
-            self._send(lambda: self._refuse(node, question, proposal))
+            self._send(lambda: self._reject(node, question, proposal))
             return
         self._decide(isr=tuple(member for member, _ in isr))
         after = self.registration
         self._send(lambda: self._accept(node, question, proposal, after))
 
-    def _refuse(self, node: Node, question: int, proposal: IsrProposal) -> None:
+    def _reject(self, node: Node, question: int, proposal: IsrProposal) -> None:
         if self._is_answered(node, question):
             node.role.withdraw(proposal)
 

@@ -16,9 +16,9 @@ from odradek.replication.controller.result import ControllerResult
 WHY = "Invalid upgrade of kraft.version to 1 because not all of the voters support it"
 
 
-def asked(kraft_version: int, *, refusal: str | None = None, validate_only: bool = False) -> ControllerResult:
+def asked(kraft_version: int, *, error_text: str | None = None, validate_only: bool = False) -> ControllerResult:
     """Returns the result of raising it to 1, together with group.version, on a quorum with that version."""
-    controller = Controller(1, "cluster", {}, random.Random(1), lambda level: refusal)
+    controller = Controller(1, "cluster", {}, random.Random(1), lambda level: error_text)
     controller.load(EMPTY_IMAGE, 0, kraft_version)
     levels = [FeatureLevelRecord(name="metadata.version", feature_level=DEFAULT)]
     controller.replay(controller.activate(levels, transaction_open=False), 1, 0)
@@ -34,7 +34,7 @@ def test_result_raises_kraft_version_and_records_hold_other_features() -> None:
 
 
 def test_quorum_error_rejects_whole_request() -> None:
-    result = asked(0, refusal=WHY)
+    result = asked(0, error_text=WHY)
     assert (result.kraft_version, result.records) == (0, [])
     assert result.response.error_code == ErrorCode.INVALID_UPDATE_VERSION  # type: ignore[attr-defined]
     assert result.response.error_message.endswith(WHY)  # type: ignore[attr-defined]

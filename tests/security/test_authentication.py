@@ -36,7 +36,7 @@ def authenticated(**limits: int) -> Authentication:
     return authentication
 
 
-def refused(authentication: Authentication, api_key: int, now_ms: int = NOW) -> Failure:
+def rejected(authentication: Authentication, api_key: int, now_ms: int = NOW) -> Failure:
     with pytest.raises(Failure) as failed:
         authentication.admits(api_key, now_ms)
     assert authentication.state is State.FAILED
@@ -45,7 +45,7 @@ def refused(authentication: Authentication, api_key: int, now_ms: int = NOW) -> 
 
 @pytest.mark.parametrize("api_key", [METADATA, SASL_AUTHENTICATE, 0, 1, 58, -1, 999])
 def test_before_authentication_other_requests_end_the_connection_at_once(api_key: int) -> None:
-    failure = refused(Authentication(settings()), api_key)
+    failure = rejected(Authentication(settings()), api_key)
     assert (failure.is_delayed, failure.error_code) == (False, None)
 
 
@@ -54,7 +54,7 @@ def test_api_versions_is_answered_once_unless_it_was_answered_with_an_error() ->
     for code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REQUEST, ErrorCode.NONE):
         authentication.admits(API_VERSIONS, NOW)
         authentication.api_versions_answered(code)
-    assert not refused(authentication, API_VERSIONS).is_delayed
+    assert not rejected(authentication, API_VERSIONS).is_delayed
 
 
 def test_an_unknown_mechanism_is_refused_with_a_delay() -> None:
@@ -62,12 +62,12 @@ def test_an_unknown_mechanism_is_refused_with_a_delay() -> None:
     with pytest.raises(Failure) as failed:
         authentication.handshake("plain", 1, NOW)
     assert (failed.value.error_code, failed.value.is_delayed) == (ErrorCode.UNSUPPORTED_SASL_MECHANISM, True)
-    refused(authentication, SASL_HANDSHAKE)
+    rejected(authentication, SASL_HANDSHAKE)
 
 
 @pytest.mark.parametrize("api_key", [METADATA, API_VERSIONS, SASL_HANDSHAKE])
 def test_after_the_handshake_other_requests_are_answered_with_an_error(api_key: int) -> None:
-    failure = refused(after_handshake(), api_key)
+    failure = rejected(after_handshake(), api_key)
     assert (failure.error_code, failure.is_delayed) == (ErrorCode.ILLEGAL_SASL_STATE, True)
 
 
@@ -128,7 +128,7 @@ def test_a_session_lasts_for_the_limit_of_its_mechanism() -> None:
     authentication = after_handshake(PLAIN=5000)
     assert authentication.authenticate(RIGHT, NOW).lifetime_ms == 5000
     authentication.admits(METADATA, NOW + 5000)
-    assert not refused(authentication, METADATA, NOW + 5001).is_delayed
+    assert not rejected(authentication, METADATA, NOW + 5001).is_delayed
 
 
 def test_a_session_ends_with_its_token_if_that_is_sooner() -> None:
@@ -142,12 +142,12 @@ def test_a_session_is_renewed_also_after_its_end() -> None:
     authentication = authenticated(PLAIN=5000)
     authentication.admits(SASL_HANDSHAKE, NOW + 9000)
     authentication.handshake("PLAIN", 1, NOW + 9000)
-    assert refusal_free(authentication, SASL_AUTHENTICATE, NOW + 9000)
+    assert rejection_free(authentication, SASL_AUTHENTICATE, NOW + 9000)
     assert authentication.authenticate(RIGHT, NOW + 9000).lifetime_ms == 5000
     authentication.admits(METADATA, NOW + 14_000)
 
 
-def refusal_free(authentication: Authentication, api_key: int, now_ms: int) -> bool:
+def rejection_free(authentication: Authentication, api_key: int, now_ms: int) -> bool:
     authentication.admits(api_key, now_ms)
     return True
 
@@ -167,7 +167,7 @@ def test_a_renewal_by_another_mechanism_ends_the_connection_at_its_next_frame() 
     authentication = authenticated(PLAIN=5000)
     authentication.handshake("SCRAM-SHA-256", 1, NOW + 100)
     assert authentication.state is State.BAD_MECHANISM
-    failure = refused(authentication, SASL_AUTHENTICATE)
+    failure = rejected(authentication, SASL_AUTHENTICATE)
     assert (failure.error_code, failure.is_delayed) == (None, True)
 
 

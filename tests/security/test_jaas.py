@@ -49,9 +49,9 @@ def test_options_are_words_or_quoted(options: str, expected: dict[str, str]) -> 
     ],
 )
 def test_invalid_jaas_config_is_refused_without_a_secret_in_the_text(text: str) -> None:
-    with pytest.raises(InvalidConfig) as refused:
+    with pytest.raises(InvalidConfig) as rejected:
         parse_jaas(text)
-    assert "se3cret" not in str(refused.value)
+    assert "se3cret" not in str(rejected.value)
 
 
 def test_an_entry_shows_no_value() -> None:

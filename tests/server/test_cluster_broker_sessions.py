@@ -47,7 +47,7 @@ def test_the_leaders_of_a_killed_broker_move_within_half_a_second(seed: int) -> 
         dead, *left = others(controller)
         await create_topic(cluster, [dead, *left, controller])
         assert await moved(cluster, dead) < MOVED_WITHIN_S
-        assert cluster[controller].server.broker_sessions.refused_brokers == 1
+        assert cluster[controller].server.broker_sessions.rejected_brokers == 1
 
     with Simulation(seed) as simulation:
         simulation.run(story())
@@ -94,7 +94,7 @@ def test_a_slow_broker_whose_connections_break_is_not_taken_for_a_dead_one(
             assert active(cluster) is cluster[controller]
             assert (partition(cluster[controller]).leader, partition(cluster[controller]).leader_epoch) == (slow, epoch)
         assert len(found_gone) > 3 and not any(found_gone), "its listeners were asked"
-        assert (broker_sessions.refused_brokers, broker_sessions.expired_sessions) == (0, 0)
+        assert (broker_sessions.rejected_brokers, broker_sessions.expired_sessions) == (0, 0)
         cluster[slow].crash()
         await until(lambda: partition(cluster[controller]).leader not in (slow, -1), "now it is dead")
 

@@ -166,7 +166,7 @@ async def test_the_leaders_of_a_broker_that_died_move_at_once(first: BrokerServe
     await until(lambda: leader(first) == FIRST)
     assert second.registered.fenced
     assert time.monotonic() - died_at < 5, "the session has 9 s"
-    assert first.broker_sessions is not None and first.broker_sessions.refused_brokers == 1
+    assert first.broker_sessions is not None and first.broker_sessions.rejected_brokers == 1
 
 
 async def test_a_broker_whose_listener_accepts_is_left_to_its_session(
@@ -218,10 +218,10 @@ async def test_a_second_process_of_one_id_waits_for_the_first_and_comes_in_when_
     first: BrokerServer, second: RemoteBroker
 ) -> None:
     other = await RemoteBroker.start(first, SECOND)
-    refusals: list[str] = []
-    counted(other.lifecycle, "_refused", refusals)
+    error_results: list[str] = []
+    counted(other.lifecycle, "_heartbeat_failed", error_results)
     joined = asyncio.create_task(other.join())
-    await until(lambda: len(refusals) >= 2)
+    await until(lambda: len(error_results) >= 2)
     assert not joined.done() and second.registered.epoch == second.lifecycle.broker_epoch
     await second.die()
     await joined

@@ -233,8 +233,8 @@ def test_injected_bug_of_a_cluster_is_caught(
             Run(seed, DURATION_S).run()
         except Broken as broken:
             # The machine refuses by itself to change what is committed.
-            refused = isinstance(broken.__cause__, DivergedCommit)
-            found.append(COMMITTED if refused else broken.invariant)
+            rejected = isinstance(broken.__cause__, DivergedCommit)
+            found.append(COMMITTED if rejected else broken.invariant)
             if found[-1] in found_by:
                 return
         except Exception as failure:

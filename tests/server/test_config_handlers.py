@@ -150,8 +150,8 @@ def test_a_dry_run_changes_nothing(stand: ConfigStand) -> None:
 
 
 def test_a_resource_changes_whole_or_not_at_all(stand: ConfigStand) -> None:
-    refused = alter(stand, TOPIC, "orders", ("retention.ms", SET, "1"), ("segment.bytes", SET, "1"))
-    assert refused.error_code == ErrorCode.INVALID_CONFIG
+    rejected = alter(stand, TOPIC, "orders", ("retention.ms", SET, "1"), ("segment.bytes", SET, "1"))
+    assert rejected.error_code == ErrorCode.INVALID_CONFIG
     assert entry(stand, TOPIC, "orders", "retention.ms").config_source == 5
 
 
@@ -177,13 +177,13 @@ def test_a_resource_or_key_that_stands_twice_is_refused(stand: ConfigStand) -> N
     twice = [incremental.AlterConfigsResource(TOPIC, "orders", []) for _ in range(2)]
     answer = stand.call(incremental.IncrementalAlterConfigsRequest(resources=twice), 1)
     assert [r.error_code for r in answer.responses] == [ErrorCode.INVALID_REQUEST] * 2
-    refused = alter(stand, TOPIC, "orders", ("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
-    assert refused.error_message == "Error due to duplicate config keys"
+    rejected = alter(stand, TOPIC, "orders", ("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
+    assert rejected.error_message == "Error due to duplicate config keys"
 
 
 def test_only_deleting_needs_no_value(stand: ConfigStand) -> None:
-    refused = alter(stand, TOPIC, "orders", ("retention.ms", SET, None), ("cleanup.policy", APPEND, None))
-    assert refused.error_message == "Null value not supported for : retention.ms, cleanup.policy"
+    rejected = alter(stand, TOPIC, "orders", ("retention.ms", SET, None), ("cleanup.policy", APPEND, None))
+    assert rejected.error_message == "Null value not supported for : retention.ms, cleanup.policy"
     assert alter(stand, TOPIC, "orders", ("retention.ms", DELETE, None)).error_code == 0
 
 

@@ -312,7 +312,7 @@ async def test_cancelled_start_leaves_nothing() -> None:
 # Starts that fail.
 
 
-REFUSED = {
+REJECTED = {
     "unknown value": ({"config": {"num.partitions": "many"}}, "num.partitions"),
     "listeners and port": ({"config": {"listeners": "PLAINTEXT://127.0.0.1:0"}, "port": 9092}, "listeners"),
     "log.dirs and data_dir": ({"config": {"log.dirs": "/nowhere"}, "data_dir": "/nowhere"}, "log.dirs"),
@@ -321,9 +321,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("case", REJECTED)
 async def test_refused_configuration_raises_invalid_config(case: str, left: Left) -> None:
-    arguments, words = REFUSED[case]
+    arguments, words = REJECTED[case]
     broker = odradek.Broker(**arguments)  # type: ignore[arg-type]
     for start in (broker.__enter__, lambda: asyncio.run(broker.__aenter__())):
         with pytest.raises(odradek.InvalidConfig, match=words):

@@ -200,8 +200,8 @@ async def test_groups_and_offsets_are_loaded_from_the_log(stand: Stand) -> None:
     stand.partition = stand.open()
     stand.driver = stand.drive()
     heartbeat = HeartbeatRequest(group_id="g", generation_id=member.generation_id, member_id=member.member_id)
-    refused = await stand.ask(commit(1))
-    assert error_of(refused) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    rejected = await stand.ask(commit(1))
+    assert error_of(rejected) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert (await stand.ask(heartbeat)).error_code == ErrorCode.NONE, "no member is sent away while its group loads"
     await eventually(lambda: stand.driver.shard is not None)
     assert await stand.fetched() == {("t", 0): 7}

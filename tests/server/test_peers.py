@@ -149,8 +149,8 @@ async def test_the_highest_common_version_is_used(peers: Peers) -> None:
 async def test_a_peer_that_has_only_the_first_api_versions_is_understood(peers: Peers) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         _, _, correlation_id = await frame_of(reader)
-        refused = ApiVersionsResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION))
-        writer.write(framed(correlation_id, encode(refused, 0)))
+        rejected = ApiVersionsResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION))
+        writer.write(framed(correlation_id, encode(rejected, 0)))
         await tell_versions(reader, writer, 18)
         await tell_versions(reader, writer, 5)
 

@@ -216,16 +216,16 @@ def test_connections_over_the_quota_of_their_address_are_closed_unserved(held: D
     change(held.client, {"ip": "localhost"}, connection_creation_rate=3)
     rates = held.broker.server.client_quotas.connections
     wait_until(lambda: rates.is_on, "the host is resolved")
-    served, refused = 0, 0
+    served, rejected = 0, 0
     for _ in range(8):
         with WireClient(held.broker.bootstrap_servers, client_id="many") as client:
             try:
                 timed_call(client)
                 served += 1
             except ConnectionClosed:
-                refused += 1
+                rejected += 1
     assert served >= 3
-    assert refused >= 1
+    assert rejected >= 1
     change(held.client, {"ip": "localhost"}, connection_creation_rate=None)
     assert not rates.is_on
 

@@ -264,11 +264,11 @@ async def test_new_leader_returns_no_end_before_its_high_watermark(tmp_path: Pat
         replicas.change(leader=2)  # and at once, so that nothing is cut off
         replicas.change(leader=1)
         assert replicas.hosted(1).role.leader_epoch_start_offset == 2 > replicas.hosted(1).high_watermark
-        refused = (ErrorCode.OFFSET_NOT_AVAILABLE, -1, -1)
+        rejected = (ErrorCode.OFFSET_NOT_AVAILABLE, -1, -1)
         for timestamp in (LATEST, TIME_MS, TIME_MS + 1):
             assert await ends(replicas, 4, timestamp) == (ErrorCode.LEADER_NOT_AVAILABLE, -1, -1)
-            assert await ends(replicas, 5, timestamp) == await ends(replicas, 7, timestamp) == refused
-        assert await ends(replicas, 7, MAX_TIMESTAMP) == refused
+            assert await ends(replicas, 5, timestamp) == await ends(replicas, 7, timestamp) == rejected
+        assert await ends(replicas, 7, MAX_TIMESTAMP) == rejected
         assert await ends(replicas, 4, EARLIEST) == await ends(replicas, 7, EARLIEST) == (0, 0, 0)
         replicas.follow_again(2)
         await eventually(lambda: replicas.hosted(1).high_watermark == 2)

@@ -82,8 +82,8 @@ def test_members_share_a_partition_and_what_is_done_is_not_delivered_again(boots
         assert a.take(wait_ms=0) == []
         assert a.acknowledge((0, 3, ACCEPT), (4, 5, RELEASE), (6, 6, REJECT)).error_code == 0
         assert b.take() == [(4, 5, 2)]
-        refused = b.acknowledge((7, 9, ACCEPT))
-        assert refused.error_code == ErrorCode.INVALID_RECORD_STATE
+        rejected = b.acknowledge((7, 9, ACCEPT))
+        assert rejected.error_code == ErrorCode.INVALID_RECORD_STATE
         assert a.acknowledge((7, 9, ACCEPT)).error_code == 0
         assert b.acknowledge((4, 5, ACCEPT), (10, 19, ACCEPT)).error_code == 0
         assert lag(bootstrap, name) == 0

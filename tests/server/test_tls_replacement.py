@@ -103,9 +103,9 @@ def test_store_with_other_names_is_refused_unless_that_is_allowed(
     before = serial_of(broker, authority)
     other = authority.issue(*hosts, name=name)
     path = str(other.pem(tmp_path / "other.pem"))
-    refused = alter(broker, LOCATION, path)
-    assert words in refused
-    assert "Validation of dynamic config update of SSLFactory failed: " in refused
+    rejected = alter(broker, LOCATION, path)
+    assert words in rejected
+    assert "Validation of dynamic config update of SSLFactory failed: " in rejected
     assert serial_of(broker, authority) == before
     assert alter(broker, "listener.name.ssl.ssl.allow.dn.changes", "true") == ""
     assert alter(broker, "listener.name.ssl.ssl.allow.san.changes", "true") == ""
@@ -142,9 +142,9 @@ def test_passwords_of_stores_are_in_no_line_and_no_description(
     before = serial_of(broker, authority)
     identity: Identity = authority.issue("localhost", "127.0.0.1", name="node")
     identity.pem(key_file, encrypted=True)
-    refused = alter(broker, PASSWORD_OF_KEY, "wr0ng")
-    assert "is ssl.key.password right?" in refused
-    assert "wr0ng" not in refused
+    rejected = alter(broker, PASSWORD_OF_KEY, "wr0ng")
+    assert "is ssl.key.password right?" in rejected
+    assert "wr0ng" not in rejected
     assert alter(broker, PASSWORD_OF_KEY, secret) == ""
     wait_until(lambda: serial_of(broker, authority) != before)
     assert "wr0ng" not in caplog.text

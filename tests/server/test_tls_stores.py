@@ -94,9 +94,9 @@ def test_every_form_of_store_makes_contexts_that_trust_each_other(
 def test_wrong_password_is_refused_without_showing_it(form: str, node: Identity, tmp_path: Path) -> None:
     properties = key_store(form, node, tmp_path)
     wrong = {key: "wr0ng-secret" if key.endswith("password") else value for key, value in properties.items()}
-    with pytest.raises(InvalidConfig) as refused:
+    with pytest.raises(InvalidConfig) as rejected:
         read_stores(settings_of(wrong))
-    assert "wr0ng-secret" not in str(refused.value)
+    assert "wr0ng-secret" not in str(rejected.value)
     assert "wr0ng-secret" not in repr(settings_of(wrong))
 
 

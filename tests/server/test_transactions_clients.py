@@ -266,8 +266,8 @@ def test_old_and_new_ends_are_answered_on_the_wire(odradek: OdradekProcess, topi
                 v3_and_below_producer_epoch=known.producer_epoch,
                 v3_and_below_topics=[AddPartitionsToTxnTopic(topic, [0, 9])],
             )
-            (refused,) = client.call(add, 3).results_by_topic_v3_and_below
-            assert [p.partition_error_code for p in refused.results_by_partition] == [55, 3]
+            (rejected,) = client.call(add, 3).results_by_topic_v3_and_below
+            assert [p.partition_error_code for p in rejected.results_by_partition] == [55, 3]
             add.v3_and_below_topics[0].partitions = [0, 1]
             (added,) = client.call(add, 3).results_by_topic_v3_and_below
             assert [p.partition_error_code for p in added.results_by_partition] == [0, 0]

@@ -29,8 +29,8 @@ class Http:
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:
                 return answer.status, json.load(answer)
-        except urllib.error.HTTPError as refused:
-            return refused.code, json.load(refused)
+        except urllib.error.HTTPError as rejected:
+            return rejected.code, json.load(rejected)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ def frame(key: int, version: int, body: bytes = b"", *, header: int = 1) -> Step
     return send_bytes(struct.pack(">i", len(start + body)) + start + body)
 
 
-def refused(name: str, *steps: Step) -> object:
+def rejected(name: str, *steps: Step) -> object:
     return scenario("ApiVersions", name, *steps, versions="3")
 
 
@@ -30,35 +30,35 @@ SCENARIOS = [
         ask("ApiVersions", client_software_name="", client_software_version=""),
         versions="3+",
     ),
-    refused(
+    rejected(
         "an unknown version of ApiVersions is answered in version 0",
         frame(18, 99, header=2),
         frame(18, 6, b"\1\1\0", header=2),
     ),
-    refused("an unknown version of ApiVersions with an old header closes the connection", frame(18, 99)),
-    refused("an unknown key closes the connection", frame(999, 0)),
-    refused("a negative key closes the connection", frame(-1, 0)),
-    refused("keys that were removed close the connection", *(frame(key, 0) for key in (4, 5, 6, 7))),
-    refused(
+    rejected("an unknown version of ApiVersions with an old header closes the connection", frame(18, 99)),
+    rejected("an unknown key closes the connection", frame(999, 0)),
+    rejected("a negative key closes the connection", frame(-1, 0)),
+    rejected("keys that were removed close the connection", *(frame(key, 0) for key in (4, 5, 6, 7))),
+    rejected(
         "unknown versions close the connection",
         *(
             frame(key, version)
             for key, version in ((0, 2), (0, 99), (1, 3), (3, 99), (8, 1), (11, 99), (19, 1), (32, 0))
         ),
     ),
-    refused("a request of a controller's API closes the connection", frame(52, 0, header=2), frame(62, 0, header=2)),
-    refused("a body that ends too soon closes the connection", frame(3, 1, b"\0\0\0\5"), frame(11, 0, b"\0\3ab")),
-    refused(
+    rejected("a request of a controller's API closes the connection", frame(52, 0, header=2), frame(62, 0, header=2)),
+    rejected("a body that ends too soon closes the connection", frame(3, 1, b"\0\0\0\5"), frame(11, 0, b"\0\3ab")),
+    rejected(
         "a length that is no length closes the connection",
         send_bytes(struct.pack(">i", -1)),
         send_bytes(struct.pack(">i", 2_000_000_000)),
     ),
-    refused(
+    rejected(
         "a frame too short for a header closes the connection",
         send_bytes(struct.pack(">i", 2) + b"\0\3"),
         send_bytes(struct.pack(">i", 0)),
     ),
-    refused("bytes after a request are let pass", frame(12, 0, b"\0\1g\0\0\0\1\0\1m" + b"more")),
-    refused("an array longer than the frame closes the connection", frame(3, 1, b"\x7f\xff\xff\xff")),
-    refused("a null where none may be closes the connection", frame(12, 0, b"\xff\xff\0\0\0\1\0\1m")),
+    rejected("bytes after a request are let pass", frame(12, 0, b"\0\1g\0\0\0\1\0\1m" + b"more")),
+    rejected("an array longer than the frame closes the connection", frame(3, 1, b"\x7f\xff\xff\xff")),
+    rejected("a null where none may be closes the connection", frame(12, 0, b"\xff\xff\0\0\0\1\0\1m")),
 ]

@@ -18,7 +18,7 @@ def sequenced(first: int, *values: bytes, epoch: int = 0, **more: Any) -> dict[s
     return produce(made)
 
 
-def refused(sentence: str, records: object, **more: Any) -> Scenario:
+def rejected(sentence: str, records: object, **more: Any) -> Scenario:
     """A scenario with a Produce that Kafka may not take."""
     return scenario("Produce", sentence, topic(), ask("Produce", **produce(records, **more)), fetched())
 
@@ -95,22 +95,22 @@ SCENARIOS = [
         ask("Produce", **produce(batch(b"x" * 20))),
         fetched(),
     ),
-    refused("several batches for one partition in one request are refused", Joined((batch(b"a"), batch(b"b")))),
-    refused("no bytes at all are refused", b""),
-    refused("half a batch is refused", b"\0" * 30),
-    refused("a batch whose bytes do not match its CRC is refused", batch(b"abc", damage=(64, b"\xff"))),
-    refused("an unknown magic is refused", batch(b"abc", damage=(16, b"\x03"))),
-    refused("an unknown codec is refused", batch(b"abc", header={"attributes": 6})),
-    refused("a wrong count of records is refused", batch(b"a", b"b", header={"record_count": 3})),
-    refused("a wrong last offset delta is refused", batch(b"a", b"b", header={"last_offset_delta": 5})),
-    refused("a base offset other than zero is taken", batch(b"a", b"b", header={"base_offset": 7})),
-    refused("a control batch from a client is refused", batch(b"a", control=True)),
-    refused("a length beyond the bytes is refused", batch(b"a", damage=(8, b"\0\0\x10\0"))),
-    refused("a partition that does not exist is refused", batch(b"a"), partition=5),
-    refused("a negative partition is refused", batch(b"a"), partition=-1),
-    refused("acks other than 0, 1 and -1 are refused", batch(b"a"), acks=2),
-    refused("a topic that does not exist is refused", batch(b"a"), name="$none", topic_id=NO_SUCH_ID),
-    refused("a batch of a producer without a sequence is refused", batch(b"a", producer_id=5, producer_epoch=0)),
+    rejected("several batches for one partition in one request are refused", Joined((batch(b"a"), batch(b"b")))),
+    rejected("no bytes at all are refused", b""),
+    rejected("half a batch is refused", b"\0" * 30),
+    rejected("a batch whose bytes do not match its CRC is refused", batch(b"abc", damage=(64, b"\xff"))),
+    rejected("an unknown magic is refused", batch(b"abc", damage=(16, b"\x03"))),
+    rejected("an unknown codec is refused", batch(b"abc", header={"attributes": 6})),
+    rejected("a wrong count of records is refused", batch(b"a", b"b", header={"record_count": 3})),
+    rejected("a wrong last offset delta is refused", batch(b"a", b"b", header={"last_offset_delta": 5})),
+    rejected("a base offset other than zero is taken", batch(b"a", b"b", header={"base_offset": 7})),
+    rejected("a control batch from a client is refused", batch(b"a", control=True)),
+    rejected("a length beyond the bytes is refused", batch(b"a", damage=(8, b"\0\0\x10\0"))),
+    rejected("a partition that does not exist is refused", batch(b"a"), partition=5),
+    rejected("a negative partition is refused", batch(b"a"), partition=-1),
+    rejected("acks other than 0, 1 and -1 are refused", batch(b"a"), acks=2),
+    rejected("a topic that does not exist is refused", batch(b"a"), name="$none", topic_id=NO_SUCH_ID),
+    rejected("a batch of a producer without a sequence is refused", batch(b"a", producer_id=5, producer_epoch=0)),
     scenario(
         "Produce",
         "acks 0 is not answered",

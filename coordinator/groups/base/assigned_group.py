@@ -54,7 +54,7 @@ class AssignedGroup(Generic[AMember, ATarget]):
     def is_subscribed_to(self, topic: str) -> bool:
         raise NotImplementedError
 
-    def refuse_deletion(self) -> ErrorCode:
+    def validate_deletion(self) -> ErrorCode:
         return ErrorCode.NON_EMPTY_GROUP if self.members else ErrorCode.NONE
 
     # Replay.

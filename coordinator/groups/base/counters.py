@@ -23,6 +23,6 @@ class GroupCounters:
     streams_rebalances: int = 0
     descriptions_kept: int = 0
     """Of topologies (KIP-1331)."""
-    descriptions_refused: int = 0
+    descriptions_rejected: int = 0
     descriptions_told: int = 0
     descriptions_deleted: int = 0

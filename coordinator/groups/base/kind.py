@@ -35,19 +35,19 @@ class OffsetRules:
     """The rules for the offsets of a group. `group` is always of the kind; now is in milliseconds."""
 
     #: (state, group, request, version, now) -> of the whole request
-    refuse_commit: Callable[[State, Any, OffsetCommitRequest, int, int], ErrorCode]
+    validate_commit: Callable[[State, Any, OffsetCommitRequest, int, int], ErrorCode]
     #: (group, request) -> of the whole request
-    refuse_transactional_commit: Callable[[Any, TxnOffsetCommitRequest], ErrorCode]
+    validate_transactional_commit: Callable[[Any, TxnOffsetCommitRequest], ErrorCode]
     #: (group) -> may offsets of topics that nobody subscribes to be deleted?
-    refuse_delete: Callable[[Any], ErrorCode]
+    validate_delete: Callable[[Any], ErrorCode]
     #: (state, group, topic, committed, now) -> has its retention passed?
     is_expired: Callable[[State, Any, str, CommittedOffset, int], bool]
     #: (group, request, topic id, partition) -> of one partition; None where the whole request says it all.
-    refuse_partition: Callable[[Any, OffsetCommitRequest, bytes, int], ErrorCode] | None = None
+    validate_partition: Callable[[Any, OffsetCommitRequest, bytes, int], ErrorCode] | None = None
     #: The same within a transaction, where one partition that is refused refuses the whole request.
-    refuse_transactional_partition: Callable[[Any, TxnOffsetCommitRequest, bytes, int], ErrorCode] | None = None
+    validate_transactional_partition: Callable[[Any, TxnOffsetCommitRequest, bytes, int], ErrorCode] | None = None
     #: (group, what is asked) -> of the whole group; None where everybody may see.
-    refuse_fetch: Callable[[Any, OffsetFetchRequestGroup], ErrorCode] | None = None
+    validate_fetch: Callable[[Any, OffsetFetchRequestGroup], ErrorCode] | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Kind:
     #: (state, group): writes the records that delete an empty group, without its offsets.
     delete: Callable[[State, Any], None]
     #: (group): why it may not be deleted; NONE when it is empty.
-    refuse_deletion: Callable[[Any], ErrorCode]
+    validate_deletion: Callable[[Any], ErrorCode]
     #: (state, group, names of topics that came, went or have other partitions): `state.image` is the new one.
     metadata_changed: Callable[[State, Any, frozenset[str]], None] | None = None
     #: Whether an empty group goes when its last offset does.

@@ -41,7 +41,7 @@ def stale(member: Committer) -> ErrorCode:
     return ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
 
 
-def refuse_commit(
+def validate_commit(
     state: ShardState, group: CommittingGroup, request: OffsetCommitRequest, version: int, now: int
 ) -> ErrorCode:
     """Validates a whole request. In a group without members a commit without an epoch is valid."""
@@ -56,7 +56,7 @@ def refuse_commit(
     return stale(member) if epoch > member.epoch else ErrorCode.NONE
 
 
-def refuse_fetch(group: CommittingGroup, asked: OffsetFetchRequestGroup) -> ErrorCode:
+def validate_fetch(group: CommittingGroup, asked: OffsetFetchRequestGroup) -> ErrorCode:
     """Validates a fetch. Requests of tools have no member."""
     if asked.member_id is None and asked.member_epoch < 0:
         return ErrorCode.NONE
@@ -66,7 +66,7 @@ def refuse_fetch(group: CommittingGroup, asked: OffsetFetchRequestGroup) -> Erro
     return ErrorCode.NONE if asked.member_epoch == member.epoch else stale(member)
 
 
-def refuse_delete(group: CommittingGroup) -> ErrorCode:
+def validate_delete(group: CommittingGroup) -> ErrorCode:
     """Validates an offset deletion: always valid, since the subscribed topics are always known."""
     return ErrorCode.NONE
 

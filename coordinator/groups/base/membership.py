@@ -1,6 +1,6 @@
 """Validation errors of members that all groups with server-side assignment share (KIP-848, 932, 1071).
 
-The messages are Kafka's. The checks of a single kind are in its own refusals.py, in their order.
+The messages are Kafka's. The checks of a single kind are in its own validation.py, in their order.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from ....protocol.errors import ErrorCode
 
 
-class Refusal(NamedTuple):
+class ValidationError(NamedTuple):
     error: ErrorCode
     message: str | None
 
@@ -39,64 +39,66 @@ class Identity(Protocol):
     instance_id: str | None
 
 
-def first_refusal(checks: Iterable[Callable[..., Refusal | None]], *arguments: Any) -> Refusal | None:
+def first_error(checks: Iterable[Callable[..., ValidationError | None]], *arguments: Any) -> ValidationError | None:
     for check in checks:
-        refusal = check(*arguments)
-        if refusal is not None:
-            return refusal
+        validation_error = check(*arguments)
+        if validation_error is not None:
+            return validation_error
     return None
 
 
-def invalid(words: str) -> Refusal:
-    return Refusal(ErrorCode.INVALID_REQUEST, words)
+def invalid(words: str) -> ValidationError:
+    return ValidationError(ErrorCode.INVALID_REQUEST, words)
 
 
-def no_group(groups: Mapping[str, Any], group_id: str, kind: str, what: str | None = None) -> Refusal:
+def no_group(groups: Mapping[str, Any], group_id: str, kind: str, what: str | None = None) -> ValidationError:
     """Returns the error for a missing group or one of another kind.
 
     `what`: the noun in the message for a missing group; by default "Consumer group" for the kind "consumer".
     """
     is_other = group_id in groups
     absent = f"{what or f'{kind.capitalize()} group'} {group_id} not found."
-    return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {kind} group." if is_other else absent)
+    return ValidationError(
+        ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {kind} group." if is_other else absent
+    )
 
 
-def full(kind: str, limit: int) -> Refusal:
+def full(kind: str, limit: int) -> ValidationError:
     words = f"The {kind} group has reached its maximum capacity of {limit} members."
-    return Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, words)
+    return ValidationError(ErrorCode.GROUP_MAX_SIZE_REACHED, words)
 
 
-def unknown_member(group_id: str, member_id: str) -> Refusal:
-    return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")
+def unknown_member(group_id: str, member_id: str) -> ValidationError:
+    return ValidationError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")
 
 
-def find_member(group: Membership[AMember], request: Identity) -> AMember | Refusal:
+def find_member(group: Membership[AMember], request: Identity) -> AMember | ValidationError:
     """Returns the existing member that sends a heartbeat or leaves, or an error."""
     if request.instance_id is None:
         return group.members.get(request.member_id) or unknown_member(group.group_id, request.member_id)
     owner_id = group.static_members.get(request.instance_id)
     if owner_id is None:
-        return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {request.instance_id} is unknown.")
+        return ValidationError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {request.instance_id} is unknown.")
     if owner_id != request.member_id:
         words = (
             f"Static member {request.member_id} with instance id {request.instance_id} was fenced by member {owner_id}."
         )
-        return Refusal(ErrorCode.FENCED_INSTANCE_ID, words)
+        return ValidationError(ErrorCode.FENCED_INSTANCE_ID, words)
     return group.members[owner_id]
 
 
-def unreleased(request: Identity, owner_id: str) -> Refusal:
+def unreleased(request: Identity, owner_id: str) -> ValidationError:
     words = (
         f"Static member {request.member_id} with instance id {request.instance_id} cannot join the group because the "
         f"instance id is owned by {owner_id} member."
     )
-    return Refusal(ErrorCode.UNRELEASED_INSTANCE_ID, words)
+    return ValidationError(ErrorCode.UNRELEASED_INSTANCE_ID, words)
 
 
-def wrong_epoch(kind: str, size: str, epoch: int, known_epoch: int, besides: str = "") -> Refusal:
+def wrong_epoch(kind: str, size: str, epoch: int, known_epoch: int, besides: str = "") -> ValidationError:
     """Returns the error for a wrong epoch. `size`: "greater" or "smaller" than the known epoch."""
     words = (
         f"The {kind} group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "
         f"({known_epoch}){besides}. The member must abandon all its partitions and rejoin."
     )
-    return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, words)
+    return ValidationError(ErrorCode.FENCED_MEMBER_EPOCH, words)

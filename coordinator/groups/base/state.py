@@ -92,7 +92,7 @@ class ShardState:
         if group is None:
             return True
         kind = self.kind_of(group)
-        return kind.replaceable_when_empty and kind.refuse_deletion(group) is ErrorCode.NONE
+        return kind.replaceable_when_empty and kind.validate_deletion(group) is ErrorCode.NONE
 
     def replace(self, group_id: str) -> bool:
         """Deletes the empty group that has the id; its offsets stay. False when it may not be."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NO_EXPIRY_OF_ITS_OWN = -1
 
 
-def refuse_commit(
+def validate_commit(
     state: ShardState, group: ClassicGroup, request: OffsetCommitRequest, version: int, now: int
 ) -> ErrorCode:
     """Validates a commit. Without a generation it is from a simple consumer or a tool, and the group must be empty."""
@@ -26,7 +26,7 @@ def refuse_commit(
     if generation_id < 0 and group.state is State.EMPTY:
         return ErrorCode.NONE
     # An empty member id is not a member either, so this also rejects commits from outside the group.
-    error = group.refuse_member(request.member_id, request.group_instance_id)
+    error = group.validate_member(request.member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
         return error
     if generation_id != group.generation_id:
@@ -38,24 +38,24 @@ def refuse_commit(
     return ErrorCode.NONE
 
 
-def refuse_transactional_commit(group: ClassicGroup, request: TxnOffsetCommitRequest) -> ErrorCode:
+def validate_transactional_commit(group: ClassicGroup, request: TxnOffsetCommitRequest) -> ErrorCode:
     generation_id = request.generation_id_or_member_epoch
     if generation_id < 0 and not request.member_id and request.group_instance_id is None:
         return ErrorCode.NONE
-    error = group.refuse_member(request.member_id, request.group_instance_id)
+    error = group.validate_member(request.member_id, request.group_instance_id)
     if error is ErrorCode.NONE and generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     return error
 
 
-def refuse_delete(group: ClassicGroup) -> ErrorCode:
+def validate_delete(group: ClassicGroup) -> ErrorCode:
     """Validates an offset deletion. Only for consumers are the subscribed topics known."""
     if group.state is not State.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return ErrorCode.NON_EMPTY_GROUP
     return ErrorCode.NONE
 
 
-def refuse_deletion(group: ClassicGroup) -> ErrorCode:
+def validate_deletion(group: ClassicGroup) -> ErrorCode:
     return ErrorCode.NONE if group.state is State.EMPTY else ErrorCode.NON_EMPTY_GROUP
 
 
@@ -79,8 +79,8 @@ def _may_expire(group: ClassicGroup) -> bool:
 
 
 RULES = OffsetRules(
-    refuse_commit=refuse_commit,
-    refuse_transactional_commit=refuse_transactional_commit,
-    refuse_delete=refuse_delete,
+    validate_commit=validate_commit,
+    validate_transactional_commit=validate_transactional_commit,
+    validate_delete=validate_delete,
     is_expired=is_expired,
 )

@@ -9,17 +9,17 @@ from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRespo
 from ....protocol.messages.sync_group import SyncGroupRequest
 from ....protocol.schema import Message
 from ..base.kind import ErrorResponse
-from .refusals import join_refused, sync_refused
+from .join_errors import join_error, sync_error
 
 
 def _join(request: JoinGroupRequest, error: ErrorCode) -> Message:
     """Names the member id only for an error of the request itself."""
     is_about_it = error in (ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_SESSION_TIMEOUT)
-    return join_refused(error, request.member_id if is_about_it else "")
+    return join_error(error, request.member_id if is_about_it else "")
 
 
 def _sync(request: SyncGroupRequest, error: ErrorCode) -> Message:
-    return sync_refused(error)
+    return sync_error(error)
 
 
 def _heartbeat(request: HeartbeatRequest, error: ErrorCode) -> Message:

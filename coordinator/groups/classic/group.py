@@ -31,8 +31,8 @@ from ....protocol.internal.classic_group_records import GroupMetadataValue, Memb
 from ....protocol.schema import Message
 from ...common.result import Reply
 from ...common.timers import Timer, Timers
+from .join_errors import join_error, sync_error
 from .member import Member
-from .refusals import join_refused, sync_refused
 from .subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class ClassicGroup:
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return max(votes, key=votes.__getitem__)
 
-    def refuse_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+    def validate_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
         """Validates a member's identity. An instance id belongs to its latest member only (KIP-345)."""
         if group_instance_id is not None:
             known = self.static_members.get(group_instance_id)
@@ -177,14 +177,14 @@ class ClassicGroup:
     def await_join(self, member: Member, token: object | None) -> None:
         """Parks a JoinGroup. An earlier pending one of the same member gets an error response."""
         if member.awaiting_join is not None:
-            self.answer_join(member, join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+            self.answer_join(member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
         if token is not None:
             member.awaiting_join = token
             self._awaiting_join_count += 1
 
     def await_sync(self, member: Member, token: object) -> None:
         if member.awaiting_sync is not None:
-            self.answer_sync(member, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
+            self.answer_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
         member.awaiting_sync = token
 
     def answer_join(self, member: Member, response: Message) -> bool:
@@ -219,8 +219,8 @@ class ClassicGroup:
         if member is None:
             return
         member.session.cancel()
-        self.answer_join(member, join_refused(ErrorCode.UNKNOWN_MEMBER_ID))
-        self.answer_sync(member, sync_refused(ErrorCode.UNKNOWN_MEMBER_ID))
+        self.answer_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID))
+        self.answer_sync(member, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
         self._count_speakers(member.protocols, -1)
         if member.group_instance_id is not None:
             del self.static_members[member.group_instance_id]
@@ -231,8 +231,8 @@ class ClassicGroup:
         """Replaces a static member that returned under a new id. It takes over the assignment; the old id is fenced."""
         old_member_id = self.static_members[group_instance_id]
         member = self.members.pop(old_member_id)
-        self.answer_join(member, join_refused(ErrorCode.FENCED_INSTANCE_ID, old_member_id))
-        self.answer_sync(member, sync_refused(ErrorCode.FENCED_INSTANCE_ID))
+        self.answer_join(member, join_error(ErrorCode.FENCED_INSTANCE_ID, old_member_id))
+        self.answer_sync(member, sync_error(ErrorCode.FENCED_INSTANCE_ID))
         if old_member_id in self.pending_syncs:
             self.pending_syncs.remove(old_member_id)
             self.pending_syncs.add(new_member_id)

@@ -14,9 +14,9 @@ from ...common.result import GroupRequest
 from ...common.timers import Timer
 from ..base.state import ShardState
 from .group import ClassicGroup, State
+from .join_errors import join_error
 from .member import Member
 from .rebalance import go_on, joined, members_for_leader, prepare, rebalance
-from .refusals import join_refused
 from .writing import create_group, write_empty_group, write_group
 
 #: The first version whose clients are given their id before they join.
@@ -29,18 +29,18 @@ def join(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, JoinGroupRequest)
     if _is_too_large(state, request):
-        state.reply(message, join_refused(ErrorCode.UNKNOWN_SERVER_ERROR, request.member_id))
+        state.reply(message, join_error(ErrorCode.UNKNOWN_SERVER_ERROR, request.member_id))
         return
     group = state.find(ClassicGroup, request.group_id)
     if group is None and state.answer_as_other_kind(message, request.group_id, now):
         return
     if group is None and not state.replace(request.group_id):
-        state.reply(message, join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
+        state.reply(message, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
         return
     if group is not None:
         _join_group(state, group, message, request, now)
     elif request.member_id:
-        state.reply(message, join_refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+        state.reply(message, join_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
     else:
         group = create_group(state, request.group_id, now)
         # That the group exists is recorded before anything else of it, and whatever becomes of this request.
@@ -65,9 +65,9 @@ def _join_group(
     member_id = request.member_id
     if not _has_room(state, group, member_id):
         group.remove(member_id)
-        state.reply(message, join_refused(ErrorCode.GROUP_MAX_SIZE_REACHED))
+        state.reply(message, join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
     elif not group.supports(request.protocol_type, _protocols(request)):
-        state.reply(message, join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
+        state.reply(message, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
     elif member_id:
         _join_known(state, group, message, request, now)
     elif request.group_instance_id is not None:
@@ -93,7 +93,7 @@ def _join_dynamic(
     member_id = _member_id(message.client_id, message.member_uuid)
     if message.version >= MEMBER_ID_REQUIRED_VERSION:
         group.add_pending(member_id, now + request.session_timeout_ms)
-        state.reply(message, join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        state.reply(message, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
     else:
         _add(state, group, member_id, message, request, now)
 
@@ -117,13 +117,13 @@ def _join_known(
     if member_id in group.pending_joins:
         if request.group_instance_id is not None:
             # Ids are only left pending for members that have no instance id; Kafka fails on this too.
-            state.reply(message, join_refused(ErrorCode.UNKNOWN_SERVER_ERROR))
+            state.reply(message, join_error(ErrorCode.UNKNOWN_SERVER_ERROR))
         else:
             _add(state, group, member_id, message, request, now)
         return
-    error = group.refuse_member(member_id, request.group_instance_id)
+    error = group.validate_member(member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
-        state.reply(message, join_refused(error, member_id))
+        state.reply(message, join_error(error, member_id))
         return
     member = group.members[member_id]
     if _changes_nothing(group, member, request):

@@ -71,6 +71,6 @@ CLASSIC = Kind(
     restore=_restore,
     expired=_expired,
     delete=_delete,
-    refuse_deletion=commits.refuse_deletion,
+    validate_deletion=commits.validate_deletion,
     joins=(JoinGroupRequest,),
 )

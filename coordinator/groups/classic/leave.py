@@ -42,7 +42,7 @@ def _leave_one(group: ClassicGroup | None, leaver: MemberIdentity) -> ErrorCode:
         if instance_id is None or not member_id:
             return ErrorCode.UNKNOWN_MEMBER_ID
     elif member_id not in group.pending_joins:
-        error = group.refuse_member(member_id, instance_id)
+        error = group.validate_member(member_id, instance_id)
         if error is not ErrorCode.NONE:
             return error
     log.info("%s leaves group %s (%s)", member_id, group.group_id, leaver.reason or "no reason given")

@@ -14,8 +14,8 @@ from ....protocol.errors import ErrorCode
 from ....protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from ..base.state import ShardState
 from .group import ClassicGroup, State
+from .join_errors import sync_error
 from .member import Member
-from .refusals import sync_refused
 from .writing import write_group
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ def prepare(state: ShardState, group: ClassicGroup, now: int, reason: str) -> No
     if group.state is State.COMPLETING_REBALANCE:
         for member in group.members.values():
             member.assignment = b""
-            if group.answer_sync(member, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)):
+            if group.answer_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS)):
                 group.touch(member, now)
     group.pending_syncs.clear()
     group.sync_timer.cancel()

@@ -15,9 +15,9 @@ from ...common.result import GroupRequest
 from ..base.group_records import encoded_size
 from ..base.state import ShardState
 from .group import ClassicGroup, State
+from .join_errors import sync_error
 from .member import Member
 from .rebalance import prepare
-from .refusals import sync_refused
 from .writing import write_group
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
 def _heartbeat(group: ClassicGroup | None, request: HeartbeatRequest, now: int) -> ErrorCode:
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    error = group.refuse_member(request.member_id, request.group_instance_id)
+    error = group.validate_member(request.member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
         return error
     if request.generation_id != group.generation_id:
@@ -57,9 +57,9 @@ def sync(state: ShardState, message: GroupRequest, now: int) -> None:
     group = state.find(ClassicGroup, request.group_id)
     if group is None and state.answer_as_other_kind(message, request.group_id, now):
         return
-    error = _refuse_sync(group, request)
+    error = _validate_sync(group, request)
     if error is not ErrorCode.NONE:
-        state.reply(message, sync_refused(error))
+        state.reply(message, sync_error(error))
         return
     assert group is not None
     member = group.members[request.member_id]
@@ -76,10 +76,10 @@ def sync(state: ShardState, message: GroupRequest, now: int) -> None:
         _assign(state, group, request, now)
 
 
-def _refuse_sync(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorCode:
+def _validate_sync(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorCode:
     if group is None or group.state is State.EMPTY:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    error = group.refuse_member(request.member_id, request.group_instance_id)
+    error = group.validate_member(request.member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
         return error
     if request.generation_id != group.generation_id:
@@ -125,7 +125,7 @@ def _cannot_be_stored(state: ShardState, group: ClassicGroup, now: int) -> None:
     )  # fmt: skip
     for member in group.members.values():
         member.assignment = b""
-        if group.answer_sync(member, sync_refused(ErrorCode.UNKNOWN_SERVER_ERROR)):
+        if group.answer_sync(member, sync_error(ErrorCode.UNKNOWN_SERVER_ERROR)):
             group.touch(member, now)
     prepare(state, group, now, "its assignments cannot be stored")
 

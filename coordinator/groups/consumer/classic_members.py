@@ -19,7 +19,7 @@ from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRespo
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ...common.result import GroupRequest
 from ..classic import rebalance
-from ..classic.refusals import join_refused, sync_refused
+from ..classic.join_errors import join_error, sync_error
 from ..classic.subscriptions import CONSUMER_PROTOCOL_TYPE
 from . import migration, writing
 from .consumer_protocol import MalformedEmbedded, by_id, read_subscription, version_of, write_assignment
@@ -43,18 +43,18 @@ def join(state: ShardState, group: ConsumerGroup, message: GroupRequest, now: in
     request = message.request
     assert isinstance(request, JoinGroupRequest)
     member_id = request.member_id or generated_member_id(message.member_uuid)
-    error = _refuse_join(state, group, request, member_id)
+    error = _validate_join(state, group, request, member_id)
     if error is not ErrorCode.NONE:
-        state.reply(message, join_refused(error))
+        state.reply(message, join_error(error))
         return
     if not request.member_id and request.group_instance_id is None and message.version >= MEMBER_ID_REQUIRED_VERSION:
-        state.reply(message, join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        state.reply(message, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         return
     response = _join(state, group, message, request, member_id, now)
     state.reply(message, response)
 
 
-def _refuse_join(state: ShardState, group: ConsumerGroup, request: JoinGroupRequest, member_id: str) -> ErrorCode:
+def _validate_join(state: ShardState, group: ConsumerGroup, request: JoinGroupRequest, member_id: str) -> ErrorCode:
     if state.config.consumer_migration_policy == "disabled":
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     instance_id = request.group_instance_id
@@ -112,7 +112,7 @@ def _join(
     owned = by_id(state.image, subscription.owned_partitions)
     after = reconcile_member(state, group, group.members[member_id], owned, is_changed, now)
     if after is None:
-        return join_refused(ErrorCode.FENCED_MEMBER_EPOCH)
+        return join_error(ErrorCode.FENCED_MEMBER_EPOCH)
     group.timer("consumer join", member_id).cancel()
     state.timers.set(group.session(member_id), now + request.session_timeout_ms)
     state.timers.set(group.timer("consumer sync", member_id), now + after.metadata.rebalance_timeout_ms)
@@ -172,12 +172,12 @@ def sync(state: ShardState, group: ConsumerGroup, message: GroupRequest, now: in
     request = message.request
     assert isinstance(request, SyncGroupRequest)
     member = _classic_member(group, request)
-    error = member if isinstance(member, ErrorCode) else _refuse_sync(member, request)
+    error = member if isinstance(member, ErrorCode) else _validate_sync(member, request)
     if error is ErrorCode.NONE and isinstance(member, Member) and _must_rejoin(group, member):
         _await_join(state, group, member, now)
         error = ErrorCode.REBALANCE_IN_PROGRESS
     if error is not ErrorCode.NONE or isinstance(member, ErrorCode):
-        state.reply(message, sync_refused(error))
+        state.reply(message, sync_error(error))
         return
     classic = member.metadata.classic_member_metadata
     assert classic is not None
@@ -195,7 +195,7 @@ def sync(state: ShardState, group: ConsumerGroup, message: GroupRequest, now: in
     )
 
 
-def _refuse_sync(member: Member, request: SyncGroupRequest) -> ErrorCode:
+def _validate_sync(member: Member, request: SyncGroupRequest) -> ErrorCode:
     classic = member.metadata.classic_member_metadata
     assert classic is not None
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE):

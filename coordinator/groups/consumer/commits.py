@@ -10,7 +10,7 @@ from ..base.kind import OffsetRules
 from .group import ConsumerGroup
 
 
-def refuse_transactional_commit(group: ConsumerGroup, request: TxnOffsetCommitRequest) -> ErrorCode:
+def validate_transactional_commit(group: ConsumerGroup, request: TxnOffsetCommitRequest) -> ErrorCode:
     """Validates a transactional commit. A request without a member is fenced by the producer epoch only (KIP-447)."""
     epoch = request.generation_id_or_member_epoch
     if epoch < 0 and not request.member_id and request.group_instance_id is None:
@@ -21,7 +21,7 @@ def refuse_transactional_commit(group: ConsumerGroup, request: TxnOffsetCommitRe
     return ErrorCode.NONE if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
 
 
-def refuse_partition(group: ConsumerGroup, request: OffsetCommitRequest, topic_id: bytes, index: int) -> ErrorCode:
+def validate_partition(group: ConsumerGroup, request: OffsetCommitRequest, topic_id: bytes, index: int) -> ErrorCode:
     """Validates the epoch of a commit for one partition.
 
     A member with an older epoch may still commit a partition that it has owned since that epoch or before (KIP-1251).
@@ -38,10 +38,10 @@ def refuse_partition(group: ConsumerGroup, request: OffsetCommitRequest, topic_i
 
 
 RULES = OffsetRules(
-    refuse_commit=member_commits.refuse_commit,
-    refuse_transactional_commit=refuse_transactional_commit,
-    refuse_delete=member_commits.refuse_delete,
+    validate_commit=member_commits.validate_commit,
+    validate_transactional_commit=validate_transactional_commit,
+    validate_delete=member_commits.validate_delete,
     is_expired=member_commits.is_expired,
-    refuse_partition=refuse_partition,
-    refuse_fetch=member_commits.refuse_fetch,
+    validate_partition=validate_partition,
+    validate_fetch=member_commits.validate_fetch,
 )

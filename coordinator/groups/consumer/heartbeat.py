@@ -17,10 +17,10 @@ from ....protocol.messages.consumer_group_heartbeat import (
 from ...common.patterns import InvalidRegularExpression, compiled
 from ...common.result import GroupRequest
 from ..base import membership
-from ..base.membership import Refusal
+from ..base.membership import ValidationError
 from ..base.state import ShardState
 from ..classic.group import ClassicGroup
-from . import migration, refusals, settings, writing
+from . import migration, settings, validation, writing
 from .group import ConsumerGroup
 from .member import (
     EMPTY_METADATA,
@@ -54,23 +54,23 @@ class _Beat:
 def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, ConsumerGroupHeartbeatRequest)
-    refusal = refusals.refuse(request, message.version)
-    if refusal is None:
+    validation_error = validation.validate(request, message.version)
+    if validation_error is None:
         is_leaving = request.member_epoch < JOIN_EPOCH
         answer = _leave(state, request, now) if is_leaving else _stay(state, message, request, now)
     else:
-        answer = refusal
-    state.reply(message, refusals.response(answer) if isinstance(answer, Refusal) else answer)
+        answer = validation_error
+    state.reply(message, validation.response(answer) if isinstance(answer, ValidationError) else answer)
 
 
 def _leave(
     state: ShardState, request: ConsumerGroupHeartbeatRequest, now: int
-) -> ConsumerGroupHeartbeatResponse | Refusal:
+) -> ConsumerGroupHeartbeatResponse | ValidationError:
     group = state.find(ConsumerGroup, request.group_id)
     if group is None:
         return membership.no_group(state.groups, request.group_id, ConsumerGroup.kind, "Group")
     member = membership.find_member(group, request)
-    if isinstance(member, Refusal):
+    if isinstance(member, ValidationError):
         return member
     if request.member_epoch == LEAVE_STATIC_EPOCH:
         # The static member may return within its session. It then gets its partitions back, whatever their epoch.
@@ -84,11 +84,11 @@ def _leave(
 
 def _stay(
     state: ShardState, message: GroupRequest, request: ConsumerGroupHeartbeatRequest, now: int
-) -> ConsumerGroupHeartbeatResponse | Refusal:
+) -> ConsumerGroupHeartbeatResponse | ValidationError:
     group = state.find(ConsumerGroup, request.group_id)
     if group is None:
         found = _new_group(state, request, now)
-        if isinstance(found, Refusal):
+        if isinstance(found, ValidationError):
             return found
         group = found
     member_id = request.member_id or generated_member_id(message.member_uuid)
@@ -102,19 +102,19 @@ def _stay(
     else:
         member = membership.find_member(group, request)
         if isinstance(member, Member):
-            refusal = refusals.refuse_epoch(member, request.member_epoch, owned)
-            member = member if refusal is None else refusal
-    if isinstance(member, Refusal):
+            validation_error = validation.validate_epoch(member, request.member_epoch, owned)
+            member = member if validation_error is None else validation_error
+    if isinstance(member, ValidationError):
         return member
     metadata = _updated(member.metadata, message, request)
     try:
         check_new_regex(group, member, metadata)
     except InvalidRegularExpression as error:
-        return refusals.invalid_regex(metadata.subscribed_topic_regex or "", error)
+        return validation.invalid_regex(metadata.subscribed_topic_regex or "", error)
     return _go_on(state, _Beat(group, member, member_id, request, metadata, owned), now)
 
 
-def _new_group(state: ShardState, request: ConsumerGroupHeartbeatRequest, now: int) -> ConsumerGroup | Refusal:
+def _new_group(state: ShardState, request: ConsumerGroupHeartbeatRequest, now: int) -> ConsumerGroup | ValidationError:
     """Returns the group for the first member of the new protocol: a new one, or an upgraded classic group."""
     if request.member_epoch != JOIN_EPOCH:
         return membership.no_group(state.groups, request.group_id, ConsumerGroup.kind)
@@ -123,13 +123,13 @@ def _new_group(state: ShardState, request: ConsumerGroupHeartbeatRequest, now: i
         if classic is None and request.group_id in state.groups:
             return membership.no_group(state.groups, request.group_id, ConsumerGroup.kind)
         return ConsumerGroup(request.group_id)
-    refusal = migration.refuse_upgrade(state, classic) or _refuse_before_upgrade(state, classic, request)
-    return migration.upgrade(state, classic, now) if refusal is None else refusal
+    validation_error = migration.validate_upgrade(state, classic) or _validate_before_upgrade(state, classic, request)
+    return migration.upgrade(state, classic, now) if validation_error is None else validation_error
 
 
-def _refuse_before_upgrade(
+def _validate_before_upgrade(
     state: ShardState, classic: ClassicGroup, request: ConsumerGroupHeartbeatRequest
-) -> Refusal | None:
+) -> ValidationError | None:
     """Runs the remaining checks before an upgrade, since a request that fails must not change anything."""
     is_known = request.instance_id in classic.static_members or request.member_id in classic.members
     if not is_known and len(classic.members) >= state.config.consumer_max_size:
@@ -137,13 +137,13 @@ def _refuse_before_upgrade(
     try:
         compiled(request.subscribed_topic_regex or "")
     except InvalidRegularExpression as error:
-        return refusals.invalid_regex(request.subscribed_topic_regex or "", error)
+        return validation.invalid_regex(request.subscribed_topic_regex or "", error)
     return None
 
 
 def _joining_member(
     state: ShardState, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, member_id: str
-) -> Member | Refusal:
+) -> Member | ValidationError:
     """Returns the joining member: a new one, or the known one that rejoins.
 
     A static member takes over the state that it left under another member id.
@@ -159,7 +159,7 @@ def _joining_member(
     return known
 
 
-def _go_on(state: ShardState, beat: _Beat, now: int) -> ConsumerGroupHeartbeatResponse | Refusal:
+def _go_on(state: ShardState, beat: _Beat, now: int) -> ConsumerGroupHeartbeatResponse | ValidationError:
     group, group_id, member, request, metadata = (
         beat.group,
         beat.group.group_id,
@@ -178,7 +178,7 @@ def _go_on(state: ShardState, beat: _Beat, now: int) -> ConsumerGroupHeartbeatRe
     update_target(state, group, now)
     after = reconcile_member(state, group, group.members[member.member_id], beat.owned, subscription_changed, now)
     if after is None:
-        return refusals.in_unknown_state()
+        return validation.in_unknown_state()
     state.timers.set(group.session(member.member_id), now + settings.session_timeout_ms(state, group_id))
     resolve_regexes(state, group, now)
     return _response(state, group_id, request, member.assigned, after)

@@ -14,7 +14,7 @@ from ....protocol.messages.sync_group import SyncGroupRequest
 from ...common.timers import Event
 from ..base.assigned_group import replays
 from ..base.kind import Kind
-from . import classic_members, commits, describe, heartbeat, migration, record_types, refused, targets, writing
+from . import classic_members, commits, describe, error_responses, heartbeat, migration, record_types, targets, writing
 from .group import ConsumerGroup
 from .member import MemberState
 
@@ -45,12 +45,12 @@ CONSUMER = Kind(
     },
     replays=replays(ConsumerGroup, ConsumerGroupMetadataKey),
     record_types=record_types.RECORD_TYPES,
-    error_responses=refused.REFUSED,
+    error_responses=error_responses.ERROR_RESPONSES,
     offsets=commits.RULES,
     restore=targets.restore,
     expired=_expired,
     delete=writing.delete_group,
-    refuse_deletion=ConsumerGroup.refuse_deletion,
+    validate_deletion=ConsumerGroup.validate_deletion,
     metadata_changed=_metadata_changed,
     classic_requests={
         JoinGroupRequest: classic_members.join,

@@ -22,12 +22,12 @@ from ....protocol.internal.consumer_group_records import (
     ConsumerGroupMemberMetadataValue,
 )
 from ...common.timers import Timer
-from ..base.membership import Refusal
+from ..base.membership import ValidationError
 from ..classic import rebalance
 from ..classic import writing as classic_writing
 from ..classic.group import ClassicGroup, State
+from ..classic.join_errors import join_error, sync_error
 from ..classic.member import Member as ClassicMember
-from ..classic.refusals import join_refused, sync_refused
 from ..classic.subscriptions import CONSUMER_PROTOCOL_TYPE
 from . import targets, writing
 from .consumer_protocol import (
@@ -55,12 +55,12 @@ DOWNWARDS = (BOTH_WAYS, "downgrade")
 # Up.
 
 
-def refuse_upgrade(state: ShardState, group: ClassicGroup) -> Refusal | None:
+def validate_upgrade(state: ShardState, group: ClassicGroup) -> ValidationError | None:
     why = _why_not_up(state, group)
     if why is None:
         return None
     words = f"Cannot upgrade classic group {group.group_id} to consumer group because {why}."
-    return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, words)
+    return ValidationError(ErrorCode.GROUP_ID_NOT_FOUND, words)
 
 
 def _why_not_up(state: ShardState, group: ClassicGroup) -> str | None:
@@ -93,8 +93,8 @@ def upgrade(state: ShardState, classic: ClassicGroup, now: int) -> ConsumerGroup
     holdings = _holdings(state, classic)
     members = [(m, _upgraded(classic, m, holdings[m.member_id])) for m in classic.members.values()]
     for before, _ in members:
-        classic.answer_join(before, join_refused(ErrorCode.REBALANCE_IN_PROGRESS, before.member_id))
-        classic.answer_sync(before, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
+        classic.answer_join(before, join_error(ErrorCode.REBALANCE_IN_PROGRESS, before.member_id))
+        classic.answer_sync(before, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
     classic_writing.delete_group(state, classic.group_id)
     group = ConsumerGroup(classic.group_id)
     state.put(group)

@@ -17,8 +17,8 @@ def _never_expired(*_: Any) -> bool:
 
 
 RULES = OffsetRules(
-    refuse_commit=_no_offsets,
-    refuse_transactional_commit=_no_offsets,
-    refuse_delete=_no_offsets,
+    validate_commit=_no_offsets,
+    validate_transactional_commit=_no_offsets,
+    validate_delete=_no_offsets,
     is_expired=_never_expired,
 )

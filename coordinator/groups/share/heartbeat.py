@@ -19,8 +19,8 @@ from ....protocol.messages.share_group_heartbeat import (
 )
 from ...common.result import GroupRequest
 from ..base import membership
-from ..base.membership import Refusal
-from . import initializing, refusals, settings, writing
+from ..base.membership import ValidationError
+from . import initializing, settings, validation, writing
 from .group import ShareGroup
 from .member import EMPTY_METADATA, JOIN_EPOCH, LEAVE_EPOCH, Member
 from .requests import Followed
@@ -35,16 +35,16 @@ Answer = Followed[ShareGroupHeartbeatResponse]
 def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, ShareGroupHeartbeatRequest)
-    refusal = refusals.refuse(request)
-    if refusal is None:
+    validation_error = validation.validate(request)
+    if validation_error is None:
         leaves = request.member_epoch == LEAVE_EPOCH
         answer = _leave(state, request) if leaves else _beat(state, message, request, now)
     else:
-        answer = refusal
-    state.reply(message, Followed(refusals.response(answer), None) if isinstance(answer, Refusal) else answer)
+        answer = validation_error
+    state.reply(message, Followed(validation.response(answer), None) if isinstance(answer, ValidationError) else answer)
 
 
-def _leave(state: ShardState, request: ShareGroupHeartbeatRequest) -> Answer | Refusal:
+def _leave(state: ShardState, request: ShareGroupHeartbeatRequest) -> Answer | ValidationError:
     group = state.find(ShareGroup, request.group_id)
     if group is None:
         return membership.no_group(state.groups, request.group_id, ShareGroup.kind, "Group")
@@ -55,7 +55,9 @@ def _leave(state: ShardState, request: ShareGroupHeartbeatRequest) -> Answer | R
     return Followed(response, None)
 
 
-def _beat(state: ShardState, message: GroupRequest, request: ShareGroupHeartbeatRequest, now: int) -> Answer | Refusal:
+def _beat(
+    state: ShardState, message: GroupRequest, request: ShareGroupHeartbeatRequest, now: int
+) -> Answer | ValidationError:
     group_id, member_id, is_joining = request.group_id, request.member_id, request.member_epoch == JOIN_EPOCH
     group = state.find(ShareGroup, group_id)
     if group is None:
@@ -70,8 +72,8 @@ def _beat(state: ShardState, message: GroupRequest, request: ShareGroupHeartbeat
         if not is_joining:
             return membership.unknown_member(group_id, member_id)
         member = Member(member_id, EMPTY_METADATA)
-    refusal = refusals.refuse_epoch(member, request.member_epoch)
-    return _go_on(state, group, member, message, request, now) if refusal is None else refusal
+    validation_error = validation.validate_epoch(member, request.member_epoch)
+    return _go_on(state, group, member, message, request, now) if validation_error is None else validation_error
 
 
 def _go_on(

@@ -92,7 +92,7 @@ def delete_offsets(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, delete.DeleteShareGroupOffsetsRequest)
     group = state.find(ShareGroup, request.group_id)
-    error, words = _refuse_deletion(state, request.group_id, group)
+    error, words = _validate_deletion(state, request.group_id, group)
     if error or group is None:
         response = delete.DeleteShareGroupOffsetsResponse(error_code=error, error_message=words)
         state.reply(message, Followed(response, None))
@@ -120,7 +120,7 @@ def delete_offsets(state: ShardState, message: GroupRequest, now: int) -> None:
     state.reply(message, Followed(response, delete_request(group.group_id, asked)))
 
 
-def _refuse_deletion(state: ShardState, group_id: str, group: ShareGroup | None) -> tuple[ErrorCode, str | None]:
+def _validate_deletion(state: ShardState, group_id: str, group: ShareGroup | None) -> tuple[ErrorCode, str | None]:
     if not group_id:
         return ErrorCode.INVALID_GROUP_ID, "The group id is invalid."
     if group is None:
@@ -162,7 +162,7 @@ def delete_groups(state: ShardState, message: GroupRequest, now: int) -> None:
         if group is None:
             continue
         if group.members:
-            answer.refused[group_id] = ErrorCode.NON_EMPTY_GROUP
+            answer.errors[group_id] = ErrorCode.NON_EMPTY_GROUP
         elif group.states is not None:
             request = _delete_all(state, group, group.states)
             if request is not None:

@@ -53,7 +53,7 @@ class DeletionsOfStates(Message):
     """Group -> the request to the persister, or the error that prevents the deletion. Contains only share groups."""
 
     requests: dict[str, DeleteShareGroupStateRequest]
-    refused: dict[str, ErrorCode]
+    errors: dict[str, ErrorCode]
 
 
 @dataclass(eq=False)

@@ -12,7 +12,7 @@ from .tasks import TaskId
 from .topology import subtopology_of
 
 
-def refuse_transactional_commit(group: StreamsGroup, request: TxnOffsetCommitRequest) -> ErrorCode:
+def validate_transactional_commit(group: StreamsGroup, request: TxnOffsetCommitRequest) -> ErrorCode:
     """Validates a transactional commit. A request without a member is fenced by the producer epoch only (KIP-447)."""
     epoch = request.generation_id_or_member_epoch
     if epoch < 0 and (not group.members or (not request.member_id and request.group_instance_id is None)):
@@ -23,7 +23,7 @@ def refuse_transactional_commit(group: StreamsGroup, request: TxnOffsetCommitReq
     return ErrorCode.STALE_MEMBER_EPOCH if epoch > member.epoch else ErrorCode.NONE
 
 
-def refuse_partition(
+def validate_partition(
     group: StreamsGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest, topic_id: bytes, index: int
 ) -> ErrorCode:
     """Validates the epoch of a commit for one partition.
@@ -44,11 +44,11 @@ def refuse_partition(
 
 
 RULES = OffsetRules(
-    refuse_commit=member_commits.refuse_commit,
-    refuse_transactional_commit=refuse_transactional_commit,
-    refuse_delete=member_commits.refuse_delete,
+    validate_commit=member_commits.validate_commit,
+    validate_transactional_commit=validate_transactional_commit,
+    validate_delete=member_commits.validate_delete,
     is_expired=member_commits.is_expired,
-    refuse_partition=refuse_partition,
-    refuse_transactional_partition=refuse_partition,
-    refuse_fetch=member_commits.refuse_fetch,
+    validate_partition=validate_partition,
+    validate_transactional_partition=validate_partition,
+    validate_fetch=member_commits.validate_fetch,
 )

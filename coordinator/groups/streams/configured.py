@@ -49,7 +49,7 @@ def configure(topology: StreamsGroupTopologyValue, image: MetadataImage) -> Conf
 def _configured(topology: StreamsGroupTopologyValue, image: MetadataImage) -> ConfiguredTopology:
     wanted = required_topics(topology)
     existing = {name: len(topic.partitions) for name in wanted if (topic := image.topic(name)) is not None}
-    _refuse_missing_sources(topology, existing)
+    _validate_missing_sources(topology, existing)
     decided = decide(topology, existing)
     internal = {
         topic.name: _creatable(topic, decided[topic.name])
@@ -79,7 +79,7 @@ def _configured(topology: StreamsGroupTopologyValue, image: MetadataImage) -> Co
     )
 
 
-def _refuse_missing_sources(topology: StreamsGroupTopologyValue, existing: Mapping[str, int]) -> None:
+def _validate_missing_sources(topology: StreamsGroupTopologyValue, existing: Mapping[str, int]) -> None:
     missing = sorted({name for one in topology.subtopologies for name in one.source_topics if name not in existing})
     if missing:
         raise TopicsNotReady(Status.MISSING_SOURCE_TOPICS, f"Source topics {_summary(missing)} are missing.")

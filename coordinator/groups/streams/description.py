@@ -28,7 +28,7 @@ from ....protocol.messages.streams_group_topology_description_update import (
 from ...common.record_frames import encoded_size
 from ...common.result import GroupRequest
 from ..base import membership
-from ..base.membership import Refusal, invalid
+from ..base.membership import ValidationError, invalid
 from . import writing
 from .group import NO_TOPOLOGY_EPOCH, DescriptionWait, StreamsGroup
 
@@ -76,20 +76,20 @@ def _stored(topology: StreamsGroupTopologyValue) -> bytes | None:
 def update(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, Request)
-    refusal = membership.first_refusal((_names, _of_a_member, _of_its_topology, _known_nodes), state, request)
-    if refusal is None:
-        refusal = _keep(state, request)
-    error, words = (ErrorCode.NONE, None) if refusal is None else refusal
+    validation_error = membership.first_error((_names, _of_a_member, _of_its_topology, _known_nodes), state, request)
+    if validation_error is None:
+        validation_error = _keep(state, request)
+    error, words = (ErrorCode.NONE, None) if validation_error is None else validation_error
     state.reply(message, StreamsGroupTopologyDescriptionUpdateResponse(error_code=error, error_message=words))
 
 
-def _names(state: ShardState, request: Request) -> Refusal | None:
+def _names(state: ShardState, request: Request) -> ValidationError | None:
     if not request.member_id.strip():
         return invalid("MemberId can't be empty.")
     return None if request.group_id.strip() else invalid("GroupId can't be empty.")
 
 
-def _of_a_member(state: ShardState, request: Request) -> Refusal | None:
+def _of_a_member(state: ShardState, request: Request) -> ValidationError | None:
     group = state.find(StreamsGroup, request.group_id)
     if group is None:
         return membership.no_group(state.groups, request.group_id, StreamsGroup.kind, "Group")
@@ -97,7 +97,7 @@ def _of_a_member(state: ShardState, request: Request) -> Refusal | None:
     return None if is_member else membership.unknown_member(request.group_id, request.member_id)
 
 
-def _of_its_topology(state: ShardState, request: Request) -> Refusal | None:
+def _of_its_topology(state: ShardState, request: Request) -> ValidationError | None:
     group = state.find(StreamsGroup, request.group_id)
     topology = group.topology if group is not None else None
     epoch = NO_TOPOLOGY_EPOCH if topology is None else topology.epoch
@@ -108,7 +108,7 @@ def _of_its_topology(state: ShardState, request: Request) -> Refusal | None:
     )
 
 
-def _known_nodes(state: ShardState, request: Request) -> Refusal | None:
+def _known_nodes(state: ShardState, request: Request) -> ValidationError | None:
     description = request.topology_description
     stores = description.global_stores
     nodes = [node for one in description.subtopologies for node in one.nodes]
@@ -120,7 +120,7 @@ def _known_nodes(state: ShardState, request: Request) -> Refusal | None:
     return invalid("Global store must be composed of a source and a processor node.")
 
 
-def _keep(state: ShardState, request: Request) -> Refusal | None:
+def _keep(state: ShardState, request: Request) -> ValidationError | None:
     group = state.find(StreamsGroup, request.group_id)
     assert group is not None and group.topology is not None, "it has a member, and the topology's epoch"
     told = DescribedGroup(topology_description=_as_described(request.topology_description))
@@ -131,9 +131,9 @@ def _keep(state: ShardState, request: Request) -> Refusal | None:
     if encoded_size(topology, TOPOLOGY_VERSION) > limit:
         failed = replace(group.metadata, failed_description_topology_epoch=topology.epoch)
         writing.write_group_metadata(state, group.group_id, failed)
-        state.counters.descriptions_refused += 1
+        state.counters.descriptions_rejected += 1
         words = f"The description of the topology does not fit into a record of {limit} bytes."
-        return Refusal(ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED, words)
+        return ValidationError(ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED, words)
     state.counters.descriptions_kept += 1
     if topology != group.topology:
         writing.write_topology(state, group.group_id, topology)

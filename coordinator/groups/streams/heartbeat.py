@@ -19,10 +19,10 @@ from ....protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatR
 from ....protocol.schema import Message
 from ...common.result import GroupRequest
 from ..base import membership
-from ..base.membership import Refusal
+from ..base.membership import ValidationError
 from ..classic.group import ClassicGroup
 from ..consumer.topics import metadata_hash
-from . import refusals, settings, writing
+from . import settings, validation, writing
 from .answer import answer
 from .configured import ConfiguredTopology, configure
 from .group import NO_TOPOLOGY_EPOCH, StreamsGroup
@@ -57,26 +57,28 @@ class Understood:
 def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, Request)
-    refusal = refusals.refuse(request)
-    response: Message | Refusal
-    if refusal is not None:
-        response = refusal
+    validation_error = validation.validate(request)
+    response: Message | ValidationError
+    if validation_error is not None:
+        response = validation_error
     elif request.member_epoch < JOIN_EPOCH:
         response = _leave(state, request)
     else:
         understood = _understood(state, message, request)
-        response = understood if isinstance(understood, Refusal) else _go_on(state, message, request, understood, now)
-    state.reply(message, refusals.response(response) if isinstance(response, Refusal) else response)
+        response = (
+            understood if isinstance(understood, ValidationError) else _go_on(state, message, request, understood, now)
+        )
+    state.reply(message, validation.response(response) if isinstance(response, ValidationError) else response)
 
 
-def _leave(state: ShardState, request: Request) -> StreamsGroupHeartbeatResponse | Refusal:
+def _leave(state: ShardState, request: Request) -> StreamsGroupHeartbeatResponse | ValidationError:
     group = state.find(StreamsGroup, request.group_id)
     if group is None:
         return membership.no_group(state.groups, request.group_id, StreamsGroup.kind, "Group")
     if request.shutdown_application and group.shutdown_asked_by is None:
         group.shutdown_asked_by = request.member_id
     member = membership.find_member(group, request)
-    if isinstance(member, Refusal):
+    if isinstance(member, ValidationError):
         return member
     if request.instance_id is not None and request.member_epoch == LEAVE_STATIC_EPOCH:
         # The static member may return within its session. It then gets its tasks back.
@@ -94,34 +96,36 @@ def _leave(state: ShardState, request: Request) -> StreamsGroupHeartbeatResponse
 # Validation.
 
 
-def _understood(state: ShardState, message: GroupRequest, request: Request) -> Understood | Refusal:
+def _understood(state: ShardState, message: GroupRequest, request: Request) -> Understood | ValidationError:
     group = _group(state, request)
-    if isinstance(group, Refusal):
+    if isinstance(group, ValidationError):
         return group
-    owned = refusals.owned_tasks(request)
+    owned = validation.owned_tasks(request)
     replaced = _replaced(group, request)
-    found = replaced if isinstance(replaced, Refusal) else _member(group, request, replaced)
-    if isinstance(found, Refusal):
+    found = replaced if isinstance(replaced, ValidationError) else _member(group, request, replaced)
+    if isinstance(found, ValidationError):
         return found
-    assert not isinstance(replaced, Refusal)
-    refusal = refusals.refuse_epoch(found, request.member_epoch, owned) or refusals.refuse_unknown_state(found, owned)
-    if refusal is not None:
-        return refusal
+    assert not isinstance(replaced, ValidationError)
+    validation_error = validation.validate_epoch(
+        found, request.member_epoch, owned
+    ) or validation.validate_unknown_state(found, owned)
+    if validation_error is not None:
+        return validation_error
     topology = _topology(group, request)
-    if isinstance(topology, Refusal):
+    if isinstance(topology, ValidationError):
         return topology
     try:
         configured, digest = _configured(state, group, topology)
     except InvalidTopology as error:
-        return refusals.invalid_topology(str(error))
-    refusal = refusals.refuse_tasks(configured, owned)
-    if refusal is not None:
-        return refusal
+        return validation.invalid_topology(str(error))
+    validation_error = validation.validate_tasks(configured, owned)
+    if validation_error is not None:
+        return validation_error
     metadata = _updated(found.metadata, message, request)
     return Understood(group, found, replaced, metadata, topology, configured, digest, owned)
 
 
-def _group(state: ShardState, request: Request) -> StreamsGroup | Refusal:
+def _group(state: ShardState, request: Request) -> StreamsGroup | ValidationError:
     """Returns the group, or a new one if there is none or an empty classic group."""
     group_id = request.group_id
     group = state.find(StreamsGroup, group_id)
@@ -138,7 +142,7 @@ def _group(state: ShardState, request: Request) -> StreamsGroup | Refusal:
     return group
 
 
-def _replaced(group: StreamsGroup, request: Request) -> Member | Refusal | None:
+def _replaced(group: StreamsGroup, request: Request) -> Member | ValidationError | None:
     """Returns the static member that this one replaces. It must have left with the epoch of a static member."""
     if request.instance_id is None or request.member_epoch != JOIN_EPOCH:
         return None
@@ -149,7 +153,7 @@ def _replaced(group: StreamsGroup, request: Request) -> Member | Refusal | None:
     return known if known.epoch == LEAVE_STATIC_EPOCH else membership.unreleased(request, known_id)
 
 
-def _member(group: StreamsGroup, request: Request, replaced: Member | None) -> Member | Refusal:
+def _member(group: StreamsGroup, request: Request, replaced: Member | None) -> Member | ValidationError:
     if replaced is not None:
         return replace(replaced, member_id=request.member_id, epoch=JOIN_EPOCH, previous_epoch=0)
     if request.member_epoch == JOIN_EPOCH:
@@ -157,7 +161,7 @@ def _member(group: StreamsGroup, request: Request, replaced: Member | None) -> M
     return membership.find_member(group, request)
 
 
-def _topology(group: StreamsGroup, request: Request) -> StreamsGroupTopologyValue | Refusal:
+def _topology(group: StreamsGroup, request: Request) -> StreamsGroupTopologyValue | ValidationError:
     """Returns the group's topology, which is that of its first member.
 
     A member may have an older topology. It gets the status STALE_TOPOLOGY, and no tasks of its own topology.
@@ -170,7 +174,7 @@ def _topology(group: StreamsGroup, request: Request) -> StreamsGroupTopologyValu
         return said
     if group.topology.epoch > said.epoch or is_same(group.topology, said):
         return group.topology
-    return refusals.other_topology()
+    return validation.other_topology()
 
 
 def _configured(

@@ -10,7 +10,7 @@ from ....protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatR
 from ....protocol.messages.streams_group_topology_description_update import StreamsGroupTopologyDescriptionUpdateRequest
 from ..base.assigned_group import replays
 from ..base.kind import Kind
-from . import commits, describe, description, heartbeat, record_types, refused, targets, writing
+from . import commits, describe, description, error_responses, heartbeat, record_types, targets, writing
 from .group import StreamsGroup
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ KIND = Kind(
     },
     replays=replays(StreamsGroup, StreamsGroupMetadataKey),
     record_types=record_types.RECORD_TYPES,
-    error_responses=refused.REFUSED,
+    error_responses=error_responses.ERROR_RESPONSES,
     offsets=commits.RULES,
     restore=targets.restore,
     expired=targets.expired,
     delete=_delete,
-    refuse_deletion=StreamsGroup.refuse_deletion,
+    validate_deletion=StreamsGroup.validate_deletion,
     metadata_changed=_metadata_changed,
 )

@@ -19,7 +19,7 @@ from ....protocol.messages.delete_acls import (
 )
 from ....protocol.schema import Message
 from ..random_ids import random_uuid
-from ..result import MAX_RECORDS_PER_REQUEST, ControllerResult, RefusedRequest
+from ..result import MAX_RECORDS_PER_REQUEST, ControllerResult, RequestError
 from ..state import ControllerState
 
 #: Kafka's words.
@@ -61,7 +61,7 @@ def delete_acls(state: ControllerState, request: DeleteAclsRequest, version: int
             records[acl_id] = RemoveAccessControlEntryRecord(id=acl_id)
         if len(records) > MAX_RECORDS_PER_REQUEST:
             words = f"Cannot remove more than {MAX_RECORDS_PER_REQUEST} acls in a single delete operation."
-            raise RefusedRequest(ErrorCode.INVALID_REQUEST, words)
+            raise RequestError(ErrorCode.INVALID_REQUEST, words)
         matching = [DeleteAclsMatchingAcl(error_message=None, **rule._asdict()) for rule in found]
         response.filter_results.append(DeleteAclsFilterResult(error_message=None, matching_acls=matching))
     return ControllerResult(list(records.values()), response)
@@ -81,7 +81,7 @@ def filter_of(asked: DeleteAclsFilter) -> AclFilter:
 
 def _check_enabled(state: ControllerState) -> None:
     if not state.uses_acls:
-        raise RefusedRequest(ErrorCode.SECURITY_DISABLED, _NO_AUTHORIZER)
+        raise RequestError(ErrorCode.SECURITY_DISABLED, _NO_AUTHORIZER)
 
 
 def _rule(creation: AclCreation) -> AclImage:

@@ -20,10 +20,10 @@ log = logging.getLogger("odradek.listener")
 class Handshaking:
     """`refused` counts the connections of the listener that were closed, by reason."""
 
-    def __init__(self, listener_name: str, lines: RepeatedLines, refused: Counter[str]) -> None:
+    def __init__(self, listener_name: str, lines: RepeatedLines, rejected: Counter[str]) -> None:
         self._name = listener_name
         self._lines = lines
-        self._refused = refused
+        self._error_response = rejected
         self._handshakes = Handshakes()
 
     def __len__(self) -> int:
@@ -49,7 +49,7 @@ class Handshaking:
             raise
 
     def _log(self, peer: str, kind: str, words: str) -> None:
-        self._refused["handshake"] += 1
+        self._error_response["handshake"] += 1
         self._lines.log(log, logging.WARNING, peer, ("handshake", self._name, kind), words)
 
     def end_oldest(self, before_s: float) -> bool:

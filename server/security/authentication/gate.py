@@ -45,7 +45,7 @@ class GatedDispatcher(Protocol):
     def explained(self, frame: Any, error: Exception) -> Any:
         """Returns the violation in a frame that could not be decoded."""
 
-    def refusal(self, connection: Any, frame: Any, error_code: ErrorCode) -> Reply | None:
+    def validation_error(self, connection: Any, frame: Any, error_code: ErrorCode) -> Reply | None:
         """Returns what answers an unread frame with an error; None if its response has no field for one."""
 
 
@@ -148,7 +148,7 @@ class SaslGate:
         try:
             authentication.admits(key, self._now_ms())
         except Failure as failure:
-            self._refuse(frame, failure)
+            self._reject(frame, failure)
             return
         self._dispatcher.call(connection, frame)
 
@@ -217,10 +217,10 @@ class SaslGate:
         connection.dispatcher = self if authentication.session_ends_ms is not None else self._dispatcher
         self._listener.outcomes.successful += 1
 
-    def _refuse(self, frame: Any, failure: Failure) -> None:
+    def _reject(self, frame: Any, failure: Failure) -> None:
         """A frame that may not be taken: its body is not looked at."""
         code = failure.error_code
-        self._end(failure, None if code is None else self._dispatcher.refusal(self._connection, frame, code))
+        self._end(failure, None if code is None else self._dispatcher.validation_error(self._connection, frame, code))
 
     def _end(self, failure: Failure, reply: Reply | None) -> None:
         """Ends the connection, with the reply before it; it takes nothing meanwhile."""

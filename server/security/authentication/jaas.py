@@ -20,7 +20,7 @@ SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 OAUTHBEARER_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 #: Kafka refuses them too (KAFKA-14496, CVE-2023-25194): they fetch code.
-_REFUSED_MODULES = ("com.sun.security.auth.module.JndiLoginModule", "com.sun.security.auth.module.LdapLoginModule")
+_REJECTED_MODULES = ("com.sun.security.auth.module.JndiLoginModule", "com.sun.security.auth.module.LdapLoginModule")
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
@@ -55,7 +55,7 @@ def parse_jaas(text: str) -> JaasEntry:
         raise InvalidConfig("Login module not specified in JAAS config")
     if len(entries) > 1:
         raise InvalidConfig(f"JAAS config property contains {len(entries)} login modules, should be 1 module")
-    if entries[0].module in _REFUSED_MODULES:
+    if entries[0].module in _REJECTED_MODULES:
         raise InvalidConfig(f"{entries[0].module} is not allowed")
     return entries[0]
 

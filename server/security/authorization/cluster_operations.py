@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....metadata.acls import Operation
 from ....protocol.errors import ErrorCode
-from ....replication.controller.result import RefusedRequest
+from ....replication.controller.result import RequestError
 
 #: Decided by the active controller: API -> operation.
 CONTROLLER_OPERATIONS: dict[str, Operation] = {
@@ -32,7 +32,7 @@ DENIED_ON_CLUSTER = "Cluster authorization failed."
 _GENERAL_WORDS = ("AddRaftVoter", "AlterClientQuotas", "DescribeQuorum", "RemoveRaftVoter")
 
 
-def refused(api: str, operation: Operation) -> RefusedRequest:
+def rejected(api: str, operation: Operation) -> RequestError:
     """Returns the error of a request that needs an operation on the cluster."""
     words = DENIED_ON_CLUSTER if api in _GENERAL_WORDS else f"Request needs {operation.name} permission."
-    return RefusedRequest(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, words)
+    return RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, words)

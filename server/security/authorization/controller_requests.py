@@ -23,10 +23,10 @@ from ....protocol.messages.create_topics import CreatableTopicResult, CreateTopi
 from ....protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest
 from ....protocol.schema import Message
 from ....protocol.uuids import ZERO_UUID
-from ....replication.controller.controller import refuse
-from ....replication.controller.result import RefusedRequest
+from ....replication.controller.controller import reject
+from ....replication.controller.result import RequestError
 from ....replication.controller.topic_names import CLUSTER_METADATA_TOPIC
-from .cluster_operations import CONTROLLER_OPERATIONS, refused
+from .cluster_operations import CONTROLLER_OPERATIONS, rejected
 from .sessions import AuthorizationSession
 
 #: Kafka's words.
@@ -55,7 +55,7 @@ def check(session: AuthorizationSession, request: Any, image: MetadataImage, *, 
     if operation is not None:
         if session.allows_on_cluster(operation):
             return Checked(request)
-        return Checked(None, refuse(request, refused(session.api, operation)))
+        return Checked(None, reject(request, rejected(session.api, operation)))
     match request:
         case CreateTopicsRequest():
             return _create_topics(session, request)
@@ -68,7 +68,7 @@ def check(session: AuthorizationSession, request: Any, image: MetadataImage, *, 
         case incremental.IncrementalAlterConfigsRequest():
             return _alter_configs(session, request, incremental.AlterConfigsResourceResponse)
         case CreateDelegationTokenRequest() if not may_create_token(session, request):
-            return Checked(None, refuse(request, RefusedRequest(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)))
+            return Checked(None, reject(request, RequestError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)))
     return Checked(request)
 
 

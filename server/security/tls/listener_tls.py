@@ -59,8 +59,8 @@ def make_listener_tls(values: BrokerValues, listener: str, protocol: str, *, is_
             PrincipalMapping(str(values.get(listener_prefix(listener) + "ssl.principal.mapping.rules"))),
             times,
         )
-    except InvalidConfig as refused:
-        raise InvalidConfig(f"listener {listener}: {refused}") from None
+    except InvalidConfig as rejected:
+        raise InvalidConfig(f"listener {listener}: {rejected}") from None
 
 
 def has_other_settings(tls: ListenerTls, values: BrokerValues, protocol: str) -> bool:
@@ -106,8 +106,8 @@ def check_replacement(old: ListenerTls, new: ListenerTls, values: BrokerValues, 
             check_handshake(new.server, old.client)
     except ssl.SSLError as error:
         raise InvalidConfig(_failed(f"{_reason(error)}: other nodes would not trust it")) from None
-    except InvalidConfig as refused:
-        raise InvalidConfig(_failed(str(refused))) from None
+    except InvalidConfig as rejected:
+        raise InvalidConfig(_failed(str(rejected))) from None
 
 
 def _failed(why: str) -> str:

@@ -107,8 +107,8 @@ class NodeTls:
         def read() -> None:
             try:
                 self._read[key] = make_listener_tls(values, name, protocol, is_server=is_server)
-            except InvalidConfig as refused:
-                self._read[key] = refused
+            except InvalidConfig as rejected:
+                self._read[key] = rejected
 
         found = self._read.get(key)
         if found is None:
@@ -131,8 +131,8 @@ class NodeTls:
             except StoresNotRead as missing:
                 self.in_thread(missing.read, lambda _: self._renew())
                 return
-            except InvalidConfig as refused:
-                log.error("the key and trust stores of %s stay as they are: %s", name, refused)
+            except InvalidConfig as rejected:
+                log.error("the key and trust stores of %s stay as they are: %s", name, rejected)
         self._read.clear()
 
     def _renew_one(self, old: ListenerTls, protocol: str, is_server: bool) -> None:

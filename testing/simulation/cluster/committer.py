@@ -17,7 +17,7 @@ from ....protocol.schema import Message
 from ..transport import Address
 from .client import BACKOFF_S, Client, Unreachable
 from .invariants import ACKNOWLEDGED, Broken
-from .workload import TOPIC, refuse_fatal
+from .workload import TOPIC, reject_fatal
 
 GROUP = "readers"
 _FIND_VERSION, _COMMIT_VERSION, _FETCH_VERSION = 3, 8, 7
@@ -59,7 +59,7 @@ class Committer:
             raise Broken(ACKNOWLEDGED, f"group {GROUP} has committed {found}, where {told}")
 
     def _is_good(self, error: int) -> bool:
-        refuse_fatal(error, f"group {GROUP}")
+        reject_fatal(error, f"group {GROUP}")
         if error:
             self._coordinator = None
         return not error

@@ -54,7 +54,7 @@ class Acknowledged(NamedTuple):
 Committed = Callable[[int, int], None]
 
 
-def refuse_fatal(error: int, what: str) -> None:
+def reject_fatal(error: int, what: str) -> None:
     if error and error not in RETRIABLE:
         raise Broken(ACKNOWLEDGED, f"{what}: {ErrorCode(error).name}")
 
@@ -67,7 +67,7 @@ async def until_done(client: Client, request: Any, version: int, lane: str, erro
             error = error_of(answer)
             if not error:
                 return answer
-            refuse_fatal(error, type(request).__name__)
+            reject_fatal(error, type(request).__name__)
         except Unreachable:
             pass
         await asyncio.sleep(BACKOFF_S)
@@ -138,7 +138,7 @@ class Producer:
                 data = answer.responses[0].partition_responses[0]
                 if not data.error_code:
                     return int(data.base_offset)
-                refuse_fatal(data.error_code, f"Produce to {TOPIC}-{index} of {self._name}")
+                reject_fatal(data.error_code, f"Produce to {TOPIC}-{index} of {self._name}")
             except Unreachable:
                 pass
             self._client.forget(index)
@@ -174,7 +174,7 @@ class Consumer:
                 await asyncio.sleep(BACKOFF_S)
 
     def _take(self, index: int, data: Any) -> int:
-        refuse_fatal(data.error_code, f"Fetch of {TOPIC}-{index} at {len(self.values[index])}")
+        reject_fatal(data.error_code, f"Fetch of {TOPIC}-{index} at {len(self.values[index])}")
         values = self.values[index]
         for position, header in iter_headers(data.records or b""):
             for record in decode_batch(data.records, position, header):

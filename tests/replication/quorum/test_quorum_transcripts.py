@@ -113,11 +113,11 @@ class Transcript:
         self.handle(id, Resign())
 
     def upgrade(self, id: int) -> None:
-        refusal = self.replicas[id].kraft_upgrade_refusal(1)
-        if refusal is None:
+        error_text = self.replicas[id].kraft_upgrade_error(1)
+        if error_text is None:
             self.handle(id, RaiseKRaftVersion(1))
         else:
-            self.out.append(f"  {id} refuses: {refusal}")
+            self.out.append(f"  {id} refuses: {error_text}")
 
     def who(self) -> None:
         for id, replica in self.replicas.items():

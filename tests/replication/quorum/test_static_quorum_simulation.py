@@ -29,7 +29,7 @@ class StaticSimulation(Simulation):
             replica = node.replica
             if replica is None or not replica.is_leader or replica.kraft_version > 0:
                 continue
-            if replica.kraft_upgrade_refusal(1) is None:
+            if replica.kraft_upgrade_error(1) is None:
                 node.handle(RaiseKRaftVersion(1))
 
     @property

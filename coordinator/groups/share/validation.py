@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
-from ..base.membership import Refusal, first_refusal, invalid, wrong_epoch
+from ..base.membership import ValidationError, first_error, invalid, wrong_epoch
 from .member import JOIN_EPOCH, LEAVE_EPOCH, Member
 
 Heartbeat = ShareGroupHeartbeatRequest
@@ -14,39 +14,39 @@ Heartbeat = ShareGroupHeartbeatRequest
 MAX_MEMBER_ID_LENGTH = 36
 
 
-def response(refusal: Refusal) -> ShareGroupHeartbeatResponse:
-    return ShareGroupHeartbeatResponse(error_code=refusal.error, error_message=refusal.message)
+def response(validation_error: ValidationError) -> ShareGroupHeartbeatResponse:
+    return ShareGroupHeartbeatResponse(error_code=validation_error.error, error_message=validation_error.message)
 
 
-def member_id_is_possible(request: Heartbeat) -> Refusal | None:
+def member_id_is_possible(request: Heartbeat) -> ValidationError | None:
     """Checks the length of the member id, before all other checks. The error has no message."""
     is_possible = 0 < len(request.member_id) <= MAX_MEMBER_ID_LENGTH
-    return None if is_possible else Refusal(ErrorCode.INVALID_REQUEST, None)
+    return None if is_possible else ValidationError(ErrorCode.INVALID_REQUEST, None)
 
 
-def member_id_is_given(request: Heartbeat) -> Refusal | None:
+def member_id_is_given(request: Heartbeat) -> ValidationError | None:
     return None if request.member_id.strip() else invalid("MemberId can't be empty.")
 
 
-def group_id_is_given(request: Heartbeat) -> Refusal | None:
+def group_id_is_given(request: Heartbeat) -> ValidationError | None:
     return None if request.group_id.strip() else invalid("GroupId can't be empty.")
 
 
-def rack_is_not_empty(request: Heartbeat) -> Refusal | None:
+def rack_is_not_empty(request: Heartbeat) -> ValidationError | None:
     return None if request.rack_id is None or request.rack_id.strip() else invalid("RackId can't be empty.")
 
 
-def who_joins_subscribes(request: Heartbeat) -> Refusal | None:
+def who_joins_subscribes(request: Heartbeat) -> ValidationError | None:
     if request.member_epoch == JOIN_EPOCH and not request.subscribed_topic_names:
         return invalid("SubscribedTopicNames must be set in first request.")
     return None
 
 
-def epoch_is_possible(request: Heartbeat) -> Refusal | None:
+def epoch_is_possible(request: Heartbeat) -> ValidationError | None:
     return None if request.member_epoch >= LEAVE_EPOCH else invalid("MemberEpoch is invalid.")
 
 
-CHECKS: tuple[Callable[[Heartbeat], Refusal | None], ...] = (
+CHECKS: tuple[Callable[[Heartbeat], ValidationError | None], ...] = (
     member_id_is_possible,
     member_id_is_given,
     group_id_is_given,
@@ -56,11 +56,11 @@ CHECKS: tuple[Callable[[Heartbeat], Refusal | None], ...] = (
 )
 
 
-def refuse(request: Heartbeat) -> Refusal | None:
-    return first_refusal(CHECKS, request)
+def validate(request: Heartbeat) -> ValidationError | None:
+    return first_error(CHECKS, request)
 
 
-def refuse_epoch(member: Member, epoch: int) -> Refusal | None:
+def validate_epoch(member: Member, epoch: int) -> ValidationError | None:
     """Checks the member epoch. A rejoin is valid; so is the previous epoch, from a member that missed a response."""
     if epoch in (JOIN_EPOCH, member.epoch) or (epoch < member.epoch and epoch == member.previous_epoch):
         return None

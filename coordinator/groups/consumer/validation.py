@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from ..base.membership import Refusal, first_refusal, invalid, wrong_epoch
+from ..base.membership import ValidationError, first_error, invalid, wrong_epoch
 from .assignors import ASSIGNORS
 from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member, Partitions
 
@@ -15,11 +15,11 @@ Heartbeat = ConsumerGroupHeartbeatRequest
 OWN_MEMBER_ID_VERSION = 1
 
 
-def response(refusal: Refusal) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(error_code=refusal.error, error_message=refusal.message)
+def response(validation_error: ValidationError) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=validation_error.error, error_message=validation_error.message)
 
 
-def _names(request: Heartbeat, version: int) -> Refusal | None:
+def _names(request: Heartbeat, version: int) -> ValidationError | None:
     must_have_id = version >= OWN_MEMBER_ID_VERSION or request.member_epoch != JOIN_EPOCH
     if must_have_id and not request.member_id.strip():
         return invalid("MemberId can't be empty.")
@@ -32,7 +32,7 @@ def _names(request: Heartbeat, version: int) -> Refusal | None:
     return None
 
 
-def _joining(request: Heartbeat, version: int) -> Refusal | None:
+def _joining(request: Heartbeat, version: int) -> ValidationError | None:
     """Checks that a joining member sends all fields."""
     if request.member_epoch != JOIN_EPOCH:
         return None
@@ -47,7 +47,7 @@ def _joining(request: Heartbeat, version: int) -> Refusal | None:
     return None
 
 
-def _epochs(request: Heartbeat, version: int) -> Refusal | None:
+def _epochs(request: Heartbeat, version: int) -> ValidationError | None:
     if request.member_epoch < LEAVE_STATIC_EPOCH:
         return invalid("MemberEpoch is invalid.")
     if request.member_epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
@@ -55,22 +55,22 @@ def _epochs(request: Heartbeat, version: int) -> Refusal | None:
     return None
 
 
-def _assignor(request: Heartbeat, version: int) -> Refusal | None:
+def _assignor(request: Heartbeat, version: int) -> ValidationError | None:
     if request.server_assignor is None or request.server_assignor in ASSIGNORS:
         return None
     supported = ", ".join(ASSIGNORS)
     words = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {supported}."
-    return Refusal(ErrorCode.UNSUPPORTED_ASSIGNOR, words)
+    return ValidationError(ErrorCode.UNSUPPORTED_ASSIGNOR, words)
 
 
-CHECKS: tuple[Callable[[Heartbeat, int], Refusal | None], ...] = (_names, _joining, _epochs, _assignor)
+CHECKS: tuple[Callable[[Heartbeat, int], ValidationError | None], ...] = (_names, _joining, _epochs, _assignor)
 
 
-def refuse(request: Heartbeat, version: int) -> Refusal | None:
-    return first_refusal(CHECKS, request, version)
+def validate(request: Heartbeat, version: int) -> ValidationError | None:
+    return first_error(CHECKS, request, version)
 
 
-def refuse_epoch(member: Member, epoch: int, owned: Partitions | None) -> Refusal | None:
+def validate_epoch(member: Member, epoch: int, owned: Partitions | None) -> ValidationError | None:
     """Checks the member epoch. The previous epoch is valid if the member owns only partitions of its assignment.
 
     Such a member has missed the coordinator's last response.
@@ -90,11 +90,11 @@ def _is_subset(owned: Partitions | None, member: Member) -> bool:
     return all(indexes <= member.assigned.get(topic_id, {}).keys() for topic_id, indexes in owned.items())
 
 
-def in_unknown_state() -> Refusal:
+def in_unknown_state() -> ValidationError:
     words = "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
-    return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, words)
+    return ValidationError(ErrorCode.FENCED_MEMBER_EPOCH, words)
 
 
-def invalid_regex(regex: str, why: Exception) -> Refusal:
+def invalid_regex(regex: str, why: Exception) -> ValidationError:
     words = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {why}."
-    return Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, words)
+    return ValidationError(ErrorCode.INVALID_REGULAR_EXPRESSION, words)

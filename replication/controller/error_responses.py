@@ -49,21 +49,21 @@ from .maintenance import (
     MoveLeadersRequest,
     WriteNoOpRequest,
 )
-from .result import RefusedRequest
+from .result import RequestError
 from .security.delegation_tokens import RemoveExpiredTokensRequest, RemoveExpiredTokensResponse
 
 
-def refuse(request: Message, refused: RefusedRequest) -> Message:
+def reject(request: Message, request_error: RequestError) -> Message:
     """Returns the error response: in its top-level error code if it has one, else in that of each requested item."""
     special = _SPECIAL.get(type(request))
     if special is not None:
-        return special(request, refused)
+        return special(request, request_error)
     key = type(request).SCHEMA.key
     assert key is not None
     response: Any = APIS[key].response()
-    response.error_code = refused.code
+    response.error_code = request_error.code
     if hasattr(response, "error_message"):
-        response.error_message = refused.message
+        response.error_message = request_error.message
     return _as_message(response)
 
 
@@ -72,52 +72,56 @@ def _as_message(response: Any) -> Message:
     return response
 
 
-def _create_topics(request: CreateTopicsRequest, refused: RefusedRequest) -> Message:
+def _create_topics(request: CreateTopicsRequest, request_error: RequestError) -> Message:
     topics = [
-        CreatableTopicResult(name=topic.name, error_code=refused.code, error_message=refused.message, configs=[])
+        CreatableTopicResult(
+            name=topic.name, error_code=request_error.code, error_message=request_error.message, configs=[]
+        )
         for topic in request.topics
     ]
     return CreateTopicsResponse(topics=topics)
 
 
-def _delete_topics(request: DeleteTopicsRequest, refused: RefusedRequest) -> Message:
-    named = [DeletableTopicResult(name=name, error_code=refused.code) for name in request.topic_names]
+def _delete_topics(request: DeleteTopicsRequest, request_error: RequestError) -> Message:
+    named = [DeletableTopicResult(name=name, error_code=request_error.code) for name in request.topic_names]
     described = [
-        DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=refused.code)
+        DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=request_error.code)
         for topic in request.topics
     ]
     return DeleteTopicsResponse(responses=named + described)
 
 
-def _create_partitions(request: CreatePartitionsRequest, refused: RefusedRequest) -> Message:
+def _create_partitions(request: CreatePartitionsRequest, request_error: RequestError) -> Message:
     results = [
-        CreatePartitionsTopicResult(name=topic.name, error_code=refused.code, error_message=refused.message)
+        CreatePartitionsTopicResult(name=topic.name, error_code=request_error.code, error_message=request_error.message)
         for topic in request.topics
     ]
     return CreatePartitionsResponse(results=results)
 
 
-def _elect_leaders(request: ElectLeadersRequest, refused: RefusedRequest) -> Message:
+def _elect_leaders(request: ElectLeadersRequest, request_error: RequestError) -> Message:
     results = [
         ReplicaElectionResult(
             topic=topic.topic,
             partition_result=[
-                PartitionResult(partition_id=index, error_code=refused.code, error_message=refused.message)
+                PartitionResult(partition_id=index, error_code=request_error.code, error_message=request_error.message)
                 for index in topic.partitions
             ],
         )
         for topic in request.topic_partitions or ()
     ]
-    return ElectLeadersResponse(error_code=refused.code, replica_election_results=results)
+    return ElectLeadersResponse(error_code=request_error.code, replica_election_results=results)
 
 
-def _alter_reassignments(request: AlterPartitionReassignmentsRequest, refused: RefusedRequest) -> Message:
+def _alter_reassignments(request: AlterPartitionReassignmentsRequest, request_error: RequestError) -> Message:
     responses = [
         ReassignableTopicResponse(
             name=topic.name,
             partitions=[
                 ReassignablePartitionResponse(
-                    partition_index=asked.partition_index, error_code=refused.code, error_message=refused.message
+                    partition_index=asked.partition_index,
+                    error_code=request_error.code,
+                    error_message=request_error.message,
                 )
                 for asked in topic.partitions
             ],
@@ -126,17 +130,17 @@ def _alter_reassignments(request: AlterPartitionReassignmentsRequest, refused: R
     ]
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
-        error_code=refused.code,
-        error_message=refused.message,
+        error_code=request_error.code,
+        error_message=request_error.message,
         responses=responses,
     )
 
 
-def _alter_configs(request: legacy.AlterConfigsRequest, refused: RefusedRequest) -> Message:
+def _alter_configs(request: legacy.AlterConfigsRequest, request_error: RequestError) -> Message:
     responses = [
         legacy.AlterConfigsResourceResponse(
-            error_code=refused.code,
-            error_message=refused.message,
+            error_code=request_error.code,
+            error_message=request_error.message,
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
         )
@@ -145,11 +149,13 @@ def _alter_configs(request: legacy.AlterConfigsRequest, refused: RefusedRequest)
     return legacy.AlterConfigsResponse(responses=responses)
 
 
-def _incremental_alter_configs(request: incremental.IncrementalAlterConfigsRequest, refused: RefusedRequest) -> Message:
+def _incremental_alter_configs(
+    request: incremental.IncrementalAlterConfigsRequest, request_error: RequestError
+) -> Message:
     responses = [
         incremental.AlterConfigsResourceResponse(
-            error_code=refused.code,
-            error_message=refused.message,
+            error_code=request_error.code,
+            error_message=request_error.message,
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
         )
@@ -158,21 +164,26 @@ def _incremental_alter_configs(request: incremental.IncrementalAlterConfigsReque
     return incremental.IncrementalAlterConfigsResponse(responses=responses)
 
 
-def _create_acls(request: CreateAclsRequest, refused: RefusedRequest) -> Message:
-    results = [AclCreationResult(error_code=refused.code, error_message=refused.message) for _ in request.creations]
+def _create_acls(request: CreateAclsRequest, request_error: RequestError) -> Message:
+    results = [
+        AclCreationResult(error_code=request_error.code, error_message=request_error.message) for _ in request.creations
+    ]
     return CreateAclsResponse(results=results)
 
 
-def _delete_acls(request: DeleteAclsRequest, refused: RefusedRequest) -> Message:
-    results = [DeleteAclsFilterResult(error_code=refused.code, error_message=refused.message) for _ in request.filters]
+def _delete_acls(request: DeleteAclsRequest, request_error: RequestError) -> Message:
+    results = [
+        DeleteAclsFilterResult(error_code=request_error.code, error_message=request_error.message)
+        for _ in request.filters
+    ]
     return DeleteAclsResponse(filter_results=results)
 
 
-def _alter_client_quotas(request: AlterClientQuotasRequest, refused: RefusedRequest) -> Message:
+def _alter_client_quotas(request: AlterClientQuotasRequest, request_error: RequestError) -> Message:
     entries = [
         EntryDataResponse(
-            error_code=refused.code,
-            error_message=refused.message,
+            error_code=request_error.code,
+            error_message=request_error.message,
             entity=[EntityDataResponse(part.entity_type, part.entity_name) for part in entry.entity],
         )
         for entry in request.entries
@@ -180,20 +191,20 @@ def _alter_client_quotas(request: AlterClientQuotasRequest, refused: RefusedRequ
     return AlterClientQuotasResponse(entries=entries)
 
 
-def _alter_scram(request: AlterUserScramCredentialsRequest, refused: RefusedRequest) -> Message:
+def _alter_scram(request: AlterUserScramCredentialsRequest, request_error: RequestError) -> Message:
     users = sorted({change.name for change in request.deletions} | {change.name for change in request.upsertions})
     results = [
-        AlterUserScramCredentialsResult(user=name, error_code=refused.code, error_message=refused.message)
+        AlterUserScramCredentialsResult(user=name, error_code=request_error.code, error_message=request_error.message)
         for name in users
     ]
     return AlterUserScramCredentialsResponse(results=results)
 
 
-def _maintenance(request: Message, refused: RefusedRequest) -> Message:
-    return MaintenanceResponse(error_code=refused.code)
+def _maintenance(request: Message, request_error: RequestError) -> Message:
+    return MaintenanceResponse(error_code=request_error.code)
 
 
-_SPECIAL: dict[type[Message], Callable[[Any, RefusedRequest], Message]] = {
+_SPECIAL: dict[type[Message], Callable[[Any, RequestError], Message]] = {
     AlterClientQuotasRequest: _alter_client_quotas,
     AlterPartitionReassignmentsRequest: _alter_reassignments,
     AlterUserScramCredentialsRequest: _alter_scram,
@@ -209,6 +220,8 @@ _SPECIAL: dict[type[Message], Callable[[Any, RefusedRequest], Message]] = {
     incremental.IncrementalAlterConfigsRequest: _incremental_alter_configs,
     legacy.AlterConfigsRequest: _alter_configs,
     MoveLeadersRequest: _maintenance,
-    RemoveExpiredTokensRequest: lambda request, refused: RemoveExpiredTokensResponse(error_code=refused.code),
+    RemoveExpiredTokensRequest: lambda request, request_error: RemoveExpiredTokensResponse(
+        error_code=request_error.code
+    ),
     WriteNoOpRequest: _maintenance,
 }

@@ -7,9 +7,9 @@ from ....protocol.messages.join_group import JoinGroupResponse
 from ....protocol.messages.sync_group import SyncGroupResponse
 
 
-def join_refused(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
+def join_error(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
     return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=None)
 
 
-def sync_refused(error: ErrorCode) -> SyncGroupResponse:
+def sync_error(error: ErrorCode) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=error)

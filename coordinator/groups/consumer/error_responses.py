@@ -25,7 +25,7 @@ def _describe(request: ConsumerGroupDescribeRequest, error: ErrorCode) -> Messag
     )
 
 
-REFUSED: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
+ERROR_RESPONSES: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
     ConsumerGroupHeartbeatRequest: _heartbeat,
     ConsumerGroupDescribeRequest: _describe,
 }

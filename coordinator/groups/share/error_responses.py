@@ -62,7 +62,7 @@ def _done(request: Message, error: ErrorCode) -> Message:
     return Done(error)
 
 
-REFUSED: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
+ERROR_RESPONSES: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
     ShareGroupHeartbeatRequest: _heartbeat,
     ShareGroupDescribeRequest: _describe,
     AlterShareGroupOffsetsRequest: _alter,

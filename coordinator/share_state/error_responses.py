@@ -13,7 +13,7 @@ from ...protocol.messages import (
     write_share_group_state,
 )
 from ...protocol.schema import Message
-from .checks import Refusal
+from .checks import ValidationError
 
 
 class Form(NamedTuple):
@@ -70,18 +70,18 @@ def only_partition(request: Any) -> tuple[bytes, Any]:
     return topic.topic_id, partition
 
 
-def respond(request: Message, topic_id: bytes, index: int, answer: Message | Refusal) -> Message:
+def respond(request: Message, topic_id: bytes, index: int, answer: Message | ValidationError) -> Message:
     form = FORMS[type(request)]
-    if isinstance(answer, Refusal):
+    if isinstance(answer, ValidationError):
         answer = form.partition_result(partition=index, error_code=answer.error, error_message=answer.message)
     made: Message = form.response(results=[form.result(topic_id=topic_id, partitions=[answer])])
     return made
 
 
-def refused(request: Message, error: ErrorCode) -> Message:
+def error_response(request: Message, error: ErrorCode) -> Message:
     """Returns the error response to a request that no shard of this broker can handle."""
     topic_id, partition = only_partition(request)
-    return respond(request, topic_id, partition.partition, Refusal(error, MESSAGES.get(error, error.name)))
+    return respond(request, topic_id, partition.partition, ValidationError(error, MESSAGES.get(error, error.name)))
 
 
 MESSAGES = {

@@ -65,7 +65,7 @@ class Sequence(NamedTuple):
     first: int
 
 
-class _Refused(NamedTuple):
+class _Rejected(NamedTuple):
     epoch: int
     first: int
     error: int
@@ -80,54 +80,54 @@ def sequence_of(records: Any) -> Sequence | None:
     return sequence if sequence.producer_id >= 0 and sequence.first >= 0 else None
 
 
-class RefusedBatches:
+class RejectedBatches:
     """The rejected batches of one connection. `clock`: monotonic, in seconds."""
 
-    __slots__ = ("_clock", "_refused")
+    __slots__ = ("_clock", "_rejected")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._refused: dict[tuple[_Partition, int], _Refused] = {}
+        self._rejected: dict[tuple[_Partition, int], _Rejected] = {}
 
     @classmethod
-    def of(cls, connection: ClientConnection) -> RefusedBatches:
+    def of(cls, connection: ClientConnection) -> RejectedBatches:
         """Returns those of a connection, which keeps them; the layer below does not know what they are."""
-        found: RefusedBatches | None = connection.refused_batches
+        found: RejectedBatches | None = connection.rejected_batches
         if found is None:
-            found = connection.refused_batches = cls(asyncio.get_running_loop().time)
+            found = connection.rejected_batches = cls(asyncio.get_running_loop().time)
         return found
 
     def __bool__(self) -> bool:
-        return bool(self._refused)
+        return bool(self._rejected)
 
     def error_for(self, partition: _Partition, sequence: Sequence, written: int) -> int:
         """Returns the error of a batch that follows a rejected one, or 0 if it may be written.
         `written`: the last sequence number in the log of this producer and epoch, -1 for none.
         """
         key = (partition, sequence.producer_id)
-        refused = self._refused.get(key)
-        if refused is None:
+        rejected = self._rejected.get(key)
+        if rejected is None:
             return 0
-        ahead = (sequence.first - refused.first) % _SEQUENCES
-        is_written = written != NO_SEQUENCE and (written - refused.first) % _SEQUENCES < _HALF
-        if sequence.epoch != refused.epoch or ahead == 0 or is_written or self._clock() >= refused.until:
-            del self._refused[key]
+        ahead = (sequence.first - rejected.first) % _SEQUENCES
+        is_written = written != NO_SEQUENCE and (written - rejected.first) % _SEQUENCES < _HALF
+        if sequence.epoch != rejected.epoch or ahead == 0 or is_written or self._clock() >= rejected.until:
+            del self._rejected[key]
             return 0
-        return refused.error if ahead < _HALF else 0
+        return rejected.error if ahead < _HALF else 0
 
     def note(self, partition: _Partition, sequence: Sequence | None, error: int) -> None:
         """Notes that a batch was rejected and nothing of it was written."""
         if sequence is None or error not in PASSING:
             return
         key = (partition, sequence.producer_id)
-        before = self._refused.get(key)
+        before = self._rejected.get(key)
         if before is not None and before.epoch == sequence.epoch:
             if (sequence.first - before.first) % _SEQUENCES < _HALF:
                 return
-            del self._refused[key]
-        elif len(self._refused) >= MAX_REMEMBERED:
-            del self._refused[next(iter(self._refused))]
-        self._refused[key] = _Refused(sequence.epoch, sequence.first, error, self._clock() + REMEMBERED_S)
+            del self._rejected[key]
+        elif len(self._rejected) >= MAX_REMEMBERED:
+            del self._rejected[next(iter(self._rejected))]
+        self._rejected[key] = _Rejected(sequence.epoch, sequence.first, error, self._clock() + REMEMBERED_S)
 
     def note_all(self, asked: Iterable[Any], answers: Iterable[Any], by_id: bool) -> None:
         """Notes the rejected batches of a Produce from its response."""

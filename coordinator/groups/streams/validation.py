@@ -7,7 +7,7 @@ from typing import Any
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
-from ..base.membership import Refusal, first_refusal, invalid, wrong_epoch
+from ..base.membership import ValidationError, first_error, invalid, wrong_epoch
 from .configured import ConfiguredTopology
 from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member, MemberState
 from .tasks import Tasks, tasks_in
@@ -15,17 +15,19 @@ from .tasks import Tasks, tasks_in
 Heartbeat = StreamsGroupHeartbeatRequest
 
 
-def response(refusal: Refusal) -> StreamsGroupHeartbeatResponse:
-    return StreamsGroupHeartbeatResponse(error_code=refusal.error, error_message=refusal.message, status=[])
+def response(validation_error: ValidationError) -> StreamsGroupHeartbeatResponse:
+    return StreamsGroupHeartbeatResponse(
+        error_code=validation_error.error, error_message=validation_error.message, status=[]
+    )
 
 
-def _features(request: Heartbeat) -> Refusal | None:
+def _features(request: Heartbeat) -> ValidationError | None:
     if request.topology is not None and any(one.source_topic_regex for one in request.topology.subtopologies):
         return invalid("Regular expressions for source topics are not supported yet.")
     return None
 
 
-def _names(request: Heartbeat) -> Refusal | None:
+def _names(request: Heartbeat) -> ValidationError | None:
     if not request.member_id.strip():
         return invalid("MemberId can't be empty.")
     if not request.group_id.strip():
@@ -37,7 +39,7 @@ def _names(request: Heartbeat) -> Refusal | None:
     return None
 
 
-def _joining(request: Heartbeat) -> Refusal | None:
+def _joining(request: Heartbeat) -> ValidationError | None:
     """Checks that a joining member sends all fields and owns no tasks."""
     if request.member_epoch != JOIN_EPOCH:
         return None
@@ -54,11 +56,11 @@ def _joining(request: Heartbeat) -> Refusal | None:
                 f"Changelog topic {topic.name} must have an undefined partition count, but it is set to "
                 f"{topic.partitions}."
             )
-            return Refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, words)
+            return ValidationError(ErrorCode.STREAMS_INVALID_TOPOLOGY, words)
     return None
 
 
-def _epochs(request: Heartbeat) -> Refusal | None:
+def _epochs(request: Heartbeat) -> ValidationError | None:
     if request.member_epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
         return invalid("InstanceId can't be null.")
     if request.member_epoch < LEAVE_STATIC_EPOCH:
@@ -66,7 +68,7 @@ def _epochs(request: Heartbeat) -> Refusal | None:
     return None
 
 
-def _tasks(request: Heartbeat) -> Refusal | None:
+def _tasks(request: Heartbeat) -> ValidationError | None:
     said = [tasks is not None for tasks in _roles(request)]
     if any(said) and not all(said):
         return invalid("If one task-type is non-null, all must be non-null.")
@@ -75,11 +77,11 @@ def _tasks(request: Heartbeat) -> Refusal | None:
     return None
 
 
-CHECKS: tuple[Callable[[Heartbeat], Refusal | None], ...] = (_features, _names, _joining, _epochs, _tasks)
+CHECKS: tuple[Callable[[Heartbeat], ValidationError | None], ...] = (_features, _names, _joining, _epochs, _tasks)
 
 
-def refuse(request: Heartbeat) -> Refusal | None:
-    return first_refusal(CHECKS, request)
+def validate(request: Heartbeat) -> ValidationError | None:
+    return first_error(CHECKS, request)
 
 
 def _roles(request: Heartbeat) -> tuple[list[Any] | None, ...]:
@@ -93,7 +95,7 @@ def owned_tasks(request: Heartbeat) -> Tasks | None:
     return Tasks(tasks_in(request.active_tasks), tasks_in(request.standby_tasks), tasks_in(request.warmup_tasks))
 
 
-def refuse_epoch(member: Member, epoch: int, owned: Tasks | None) -> Refusal | None:
+def validate_epoch(member: Member, epoch: int, owned: Tasks | None) -> ValidationError | None:
     """Checks the member epoch. The previous epoch is valid if the member owns only tasks of its assignment.
 
     Such a member has missed the coordinator's last response.
@@ -111,14 +113,14 @@ def refuse_epoch(member: Member, epoch: int, owned: Tasks | None) -> Refusal | N
     return wrong_epoch("streams", size, epoch, member.epoch)
 
 
-def refuse_unknown_state(member: Member, owned: Tasks | None) -> Refusal | None:
+def validate_unknown_state(member: Member, owned: Tasks | None) -> ValidationError | None:
     if member.state is not MemberState.UNKNOWN or (owned is not None and owned.is_empty()):
         return None
     words = "The streams group member is in a unknown state. The member must abandon all its tasks and rejoin."
-    return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, words)
+    return ValidationError(ErrorCode.FENCED_MEMBER_EPOCH, words)
 
 
-def refuse_tasks(configured: ConfiguredTopology, owned: Tasks | None) -> Refusal | None:
+def validate_tasks(configured: ConfiguredTopology, owned: Tasks | None) -> ValidationError | None:
     """Checks that the topology has all reported tasks."""
     if owned is None or not configured.is_ready:
         return None
@@ -134,12 +136,12 @@ def refuse_tasks(configured: ConfiguredTopology, owned: Tasks | None) -> Refusal
     return None
 
 
-def other_topology() -> Refusal:
+def other_topology() -> ValidationError:
     return invalid("Topology updates are not supported yet.")
 
 
-def invalid_topology(words: str) -> Refusal:
-    return Refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, words)
+def invalid_topology(words: str) -> ValidationError:
+    return ValidationError(ErrorCode.STREAMS_INVALID_TOPOLOGY, words)
 
 
 def names_in_topology(request: Heartbeat) -> list[str]:

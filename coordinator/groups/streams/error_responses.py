@@ -33,7 +33,7 @@ def _update(request: StreamsGroupTopologyDescriptionUpdateRequest, error: ErrorC
     return StreamsGroupTopologyDescriptionUpdateResponse(error_code=error)
 
 
-REFUSED: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
+ERROR_RESPONSES: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
     StreamsGroupHeartbeatRequest: _heartbeat,
     StreamsGroupDescribeRequest: _describe,
     StreamsGroupTopologyDescriptionUpdateRequest: _update,

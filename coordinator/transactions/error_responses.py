@@ -31,9 +31,9 @@ BATCHED_VERSION = 4
 LATEST = 99
 
 
-def refused(request: Message, error: int, version: int = LATEST) -> Message:
+def error_response(request: Message, error: int, version: int = LATEST) -> Message:
     """Returns the response to `request` with `error` in every error field."""
-    made: Message = _REFUSALS[type(request)](request, error, version)
+    made: Message = _ERROR_RESPONSES[type(request)](request, error, version)
     return made
 
 
@@ -89,7 +89,7 @@ def _list(request: ListTransactionsRequest, error: int, version: int) -> Message
     return ListTransactionsResponse(error_code=error)
 
 
-_REFUSALS: dict[type[Message], Callable[[Any, int, int], Message]] = {
+_ERROR_RESPONSES: dict[type[Message], Callable[[Any, int, int], Message]] = {
     InitProducerIdRequest: _init,
     AddPartitionsToTxnRequest: _add_partitions,
     AddOffsetsToTxnRequest: _add_offsets,

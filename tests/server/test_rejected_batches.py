@@ -11,7 +11,7 @@ from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopics
 from odradek.protocol.records.batch import NO_SEQUENCE
 from odradek.server.partitions.append_result import AppendResult
 from odradek.server.partitions.hosted_partition import HostedPartition
-from odradek.server.produce.refused_batches import MAX_REMEMBERED, REMEMBERED_S, RefusedBatches, Sequence, sequence_of
+from odradek.server.produce.rejected_batches import MAX_REMEMBERED, REMEMBERED_S, RejectedBatches, Sequence, sequence_of
 
 from tests.server.data_path_stand import DataPath, batch_of
 
@@ -49,15 +49,15 @@ def test_so_it_is_of_one_that_is_refused_when_a_thread_has_opened_it(
     path: DataPath, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = path.topic(compression_type="gzip")
-    refused = [AppendResult(NOT_ENOUGH)]
+    rejected = [AppendResult(NOT_ENOUGH)]
     append_opened = HostedPartition.append_opened
 
-    def refuses_one(hosted: HostedPartition, *batch: Any) -> AppendResult:
-        return refused.pop() if refused else append_opened(hosted, *batch)
+    def rejects_one(hosted: HostedPartition, *batch: Any) -> AppendResult:
+        return rejected.pop() if rejected else append_opened(hosted, *batch)
 
-    monkeypatch.setattr(HostedPartition, "append_opened", refuses_one)
+    monkeypatch.setattr(HostedPartition, "append_opened", rejects_one)
     first, second = (batch_of(bytes(10_000), producer_id=7, producer_epoch=0, base_sequence=n) for n in (0, 1))
-    assert path.produce(topic, first, version=version).error_code == NOT_ENOUGH and not refused
+    assert path.produce(topic, first, version=version).error_code == NOT_ENOUGH and not rejected
     assert path.produce(topic, second, version=version).error_code == NOT_ENOUGH
     assert [path.produce(topic, one, version=version).base_offset for one in (first, second)] == [0, 1]
 
@@ -110,33 +110,33 @@ def at(first: int, epoch: int = 0, producer_id: int = 7) -> Sequence:
 
 
 def test_first_rejected_batch_blocks_later_ones_until_resent() -> None:
-    refused = RefusedBatches(lambda: 0.0)
-    refused.note(PLACE, at(5), NOT_LEADER)
-    refused.note(PLACE, at(6), NOT_ENOUGH)
-    assert refused.error_for(PLACE, at(6), NO_SEQUENCE) == NOT_LEADER
-    refused.note(PLACE, at(4), NOT_ENOUGH)
-    assert refused.error_for(PLACE, at(5), NO_SEQUENCE) == NOT_ENOUGH
-    assert refused.error_for(PLACE, at(3), NO_SEQUENCE) == 0, "it is before"
-    assert refused.error_for(("orders", 1), at(6), NO_SEQUENCE) == 0
-    assert refused.error_for(PLACE, at(6, producer_id=8), NO_SEQUENCE) == 0
-    assert refused.error_for(PLACE, at(4), NO_SEQUENCE) == 0 and not refused
-    assert refused.error_for(PLACE, at(5), NO_SEQUENCE) == 0
+    rejected = RejectedBatches(lambda: 0.0)
+    rejected.note(PLACE, at(5), NOT_LEADER)
+    rejected.note(PLACE, at(6), NOT_ENOUGH)
+    assert rejected.error_for(PLACE, at(6), NO_SEQUENCE) == NOT_LEADER
+    rejected.note(PLACE, at(4), NOT_ENOUGH)
+    assert rejected.error_for(PLACE, at(5), NO_SEQUENCE) == NOT_ENOUGH
+    assert rejected.error_for(PLACE, at(3), NO_SEQUENCE) == 0, "it is before"
+    assert rejected.error_for(("orders", 1), at(6), NO_SEQUENCE) == 0
+    assert rejected.error_for(PLACE, at(6, producer_id=8), NO_SEQUENCE) == 0
+    assert rejected.error_for(PLACE, at(4), NO_SEQUENCE) == 0 and not rejected
+    assert rejected.error_for(PLACE, at(5), NO_SEQUENCE) == 0
 
 
 def test_sequences_that_begin_anew_are_behind() -> None:
-    refused = RefusedBatches(lambda: 0.0)
-    refused.note(PLACE, at((1 << 31) - 1), NOT_LEADER)
-    assert refused.error_for(PLACE, at(0), NO_SEQUENCE) == NOT_LEADER
+    rejected = RejectedBatches(lambda: 0.0)
+    rejected.note(PLACE, at((1 << 31) - 1), NOT_LEADER)
+    assert rejected.error_for(PLACE, at(0), NO_SEQUENCE) == NOT_LEADER
 
 
 def test_rejected_batch_expires() -> None:
     now = 0.0
-    refused = RefusedBatches(lambda: now)
-    refused.note(PLACE, at(0), NOT_LEADER)
+    rejected = RejectedBatches(lambda: now)
+    rejected.note(PLACE, at(0), NOT_LEADER)
     now = REMEMBERED_S - 0.001
-    assert refused.error_for(PLACE, at(1), NO_SEQUENCE) == NOT_LEADER
+    assert rejected.error_for(PLACE, at(1), NO_SEQUENCE) == NOT_LEADER
     now = REMEMBERED_S
-    assert refused.error_for(PLACE, at(1), NO_SEQUENCE) == 0
+    assert rejected.error_for(PLACE, at(1), NO_SEQUENCE) == 0
 
 
 @pytest.mark.parametrize(
@@ -144,25 +144,25 @@ def test_rejected_batch_expires() -> None:
 )
 def test_rejected_batch_is_forgotten_once_in_log(written: int, is_missing: bool) -> None:
     """Another leader has taken it, and this broker its log."""
-    refused = RefusedBatches(lambda: 0.0)
-    refused.note(PLACE, at(5), NOT_LEADER)
-    assert bool(refused.error_for(PLACE, at(6), written)) == is_missing
-    assert bool(refused) == is_missing
+    rejected = RejectedBatches(lambda: 0.0)
+    rejected.note(PLACE, at(5), NOT_LEADER)
+    assert bool(rejected.error_for(PLACE, at(6), written)) == is_missing
+    assert bool(rejected) == is_missing
 
 
 def test_permanent_errors_do_not_block_later_batches() -> None:
-    refused = RefusedBatches(lambda: 0.0)
+    rejected = RejectedBatches(lambda: 0.0)
     for error in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
-        refused.note(PLACE, at(0), error)
-    assert not refused
+        rejected.note(PLACE, at(0), error)
+    assert not rejected
 
 
 def test_only_so_many_are_remembered() -> None:
-    refused = RefusedBatches(lambda: 0.0)
+    rejected = RejectedBatches(lambda: 0.0)
     for producer_id in range(MAX_REMEMBERED + 1):
-        refused.note(PLACE, at(0, producer_id=producer_id), NOT_LEADER)
-    assert refused.error_for(PLACE, at(1, producer_id=0), NO_SEQUENCE) == 0
-    assert refused.error_for(PLACE, at(1, producer_id=1), NO_SEQUENCE) == NOT_LEADER
+        rejected.note(PLACE, at(0, producer_id=producer_id), NOT_LEADER)
+    assert rejected.error_for(PLACE, at(1, producer_id=0), NO_SEQUENCE) == 0
+    assert rejected.error_for(PLACE, at(1, producer_id=1), NO_SEQUENCE) == NOT_LEADER
 
 
 def test_non_idempotent_batches_have_no_sequence() -> None:
