@@ -167,10 +167,10 @@ def _format(plan: Plan, directory: Path) -> None:
 
 def _signals() -> Callable[[], bool]:
     """Returns a function that is True once SIGTERM or SIGINT has come."""
-    told: list[int] = []
+    reported: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda got, frame: told.append(got))
-    return lambda: bool(told)
+        signal.signal(number, lambda got, frame: reported.append(got))
+    return lambda: bool(reported)
 
 
 def run_status(options: argparse.Namespace) -> int:

@@ -180,7 +180,7 @@ def _begun(directory: Path, node: Node) -> int | None:
 
 def end(pids: Iterable[int]) -> bool:
     """SIGTERM to processes that are not our children; whether all ended in time. Raises ClusterFailed for one of another
-    user, after the others were told.
+    user, after it signalled the others.
     """
     left = set(pids)
     foreign = []

@@ -1,6 +1,6 @@
 """Options that several commands share, and how a command says that it failed.
 
-Exit statuses: 0 for success, FAILED when the command could not do what it was told, MISUSED when it was told something
+Exit statuses: 0 for success, FAILED when the command failed, MISUSED when it was given something
 that cannot be done: an option, a property or a file that must change first. 130 follows Ctrl-C, as in a shell.
 """
 

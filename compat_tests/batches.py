@@ -37,9 +37,9 @@ def leader_of(bootstrap: str, topic: str, partition: int) -> str:
     """The address of a broker, from the first broker of `bootstrap` that answers."""
     if "," not in bootstrap:
         return bootstrap
-    told = _described(bootstrap, topic)
-    leader = next(one.leader_id for one in told.topics[0].partitions if one.partition_index == partition)
-    found = [f"{broker.host}:{broker.port}" for broker in told.brokers if broker.node_id == leader]
+    reported = _described(bootstrap, topic)
+    leader = next(one.leader_id for one in reported.topics[0].partitions if one.partition_index == partition)
+    found = [f"{broker.host}:{broker.port}" for broker in reported.brokers if broker.node_id == leader]
     assert found, f"{topic}-{partition} is not led"
     return found[0]
 
@@ -47,9 +47,9 @@ def leader_of(bootstrap: str, topic: str, partition: int) -> str:
 def _described(bootstrap: str, topic: str) -> Any:
     for server in bootstrap.split(","):
         with contextlib.suppress(OSError), WireClient(server) as client:
-            told = client.call(MetadataRequest([MetadataRequestTopic(name=topic)], False), _METADATA_VERSION)
-            assert told.topics[0].error_code == 0, told
-            return told
+            reported = client.call(MetadataRequest([MetadataRequestTopic(name=topic)], False), _METADATA_VERSION)
+            assert reported.topics[0].error_code == 0, reported
+            return reported
     raise AssertionError(f"nobody answers at {bootstrap}")
 
 

@@ -91,8 +91,8 @@ def clients(ran: list[results.Result]) -> list[str]:
         if folder not in yield_of:
             continue
         outcomes = yield_of[folder]
-        told = f"| {name} | {versions_of(folder, packages)} | {outcomes['passed']} | {outcomes['failed']} "
-        lines.append(f"{told}| {own_suite(folder)} | {findings(folder)} |")
+        reported = f"| {name} | {versions_of(folder, packages)} | {outcomes['passed']} | {outcomes['failed']} "
+        lines.append(f"{reported}| {own_suite(folder)} | {findings(folder)} |")
     return lines
 
 
@@ -102,8 +102,8 @@ def clusters(ran: list[results.Result]) -> list[str]:
         if one.client == "cluster":
             outcomes[results.file_of(one).rpartition("/")[2]][one.outcome] += 1
     rows = [
-        f"| {told} | {outcomes[file]['passed']} | {outcomes[file]['failed']} |"
-        for file, told in CLUSTERS.items()
+        f"| {reported} | {outcomes[file]['passed']} | {outcomes[file]['failed']} |"
+        for file, reported in CLUSTERS.items()
         if file in outcomes
     ]
     return ["\n## Clusters\n", "| what | tests passed | tests failed |", "|---|---|---|", *rows] if rows else []
@@ -153,11 +153,12 @@ def apis(ran: list[results.Result]) -> list[str]:
         cells = " | ".join(", ".join(str(number) for number in sorted(used[api.key][folder])) for folder in shown)
         lines.append(f"| {api.key} | {api.name} | {offered(api)} | {cells} | {compared[api.name]} scenarios |")
     absent = [api.name for api in APIS.values() if "broker" in api.listeners and api not in served()]
-    told = [
-        "\nA client's column holds the versions that it used. Scenarios are played in every version offered.\n",
-        f"Not served yet, and not advertised: {', '.join(absent)}.",
+    reported = [
+        "\nA client's column holds the versions that it used. Scenarios run in every version offered.\n",
     ]
-    return [*lines, *told]
+    if absent:
+        reported.append(f"Not served yet, and not advertised: {', '.join(absent)}.")
+    return [*lines, *reported]
 
 
 def scenarios() -> Iterable[object]:

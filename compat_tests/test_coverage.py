@@ -8,7 +8,7 @@ import pytest
 from odradek.protocol.apis import APIS
 
 from compat_tests import allow_list, results
-from compat_tests.differential.player import advertised
+from compat_tests.differential.runner import advertised
 from compat_tests.odradek_process import OdradekProcess
 
 HERE = Path(__file__).resolve().parent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from compat_tests import report
-from compat_tests.differential.player import advertised
+from compat_tests.differential.runner import advertised
 from compat_tests.odradek_process import OdradekProcess
 
 #: Advertised where the metrics of clients have a receiver (KIP-714): `odradek.metrics.port` or an OTLP endpoint.
@@ -20,11 +20,11 @@ def test_the_document_lists_every_served_api_with_its_versions() -> None:
 
 
 def test_broker_advertises_the_apis_that_have_a_handler(odradek: OdradekProcess) -> None:
-    told = {
+    reported = {
         name: f"{low}-{high}" if low != high else str(low)
         for name, (low, high) in advertised(odradek.bootstrap).items()
     }
-    assert told == {api.name: report.offered(api) for api in report.served() if api.name not in WITH_RECEIVER}
+    assert reported == {api.name: report.offered(api) for api in report.served() if api.name not in WITH_RECEIVER}
 
 
 def test_every_client_has_a_row() -> None:

@@ -37,9 +37,9 @@ class NumberedBatches:
         self._producer = Producer(self._settings)
         _retried(self._producer.init_transactions, TIMEOUT_S)
         # What an open transaction has of it is not told before that has ended.
-        (told,) = self._group.committed([self._place], timeout=TIMEOUT_S)
+        (reported,) = self._group.committed([self._place], timeout=TIMEOUT_S)
         #: The number of the batch that comes next.
-        self.next = max(told.offset, 0)
+        self.next = max(reported.offset, 0)
 
     def add(self, number: int, entries: Iterable[Entry]) -> bool:
         """Writes a batch, unless it is there; says whether it was not. Raises KafkaException when it cannot be known."""

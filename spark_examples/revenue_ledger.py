@@ -29,8 +29,8 @@ from topics import ensure_topic
 
 def entry(row: Row) -> Entry:
     """The key is the region: its entries stay in order."""
-    told = {**row.asDict(), "window_start": row.window_start.isoformat()}
-    return row.region.encode(), json.dumps(told).encode()
+    reported = {**row.asDict(), "window_start": row.window_start.isoformat()}
+    return row.region.encode(), json.dumps(reported).encode()
 
 
 def main(

@@ -33,7 +33,9 @@ TERMS = {
     "_ALONE": "_SINGLE_NODE_DEFAULTS", "introduce": "add_listener_endpoints", "_meet_the_quorum": "_join_quorum",
     "_put_aside": "_rename_stray",
     "put_aside": "rename_damaged", "letter": "dead_letter", "letters": "dead_letter_records", "buried": "dead_lettered",
-    "planted": "injected",
+    "planted": "injected", "refusal": "validation_error", "Refusal": "ValidationError", "refusals": "error_results",
+    "refused_batches": "rejected_batches", "RefusedRequest": "RequestError", "NOBODY": "NO_NODE", "told": "reported",
+    "play": "execute", "Play": "Scenario", "player": "runner", "Player": "Runner", "settled": "until_idle",
 }  # fmt: skip
 #: The same for prose: comments, docstrings, pages.
 PHRASES = {

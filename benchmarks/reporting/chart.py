@@ -95,10 +95,10 @@ def _legend(figure: Any, results: Sequence[Result]) -> None:
     from matplotlib.lines import Line2D
 
     there = {one.kind.name for one in results}
-    told = [
+    reported = [
         Line2D([], [], marker=mark, color=colour, linestyle="", label=name)
         for name, (mark, colour) in {**MARKS, "other times": OTHER}.items()
         if name in there or name == "other times"
     ]
     title = f"times better than {APACHE_NAME}; a hollow mark misses its target"
-    figure.legend(handles=told, loc="outside lower center", ncols=5, fontsize=8, title=title, title_fontsize=8)
+    figure.legend(handles=reported, loc="outside lower center", ncols=5, fontsize=8, title=title, title_fontsize=8)

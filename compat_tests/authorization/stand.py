@@ -21,7 +21,7 @@ from compat_tests.authorization import cluster_probes
 from compat_tests.authorization.probes import Probe, Target
 from compat_tests.authorization.variants import ADMINISTRATOR, CLIENT, VARIANTS, first_rules, name_of, rules
 from compat_tests.differential.normalise import Flat, Names, flatten
-from compat_tests.differential.player import BY_NAME, _error_codes, advertised, await_coordinators, build
+from compat_tests.differential.runner import BY_NAME, _error_codes, advertised, await_coordinators, build
 from compat_tests.wire import ConnectionClosed, WireClient
 
 STANDARD_AUTHORIZER = {

@@ -31,7 +31,7 @@ from compat_tests.oracle import ApacheKafka
 pytestmark = pytest.mark.oracle
 
 IS_FULL = os.environ.get("ODRADEK_AUTHORIZATION_MATRIX") == "full"
-PLAYED = tuple(VARIANTS) if IS_FULL else SHORT
+EXECUTED = tuple(VARIANTS) if IS_FULL else SHORT
 _MOST_SHOWN = 40
 
 
@@ -47,18 +47,18 @@ class Both:
     def each(self, function: str, *arguments: object) -> None:
         list(self._threads.map(lambda stand: getattr(stand, function)(*arguments), self.stands))
 
-    def differences(self, played: Sequence[Probe], kind: ResourceType, variant: str, mark: str) -> list[str]:
+    def differences(self, executed: Sequence[Probe], kind: ResourceType, variant: str, mark: str) -> list[str]:
         """Returns where the answers differ, a line each."""
         name = name_of(kind, variant, mark)
 
         def answers(stand: Stand) -> list[dict[str, object]]:
             target = stand.target(None if kind is ResourceType.CLUSTER else kind, name)
-            return [stand.answer(probe, target, self.versions) for probe in played]
+            return [stand.answer(probe, target, self.versions) for probe in executed]
 
         theirs, ours = self._threads.map(answers, self.stands)
         return [
             f"{probe} | {variant} {mark} | {path}: {their.get(path, '(absent)')!r} but {our.get(path, '(absent)')!r}"
-            for probe, their, our in zip(played, theirs, ours, strict=True)
+            for probe, their, our in zip(executed, theirs, ours, strict=True)
             for path in sorted(their.keys() | our.keys())
             if their.get(path) != our.get(path)
         ]
@@ -84,24 +84,24 @@ def check(found: list[str]) -> None:
     assert not found, f"{len(found)} differences, Apache Kafka's value first:\n{shown}"
 
 
-def play(both: Both, played: Sequence[Probe], kind: ResourceType, mark: str = EXISTING) -> None:
-    check([line for variant in PLAYED for line in both.differences(played, kind, variant, mark)])
+def execute(both: Both, executed: Sequence[Probe], kind: ResourceType, mark: str = EXISTING) -> None:
+    check([line for variant in EXECUTED for line in both.differences(executed, kind, variant, mark)])
 
 
 def test_topics_are_authorized_alike(both: Both) -> None:
-    play(both, probes.ON_TOPICS, ResourceType.TOPIC)
+    execute(both, probes.ON_TOPICS, ResourceType.TOPIC)
 
 
 def test_topics_that_are_absent_are_hidden_alike(both: Both) -> None:
-    play(both, probes.ON_ABSENT_TOPICS, ResourceType.TOPIC, ABSENT)
+    execute(both, probes.ON_ABSENT_TOPICS, ResourceType.TOPIC, ABSENT)
 
 
 def test_groups_are_authorized_alike(both: Both) -> None:
-    play(both, probes.ON_GROUPS, ResourceType.GROUP)
+    execute(both, probes.ON_GROUPS, ResourceType.GROUP)
 
 
 def test_transactional_ids_are_authorized_alike(both: Both) -> None:
-    play(both, probes.ON_TRANSACTIONAL_IDS, ResourceType.TRANSACTIONAL_ID)
+    execute(both, probes.ON_TRANSACTIONAL_IDS, ResourceType.TRANSACTIONAL_ID)
 
 
 def test_lists_show_what_may_be_described(both: Both) -> None:
@@ -116,7 +116,7 @@ def test_lists_show_what_may_be_described(both: Both) -> None:
 
 
 #: A rule about a part of the cluster's name is refused.
-OF_CLUSTER = [variant for variant in PLAYED if all(rule.prefix is None for rule in VARIANTS[variant])]
+OF_CLUSTER = [variant for variant in EXECUTED if all(rule.prefix is None for rule in VARIANTS[variant])]
 
 
 @pytest.mark.parametrize("variant", OF_CLUSTER)
@@ -133,4 +133,4 @@ def test_the_cluster_is_authorized_alike(both: Both, variant: str) -> None:
 
 def test_deletions_are_authorized_alike(both: Both) -> None:
     for n, probe in enumerate(probes.DESTRUCTIVE):
-        play(both, [probe], ResourceType.TOPIC, (EXISTING, DOOMED)[n])
+        execute(both, [probe], ResourceType.TOPIC, (EXISTING, DOOMED)[n])

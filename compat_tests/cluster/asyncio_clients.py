@@ -23,12 +23,12 @@ class AiokafkaSender(Sender):
             while not self.is_over:
                 order = f"{self.client}-{self.sent}"
                 customer = f"customer-{self.sent % CUSTOMERS}"
-                told = await producer.send(TOPIC, order.encode(), customer.encode())
-                told.add_done_callback(lambda done, order=order: self._told(done, order))
+                reported = await producer.send(TOPIC, order.encode(), customer.encode())
+                reported.add_done_callback(lambda done, order=order: self._reported(done, order))
                 self.sent += 1
                 await asyncio.sleep(PAUSE_S)
 
-    def _told(self, done: asyncio.Future[object], order: str) -> None:
+    def _reported(self, done: asyncio.Future[object], order: str) -> None:
         if done.cancelled() or done.exception() is not None:
             self.failed.append(f"{order}: {'cancelled' if done.cancelled() else done.exception()}")
         else:

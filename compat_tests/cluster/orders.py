@@ -80,13 +80,13 @@ class LibrdkafkaSender(Sender):
         settings = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": DELIVERY_MS, **RECOVERY}
         producer = Producer({"bootstrap.servers": self.bootstrap, **settings})
 
-        def told(error: KafkaError | None, message: object) -> None:
+        def reported(error: KafkaError | None, message: object) -> None:
             order = message.value().decode()  # type: ignore[attr-defined]
             (self.acknowledged if error is None else self.failed).append(order)
 
         class SendNow(Send):
             def __call__(self, customer: str, order: str) -> None:
-                producer.produce(TOPIC, key=customer, value=order, on_delivery=told)
+                producer.produce(TOPIC, key=customer, value=order, on_delivery=reported)
                 producer.poll(0)
 
         yield SendNow()
@@ -145,16 +145,16 @@ def read_all(bootstrap: str, at_least: int) -> Found:
 def anomalies(found: Found, senders: list[Sender]) -> list[str]:
     """A sentence for each order that is lost, there twice, never sent, or out of its customer's order."""
     counts = Counter(order for orders in found.values() for _, order in orders)
-    told = [f"{order} is there {count} times" for order, count in counts.items() if count > 1]
+    reported = [f"{order} is there {count} times" for order, count in counts.items() if count > 1]
     for sender in senders:
-        told += [f"{order} was acknowledged and is lost" for order in sender.acknowledged if order not in counts]
-        told += [f"{order} failed" for order in sender.failed]
+        reported += [f"{order} was acknowledged and is lost" for order in sender.acknowledged if order not in counts]
+        reported += [f"{order} failed" for order in sender.failed]
     last: dict[tuple[int, str, str], int] = {}
     for partition, orders in found.items():
         for customer, order in orders:
             client, _, number = order.rpartition("-")
             place = (partition, client, customer)
             if int(number) < last.get(place, -1):
-                told.append(f"{order} of {customer} stands behind {last[place]}")
+                reported.append(f"{order} of {customer} stands behind {last[place]}")
             last[place] = int(number)
-    return told
+    return reported

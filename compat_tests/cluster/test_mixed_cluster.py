@@ -1,6 +1,6 @@
 """Two nodes of ours and one of Apache Kafka 4.3.1 as one cluster, one quorum: each leads, controls and follows the others.
 
-The tests are the acts of one play, in this order; orders are sent and read all along.
+The tests are the steps of one scenario, in this order; orders are sent and read all along.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from compat_tests.cluster.execute import Scenario
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
 
 from compat_tests.cluster.asyncio_clients import AiokafkaSender
 from compat_tests.cluster.mixed import MixedCluster
 from compat_tests.cluster.orders import TOPIC, KafkaPythonSender, LibrdkafkaSender, Sender
-from compat_tests.cluster.play import Play
 from compat_tests.cluster.readers import Billing, KafkaPythonReader, Reader
 from compat_tests.faults.replicas import differing
 from tests.server.cluster_process import COMBINED
@@ -31,7 +31,7 @@ _MOST_STOPS = 10
 
 
 @pytest.fixture(scope="module")
-def play(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
+def execute(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
     # Apache Kafka misses a broker when its session is over.
     impatient = {"broker_session_timeout_ms": "3000", "broker_heartbeat_interval_ms": "500"}
     overrides = {"offsets_topic_num_partitions": "3", "min_insync_replicas": "2", **impatient}
@@ -46,89 +46,91 @@ def play(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             AiokafkaSender("aiokafka", bootstrap),
         ]
         readers: list[Reader] = [Billing(bootstrap), KafkaPythonReader("kafka-python", bootstrap)]
-        play = Play(cluster, senders, readers)
-        play.begin()
+        execute = Scenario(cluster, senders, readers)
+        execute.begin()
         for client in (*senders, *readers):
             clients.callback(client.end)
-        yield play
+        yield execute
 
 
-def mixed(play: Play) -> MixedCluster:
-    assert isinstance(play.cluster, MixedCluster)
-    return play.cluster
+def mixed(execute: Scenario) -> MixedCluster:
+    assert isinstance(execute.cluster, MixedCluster)
+    return execute.cluster
 
 
-def elect_preferred_leaders(play: Play) -> None:
-    play.cluster.ask_any(ElectLeadersRequest(_PREFERRED, None, 30_000), 2)
-    play.cluster.until(lambda: play.leaders() == {0: 1, 1: 2, 2: 3}, "the preferred replicas lead")
+def elect_preferred_leaders(execute: Scenario) -> None:
+    execute.cluster.ask_any(ElectLeadersRequest(_PREFERRED, None, 30_000), 2)
+    execute.cluster.until(lambda: execute.leaders() == {0: 1, 1: 2, 2: 3}, "the preferred replicas lead")
 
 
-def hand_controller_to_apache(play: Play) -> None:
+def hand_controller_to_apache(execute: Scenario) -> None:
     """Stops the active controller, and has it come back, as long as it is one of ours."""
     for _ in range(_MOST_STOPS):
-        active = play.controller()
+        active = execute.controller()
         if active == APACHE:
             return
-        assert play.cluster.nodes[active].stop() == 0
-        play.cluster.until(lambda active=active: play.cluster.controller() not in (active, -1), "another is active")
-        play.is_whole()
+        assert execute.cluster.nodes[active].stop() == 0
+        execute.cluster.until(
+            lambda active=active: execute.cluster.controller() not in (active, -1), "another is active"
+        )
+        execute.is_whole()
     raise AssertionError(f"Apache Kafka's node was not elected in {_MOST_STOPS} elections")
 
 
-def create_and_see_everywhere(play: Play, topic: str) -> None:
+def create_and_see_everywhere(execute: Scenario, topic: str) -> None:
     """Creates a topic through one controller, and waits until all nodes describe it alike."""
-    play.cluster.create_topic(topic, num_partitions=2, replication_factor=3)
-    nodes = play.cluster.running()
+    execute.cluster.create_topic(topic, num_partitions=2, replication_factor=3)
+    nodes = execute.cluster.running()
     assert len(nodes) == 3
-    play.cluster.until(
-        lambda: len({str(play.cluster.partitions(topic, node)) for node in nodes}) == 1, "all say the same"
+    execute.cluster.until(
+        lambda: len({str(execute.cluster.partitions(topic, node)) for node in nodes}) == 1, "all say the same"
     )
 
 
-def test_leaders_and_followers_are_of_both(play: Play) -> None:
-    play.goes_on()
-    elect_preferred_leaders(play)
-    play.goes_on()
-    create_and_see_everywhere(play, "made-first")
+def test_leaders_and_followers_are_of_both(execute: Scenario) -> None:
+    execute.goes_on()
+    elect_preferred_leaders(execute)
+    execute.goes_on()
+    create_and_see_everywhere(execute, "made-first")
 
 
-def test_apache_kafkas_controller_moves_what_a_broker_of_ours_led_and_gives_it_back(play: Play) -> None:
-    hand_controller_to_apache(play)
-    create_and_see_everywhere(play, "made-by-apache-kafka")
-    play.goes_on()
+def test_apache_kafkas_controller_moves_what_a_broker_of_ours_led_and_gives_it_back(execute: Scenario) -> None:
+    hand_controller_to_apache(execute)
+    create_and_see_everywhere(execute, "made-by-apache-kafka")
+    execute.goes_on()
     killed = OURS[0]
-    play.cluster.nodes[killed].kill()
-    play.cluster.until(lambda: {killed, -1}.isdisjoint(play.leaders().values()), "others lead")
-    assert play.controller() == APACHE
-    play.goes_on()
-    play.is_whole()
-    elect_preferred_leaders(play)
-    play.goes_on()
+    execute.cluster.nodes[killed].kill()
+    execute.cluster.until(lambda: {killed, -1}.isdisjoint(execute.leaders().values()), "others lead")
+    assert execute.controller() == APACHE
+    execute.goes_on()
+    execute.is_whole()
+    elect_preferred_leaders(execute)
+    execute.goes_on()
 
 
-def test_ours_control_and_lead_when_apache_kafkas_node_is_killed_and_it_catches_up(play: Play) -> None:
-    assert play.controller() == APACHE and APACHE in play.leaders().values()
-    play.cluster.nodes[APACHE].kill()
-    play.cluster.until(lambda: play.cluster.controller() in OURS, "one of ours is active")
-    play.cluster.until(lambda: {APACHE, -1}.isdisjoint(play.leaders().values()), "ours lead")
-    play.goes_on()
-    play.is_whole()
-    create_and_see_everywhere(play, "made-by-us")
-    elect_preferred_leaders(play)
-    play.goes_on()
+def test_ours_control_and_lead_when_apache_kafkas_node_is_killed_and_it_catches_up(execute: Scenario) -> None:
+    assert execute.controller() == APACHE and APACHE in execute.leaders().values()
+    execute.cluster.nodes[APACHE].kill()
+    execute.cluster.until(lambda: execute.cluster.controller() in OURS, "one of ours is active")
+    execute.cluster.until(lambda: {APACHE, -1}.isdisjoint(execute.leaders().values()), "ours lead")
+    execute.goes_on()
+    execute.is_whole()
+    create_and_see_everywhere(execute, "made-by-us")
+    elect_preferred_leaders(execute)
+    execute.goes_on()
 
 
-def test_a_data_directory_of_apache_kafka_is_gone_on_with_by_us_and_again_by_apache_kafka(play: Play) -> None:
-    node = mixed(play).node(APACHE)
+def test_a_data_directory_of_apache_kafka_is_gone_on_with_by_us_and_again_by_apache_kafka(execute: Scenario) -> None:
+    node = mixed(execute).node(APACHE)
     for apache in (False, True):
         node.becomes(apache=apache)
-        play.is_whole()
-        create_and_see_everywhere(play, f"made-when-apache-is-{apache}")
-        elect_preferred_leaders(play)
-        play.goes_on()
+        execute.is_whole()
+        create_and_see_everywhere(execute, f"made-when-apache-is-{apache}")
+        elect_preferred_leaders(execute)
+        execute.goes_on()
 
 
-def test_in_the_end_every_order_is_there_once_and_in_order_on_equal_replicas(play: Play) -> None:
-    play.ends()
-    data: list[Path] = [node.data_dir for node in play.cluster.nodes.values()]
-    play.cluster.until(lambda: list(differing(data, TOPIC, 3)) == [], "the replicas hold the same bytes")
+def test_in_the_end_every_order_is_there_once_and_in_order_on_equal_replicas(execute: Scenario) -> None:
+    execute.ends()
+    data: list[Path] = [node.data_dir for node in execute.cluster.nodes.values()]
+    execute.cluster.until(lambda: list(differing(data, TOPIC, 3)) == [], "the replicas hold the same bytes")

@@ -1,6 +1,6 @@
 """`order-events`, 3 partitions, replication factor 3, 3 brokers; clients work all along, and the counts come out exact.
 
-The tests are the acts of one play, in this order. docs/failover.md tells it for people.
+The tests are the steps of one scenario, in this order. docs/failover.md describes it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Iterator
 
 import pytest
+from compat_tests.cluster.execute import Scenario
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from odradek.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -19,7 +20,6 @@ from odradek.protocol.messages.incremental_alter_configs import (
 from compat_tests.cluster.asyncio_clients import AiokafkaReader, AiokafkaSender
 from compat_tests.cluster.java_client import JavaSender
 from compat_tests.cluster.orders import TOPIC, KafkaPythonSender, LibrdkafkaSender, Sender, anomalies
-from compat_tests.cluster.play import Play
 from compat_tests.cluster.readers import Billing, KafkaPythonReader
 from compat_tests.cluster.spark_client import SparkQuery
 from tests.server.cluster_process import BROKER, COMBINED, Cluster
@@ -30,7 +30,7 @@ _TOPIC_RESOURCE, _SET = 2, 0
 
 
 @pytest.fixture(scope="module")
-def play(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
+def execute(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
     overrides = {"offsets_topic_num_partitions": "3", "min_insync_replicas": "2"}
     directory = tmp_path_factory.mktemp("orders")
     with Cluster(directory, [COMBINED] * 3, **overrides) as cluster, contextlib.ExitStack() as clients:
@@ -53,103 +53,103 @@ def play(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             AiokafkaReader("aiokafka", second),
             java.reader,
         ]
-        play = Play(cluster, senders, readers, query)
-        play.begin()
+        execute = Scenario(cluster, senders, readers, query)
+        execute.begin()
         for client in (*senders, *readers):
             clients.callback(client.end)
-        yield play
+        yield execute
 
 
-def test_the_leader_of_one_partition_is_killed(play: Play) -> None:
-    play.goes_on()
-    play.query_goes_on()
-    controller = play.controller()
-    killed = next(leader for leader in play.leaders().values() if leader != controller)
-    play.cluster.nodes[killed].kill()
-    play.cluster.until(lambda: {killed, -1}.isdisjoint(play.leaders().values()), "others lead")
-    play.goes_on()
-    play.is_whole()
+def test_the_leader_of_one_partition_is_killed(execute: Scenario) -> None:
+    execute.goes_on()
+    execute.query_goes_on()
+    controller = execute.controller()
+    killed = next(leader for leader in execute.leaders().values() if leader != controller)
+    execute.cluster.nodes[killed].kill()
+    execute.cluster.until(lambda: {killed, -1}.isdisjoint(execute.leaders().values()), "others lead")
+    execute.goes_on()
+    execute.is_whole()
 
 
-def test_a_broker_that_leads_several_is_killed(play: Play) -> None:
-    leaders = list(play.leaders().values())
+def test_a_broker_that_leads_several_is_killed(execute: Scenario) -> None:
+    leaders = list(execute.leaders().values())
     killed = max(set(leaders), key=leaders.count)
     assert leaders.count(killed) >= 2
-    play.cluster.nodes[killed].kill()
-    play.cluster.until(lambda: {killed, -1}.isdisjoint(play.leaders().values()), "others lead")
-    play.goes_on()
-    play.is_whole()
+    execute.cluster.nodes[killed].kill()
+    execute.cluster.until(lambda: {killed, -1}.isdisjoint(execute.leaders().values()), "others lead")
+    execute.goes_on()
+    execute.is_whole()
 
 
-def test_the_active_controller_is_killed(play: Play) -> None:
-    killed = play.controller()
-    play.cluster.nodes[killed].kill()
-    play.cluster.until(lambda: play.cluster.controller() not in (killed, -1), "another is active")
-    play.goes_on()
-    play.is_whole()
+def test_the_active_controller_is_killed(execute: Scenario) -> None:
+    killed = execute.controller()
+    execute.cluster.nodes[killed].kill()
+    execute.cluster.until(lambda: execute.cluster.controller() not in (killed, -1), "another is active")
+    execute.goes_on()
+    execute.is_whole()
 
 
-def test_a_broker_and_the_controller_are_killed_at_once_and_come_back(play: Play) -> None:
-    controller = play.controller()
-    other = next(node_id for node_id in play.cluster.nodes if node_id != controller)
+def test_a_broker_and_the_controller_are_killed_at_once_and_come_back(execute: Scenario) -> None:
+    controller = execute.controller()
+    other = next(node_id for node_id in execute.cluster.nodes if node_id != controller)
     for killed in (controller, other):
-        play.cluster.nodes[killed].kill()
-    play.is_whole()
-    play.goes_on()
-    play.query_goes_on()
+        execute.cluster.nodes[killed].kill()
+    execute.is_whole()
+    execute.goes_on()
+    execute.query_goes_on()
 
 
-def test_partitions_move_to_a_fourth_broker(play: Play) -> None:
-    play.cluster.add(4, BROKER).start()
-    play.reassign({0: [4, 2, 3], 1: [2, 4, 1]})
-    play.elect_preferred(0)
-    assert play.leaders()[0] == 4
-    play.goes_on()
+def test_partitions_move_to_a_fourth_broker(execute: Scenario) -> None:
+    execute.cluster.add(4, BROKER).start()
+    execute.reassign({0: [4, 2, 3], 1: [2, 4, 1]})
+    execute.elect_preferred(0)
+    assert execute.leaders()[0] == 4
+    execute.goes_on()
 
 
-def test_partitions_are_added(play: Play) -> None:
+def test_partitions_are_added(execute: Scenario) -> None:
     request = CreatePartitionsRequest(topics=[CreatePartitionsTopic(TOPIC, 5, assignments=None)], timeout_ms=30_000)
-    assert play.cluster.ask_any(request, 3).results[0].error_code == 0
-    play.cluster.until(lambda: len(play.cluster.partitions(TOPIC)) == 5, "five partitions")
-    play.goes_on()
+    assert execute.cluster.ask_any(request, 3).results[0].error_code == 0
+    execute.cluster.until(lambda: len(execute.cluster.partitions(TOPIC)) == 5, "five partitions")
+    execute.goes_on()
 
 
-def test_the_replication_factor_is_raised_and_lowered(play: Play) -> None:
-    play.reassign({2: [3, 1, 2, 4]})
-    play.goes_on()
-    play.reassign({2: [3, 1]})
-    play.goes_on()
+def test_the_replication_factor_is_raised_and_lowered(execute: Scenario) -> None:
+    execute.reassign({2: [3, 1, 2, 4]})
+    execute.goes_on()
+    execute.reassign({2: [3, 1]})
+    execute.goes_on()
 
 
-def test_configurations_change_without_downtime(play: Play) -> None:
+def test_configurations_change_without_downtime(execute: Scenario) -> None:
     changed = AlterableConfig("segment.bytes", _SET, "1048576")
     resource = AlterConfigsResource(_TOPIC_RESOURCE, TOPIC, [changed])
-    answer = play.cluster.ask_any(IncrementalAlterConfigsRequest([resource]), 1)
+    answer = execute.cluster.ask_any(IncrementalAlterConfigsRequest([resource]), 1)
     assert answer.responses[0].error_code == 0, answer
-    play.goes_on()
-    play.query_goes_on()
+    execute.goes_on()
+    execute.query_goes_on()
 
 
-def test_a_group_rewinds_and_works_off_its_backlog_while_a_broker_is_stopped(play: Play) -> None:
-    behind = len(play.senders[0].acknowledged)
-    billing = play.readers[0]
+def test_a_group_rewinds_and_works_off_its_backlog_while_a_broker_is_stopped(execute: Scenario) -> None:
+    behind = len(execute.senders[0].acknowledged)
+    billing = execute.readers[0]
     assert isinstance(billing, Billing)
     billing.rewind()
-    stopped = next(node_id for node_id in (1, 2, 3) if node_id != play.controller())
-    assert play.cluster.nodes[stopped].stop() == 0
-    play.cluster.until(lambda: len(billing.seen) > behind, "the backlog is read")
-    play.cluster.nodes[stopped].start()
-    play.goes_on()
+    stopped = next(node_id for node_id in (1, 2, 3) if node_id != execute.controller())
+    assert execute.cluster.nodes[stopped].stop() == 0
+    execute.cluster.until(lambda: len(billing.seen) > behind, "the backlog is read")
+    execute.cluster.nodes[stopped].start()
+    execute.goes_on()
 
 
-def test_in_the_end_every_order_is_there_once_and_in_order_and_everybody_has_read_it(play: Play) -> None:
-    play.ends()
-    assert play.query is not None
-    kept = play.query.end()
+def test_in_the_end_every_order_is_there_once_and_in_order_and_everybody_has_read_it(execute: Scenario) -> None:
+    execute.ends()
+    assert execute.query is not None
+    kept = execute.query.end()
     assert {index: [order[0] for order in orders] for index, orders in kept.items()} == {
-        index: list(range(len(orders))) for index, orders in play.found.items()
+        index: list(range(len(orders))) for index, orders in execute.found.items()
     }
-    assert {index: [order[1:] for order in orders] for index, orders in kept.items()} == play.found
+    assert {index: [order[1:] for order in orders] for index, orders in kept.items()} == execute.found
 
 
 def test_the_checks_bite() -> None:
@@ -157,8 +157,8 @@ def test_the_checks_bite() -> None:
     sender = Sender("c", "")
     sender.acknowledged = ["c-0", "c-1", "c-2", "c-3"]
     found = {0: [("k", "c-2"), ("k", "c-1"), ("k", "c-3"), ("k", "c-3")]}
-    told = anomalies(found, [sender])
-    assert any("c-0 was acknowledged and is lost" in line for line in told)
-    assert any("c-3 is there 2 times" in line for line in told)
-    assert any("c-1 of k stands behind 2" in line for line in told)
-    assert len(told) == 3
+    reported = anomalies(found, [sender])
+    assert any("c-0 was acknowledged and is lost" in line for line in reported)
+    assert any("c-3 is there 2 times" in line for line in reported)
+    assert any("c-1 of k stands behind 2" in line for line in reported)
+    assert len(reported) == 3

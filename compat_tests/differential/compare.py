@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from odradek.protocol.schema import Versions
 
-from .player import BY_NAME, Player, Told
+from .runner import BY_NAME, Reported, Runner
 from .scenario import Scenario
 
 _MISSING = "(absent)"
@@ -40,7 +40,7 @@ class Difference:
 class Comparison:
     """The outcome for one scenario: which versions were played, and where the answers differ."""
 
-    played: list[int] = field(default_factory=list)
+    executed: list[int] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
 
 
@@ -83,12 +83,12 @@ def compare(
             if not offers(oracle, scenario.api, version):
                 continue
             run = f"{_slug(scenario.name)[:80]}{mark}-v{version}"
-            players = [
-                Player(side.bootstrap, scenario, version, helpers=helpers, run=run, started_ms=started_ms)
+            runners = [
+                Runner(side.bootstrap, scenario, version, helpers=helpers, run=run, started_ms=started_ms)
                 for side in (oracle, ours)
             ]
-            theirs, own = threads.map(Player.play, players)
-            done.played.append(version)
+            theirs, own = threads.map(Runner.execute, runners)
+            done.executed.append(version)
             done.differences += _differences(version, theirs, own)
     return done
 
@@ -97,7 +97,7 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-zA-Z0-9]+", "-", text).strip("-").lower()
 
 
-def _differences(version: int, theirs: list[Told], ours: list[Told]) -> list[Difference]:
+def _differences(version: int, theirs: list[Reported], ours: list[Reported]) -> list[Difference]:
     found = []
     for their, our in zip(theirs, ours, strict=True):
         for path in sorted(their.answer.keys() | our.answer.keys()):

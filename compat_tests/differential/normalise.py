@@ -185,12 +185,12 @@ def _batch(data: bytes, header: batch_format.BatchHeader, names: Names, path: st
     # The broker's own time is in what it stamps, and in the markers that it writes.
     own_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME or header.is_control
     has_producer = header.producer_id >= 0
-    told = header._asdict() | {
+    reported = header._asdict() | {
         "crc": "<of what differs>" if own_time or has_producer else header.crc,
         "base_timestamp": "<time>" if header.is_control else header.base_timestamp,
         "max_timestamp": "<time>" if own_time else header.max_timestamp,
         "producer_id": names.of("producer", header.producer_id),
     }
-    for name, value in told.items():
+    for name, value in reported.items():
         yield f"{path}.{name}", value
     yield f"{path}.records", hashlib.sha256(data[batch_format.HEADER_BYTES :]).hexdigest()[:16]

@@ -52,9 +52,9 @@ def _words(value: Any, group_id: str, topics: TopicNames) -> Any:
         return [_words(one, group_id, topics) for one in value]
     if not isinstance(value, Message):
         return value
-    told = {one.name: _words(getattr(value, one.name), group_id, topics) for one in value.SCHEMA.fields}
-    if "metadata_hash" in told:
-        told["metadata_hash"] = topics.of_hash(told["metadata_hash"], group_id)
-    if told.get("assignment_timestamp"):
-        told["assignment_timestamp"] = "a time"
-    return told
+    reported = {one.name: _words(getattr(value, one.name), group_id, topics) for one in value.SCHEMA.fields}
+    if "metadata_hash" in reported:
+        reported["metadata_hash"] = topics.of_hash(reported["metadata_hash"], group_id)
+    if reported.get("assignment_timestamp"):
+        reported["assignment_timestamp"] = "a time"
+    return reported

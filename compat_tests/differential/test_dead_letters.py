@@ -16,7 +16,7 @@ from odradek.protocol.internal.share_group_state import ShareUpdateValue
 
 from compat_tests.batches import partition_count, read_batches
 from compat_tests.broker_process import BrokerProcess
-from compat_tests.differential.player import await_coordinators
+from compat_tests.differential.runner import await_coordinators
 from compat_tests.fixtures import UNDER_TEST
 from compat_tests.java.fetch import SPECIFICATION
 from compat_tests.odradek_process import OdradekProcess
@@ -116,7 +116,7 @@ def left(bootstrap: str, group: str, queue: str, count: int) -> Left:
     return Left(without_times(dead_letter_records(bootstrap, queue)), states_of(bootstrap, group))
 
 
-def play(bootstrap: str, group: str, lock_ms: int, **settings: str) -> Left:
+def execute(bootstrap: str, group: str, lock_ms: int, **settings: str) -> Left:
     """Two are rejected, one is accepted; of the others two are released too often, and of one the lock ends, or it is
     released as well.
     """
@@ -142,8 +142,8 @@ def test_dead_letter_records_and_states_equal_apache_kafkas(
     kafka, ours = brokers
     group = f"buried-{copies}"
     lock_ms = LOCK_MS if copies == "true" else 30_000
-    theirs = play(kafka.bootstrap, group, lock_ms, errors_deadletterqueue_copy_record_enable=copies)
-    own = play(ours.bootstrap, group, lock_ms, errors_deadletterqueue_copy_record_enable=copies)
+    theirs = execute(kafka.bootstrap, group, lock_ms, errors_deadletterqueue_copy_record_enable=copies)
+    own = execute(ours.bootstrap, group, lock_ms, errors_deadletterqueue_copy_record_enable=copies)
     assert own.dead_letter_records == theirs.dead_letter_records
     assert [list(dead_letter.headers) for dead_letter in own.dead_letter_records] == [
         list(dead_letter.headers) for dead_letter in theirs.dead_letter_records

@@ -12,7 +12,7 @@ import pytest
 from compat_tests.broker_process import BrokerProcess
 from compat_tests.differential import known, scenarios
 from compat_tests.differential.compare import Side, compare, versions_of
-from compat_tests.differential.player import BY_NAME, advertised, await_coordinators
+from compat_tests.differential.runner import BY_NAME, advertised, await_coordinators
 from compat_tests.differential.scenario import Scenario
 from compat_tests.fixtures import UNDER_TEST
 from compat_tests.java.fetch import SPECIFICATION
@@ -73,16 +73,16 @@ def test_both_brokers_answer_alike(
     excused = known.of(scenario, KNOWN)
     left = known.unexplained(done.differences, excused)
     # What 4.4 changed, and the versions that it brought, are judged by 4.4.
-    again = {one.version for one in left} | {v for v in versions_of(scenario) if v not in done.played}
+    again = {one.version for one in left} | {v for v in versions_of(scenario) if v not in done.executed}
     if again:
         judge: Side = request.getfixturevalue("specification")
         judged = compare(scenario, judge, ours, started_ms, versions=again, mark="-44")
         left = known.unexplained(judged.differences, excused)
-        done.played += judged.played
+        done.executed += judged.executed
         done.differences += judged.differences
-    told = "\n".join(str(one) for one in left[:_MOST_SHOWN])
-    assert not left, f"{len(left)} differences, Apache Kafka's value first:\n{told}"
-    assert set(done.played) == set(versions_of(scenario)), "versions were left out"
+    reported = "\n".join(str(one) for one in left[:_MOST_SHOWN])
+    assert not left, f"{len(left)} differences, Apache Kafka's value first:\n{reported}"
+    assert set(done.executed) == set(versions_of(scenario)), "versions were left out"
     idle = known.idle(done.differences, excused)
     assert not idle, f"these known differences are gone: remove them from {known.FILE.name}: {idle}"
 

@@ -15,7 +15,7 @@ import pytest
 from compat_tests.differential.compare import Side, compare, versions_of
 from compat_tests.differential.group_records import GroupLog
 from compat_tests.differential.internal_records import History, Internals, differences
-from compat_tests.differential.player import advertised, await_coordinators
+from compat_tests.differential.runner import advertised, await_coordinators
 from compat_tests.differential.scenario import Scenario
 from compat_tests.differential.scenarios import (
     consumer_groups,
@@ -75,50 +75,50 @@ def sides(java_tools: None, odradek: OdradekProcess, tmp_path_factory: pytest.Te
         yield theirs, Side("Odradek", odradek.bootstrap, advertised(odradek.bootstrap))
 
 
-def play(scenario: Scenario, sides: Sides, mark: str) -> None:
+def execute(scenario: Scenario, sides: Sides, mark: str) -> None:
     found = [version for version in versions_of(scenario) if version <= sides[0].offers[scenario.api][1]]
     wanted = {found[0], found[-1]} if scenario.api in _IN_MANY_VERSIONS else {found[-1]}
     compare(scenario, *sides, int(time.time() * 1000), versions=wanted, mark=mark)
 
 
-def played(
+def executed(
     scenarios: Iterable[Scenario], sides: Sides, mark: str, readers: Iterable[Reader]
 ) -> Iterator[tuple[History, ...]]:
     """Each scenario is played, and what it left behind is read from both brokers before the next one is."""
     for number, scenario in enumerate(scenarios):
-        play(scenario, sides, f"{mark}-{number}")
+        execute(scenario, sides, f"{mark}-{number}")
         yield tuple(read(f"{mark}-{number}-v") for read in readers)
 
 
 def judge(pairs: Iterable[tuple[History, ...]], least: int) -> None:
-    told, written = [], 0
+    reported, written = [], 0
     for theirs, own in pairs:
-        told += differences(theirs, own)
+        reported += differences(theirs, own)
         written += len(theirs)
     assert written >= least
-    assert not told, "Apache Kafka's value first:\n" + "\n".join(told)
+    assert not reported, "Apache Kafka's value first:\n" + "\n".join(reported)
 
 
 def test_the_same_groups_leave_the_same_records(sides: Sides) -> None:
     readers = [GroupLog(side.bootstrap).since_then for side in sides]
-    judge(played(GROUPS, sides, "-in-the-log", readers), len(GROUPS))
+    judge(executed(GROUPS, sides, "-in-the-log", readers), len(GROUPS))
 
 
 def test_the_same_streams_groups_leave_the_same_records_in_the_same_order(sides: Sides) -> None:
     readers = [StreamsLog(side.bootstrap).since_then for side in sides]
-    judge(played(streams_groups.ASSIGNMENTS, sides, "-in-the-streams-log", readers), len(streams_groups.ASSIGNMENTS))
+    judge(executed(streams_groups.ASSIGNMENTS, sides, "-in-the-streams-log", readers), len(streams_groups.ASSIGNMENTS))
 
 
 def test_the_same_history_of_share_groups_leaves_the_same_records(sides: Sides) -> None:
     readers = [GroupLog(side.bootstrap).since_then for side in sides]
-    judge(played(SHARES, sides, "-in-the-share-log", readers), len(share_groups.SCENARIOS))
+    judge(executed(SHARES, sides, "-in-the-share-log", readers), len(share_groups.SCENARIOS))
     # Records that a member had when it went are given back behind its back: their states are read when all is over.
     judge([tuple(states(side.bootstrap, "-in-the-share-log") for side in sides)], len(share_fetches.SCENARIOS))
 
 
 def test_the_same_transactions_leave_the_same_records(sides: Sides) -> None:
     for scenario in TRANSACTIONS:
-        play(scenario, sides, "-in-the-state-log")
+        execute(scenario, sides, "-in-the-state-log")
     theirs, own = (Internals(side.bootstrap, "-in-the-state-log").read() for side in sides)
     assert len(theirs.states) > len(TRANSACTIONS) and theirs.offsets and theirs.topics
     judge(((getattr(theirs, what), getattr(own, what)) for what in ("states", "offsets", "topics")), 0)

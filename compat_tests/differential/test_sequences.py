@@ -82,8 +82,8 @@ def send(client: WireClient, topic: str, one: Batch | Marker) -> tuple[Any, ...]
     if isinstance(one, Marker):
         where = [WritableTxnMarkerTopic(topic, [0])]
         marker = WritableTxnMarker(one.producer_id, one.epoch, False, where, one.coordinator_epoch)
-        told = client.call(WriteTxnMarkersRequest([marker]), _MARKERS_VERSION)
-        return (told.markers[0].topics[0].partitions[0].error_code,)
+        reported = client.call(WriteTxnMarkersRequest([marker]), _MARKERS_VERSION)
+        return (reported.markers[0].topics[0].partitions[0].error_code,)
     records = [Record(number, _TIMESTAMP, None, b"v") for number in range(one.count)]
     identity = {"producer_id": one.producer_id, "producer_epoch": one.epoch, "base_sequence": one.sequence}
     data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, encode_batch(records, **identity))])

@@ -11,7 +11,7 @@ import pytest
 from odradek.protocol.records.compression import Compression, compress
 
 from compat_tests.differential.compare import Side, compare
-from compat_tests.differential.player import advertised
+from compat_tests.differential.runner import advertised
 from compat_tests.differential.scenario import Scenario, Step, ask, prepare, scenario
 from compat_tests.fixtures import UNDER_TEST
 from compat_tests.odradek_process import OdradekProcess
@@ -52,13 +52,13 @@ def get(instance: Any = OLD, **keep: str) -> Step:
 
 
 def push(metrics: bytes = OTLP, **fields: Any) -> Step:
-    told = {
+    reported = {
         "client_instance_id": "@id",
         "subscription_id": "@subscription",
         "compression_type": 0,
         "terminating": False,
     }
-    return ask("PushTelemetry", **(told | {"metrics": metrics} | fields))
+    return ask("PushTelemetry", **(reported | {"metrics": metrics} | fields))
 
 
 ASKED = get(id="client_instance_id", subscription="subscription_id")
@@ -139,5 +139,5 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
 @pytest.mark.parametrize("one", SCENARIOS, ids=lambda one: f"{one.api}: {one.name}")
 def test_both_brokers_answer_alike(one: Scenario, oracle: Side, ours: Side) -> None:
     done = compare(one, oracle, ours, int(time.time() * 1000))
-    assert done.played == [0]
+    assert done.executed == [0]
     assert not done.differences, "\n".join(map(str, done.differences))

@@ -33,7 +33,7 @@ from compat_tests.recipes import eventually
 from compat_tests.wire import WireClient
 
 from .cluster import NODES, ThreeBrokers
-from .commit_steps import DYING, ENDS, PARTITIONS, TOPIC, Round, Stand, arguments, play_all
+from .commit_steps import DYING, ENDS, PARTITIONS, TOPIC, Round, Stand, arguments, execute_all
 from .dying import KINDS
 from .transactors import TRANSACTORS, Transactor
 
@@ -86,7 +86,7 @@ class ClusterStand(Stand):
     ) -> None:
         self.brokers.__exit__(kind, error, trace)
 
-    def play(self, one: Round) -> bool:
+    def execute(self, one: Round) -> bool:
         node = ROLES[one.role].node
         process, plan = self.brokers.nodes[node], self._plans[node]
         one.plan.write(plan)
@@ -148,7 +148,7 @@ def topics_of(role: str, side: str) -> tuple[str, ...]:
     return tuple(other.topic for name, other in ROLES.items() if (name == role) == (side == LED))
 
 
-def play_roles(
+def execute_roles(
     stand: ClusterStand, roles: Iterable[str], sides: Iterable[str], kinds: Iterable[str], ends: Iterable[str]
 ) -> dict[tuple[str, str, str], int]:
     """Returns the number of deaths of each role on each side, for each end of a transaction."""
@@ -156,7 +156,7 @@ def play_roles(
     for role in roles:
         for side in sides:
             for end in ends:
-                count = play_all(stand, kinds, end, role=role, topics=topics_of(role, side))
+                count = execute_all(stand, kinds, end, role=role, topics=topics_of(role, side))
                 deaths[role, side, end] = count
                 print(f"{end}, {role} at what is {side}: {count} deaths", flush=True)
     return deaths
@@ -172,7 +172,9 @@ def main() -> None:
         TRANSACTORS[options.client]() as transactor,
         ClusterStand(Path(name), transactor) as stand,
     ):
-        play_roles(stand, options.roles or ROLES, options.sides or SIDES, options.kinds or KINDS, options.ends or ENDS)
+        execute_roles(
+            stand, options.roles or ROLES, options.sides or SIDES, options.kinds or KINDS, options.ends or ENDS
+        )
 
 
 if __name__ == "__main__":

@@ -74,15 +74,17 @@ class Stand:
         #: The offset that was committed last.
         self.offset = 0
 
-    def play(self, one: Round) -> bool:
+    def execute(self, one: Round) -> bool:
         """Returns whether somebody died. Raises AssertionError for what must not be."""
         raise NotImplementedError
 
     def warm(self) -> None:
         """The first transaction of all; whatever is made once is made."""
         assert self._transact("warm", COMMIT)
-        eventually(lambda: _told_of(self.bootstrap, "warm").transaction_state in _ENDED, what="the first one has ended")
-        bumped = _told_of(self.bootstrap, "warm").producer_epoch > 0
+        eventually(
+            lambda: _reported_of(self.bootstrap, "warm").transaction_state in _ENDED, what="the first one has ended"
+        )
+        bumped = _reported_of(self.bootstrap, "warm").producer_epoch > 0
         assert bumped == self._transactor.bumps_epochs, "it is of the transaction version that it should be"
         self.offset = 1
 
@@ -94,7 +96,7 @@ class Stand:
         one = Transaction(name, TOPIC, PARTITIONS, GROUP, self.offset + 1, end == COMMIT)
         return self._transactor.transact(self.bootstrap, one)
 
-    def check(self, one: Round, told: bool | None) -> Standing:
+    def check(self, one: Round, reported: bool | None) -> Standing:
         found = self.standing(one)
         seen = read_all(self.bootstrap, TOPIC, PARTITIONS, READ_COMMITTED)
         assert seen == found.committed, f"{one.name}: read_committed was shown {seen}, committed is {found.committed}"
@@ -102,8 +104,10 @@ class Stand:
         shown = [list(records.values()).count(value) for records in found.committed.values()]
         is_whole = shown == [1] * PARTITIONS and offset == self.offset + 1
         is_nothing = shown == [0] * PARTITIONS and offset == self.offset
-        assert is_whole or is_nothing, f"{one.name}: told {told}, shown {shown}, offset {offset} after {self.offset}"
-        assert told is None or told == is_whole, f"{one.name}: told {told}, but it is {is_whole}"
+        assert is_whole or is_nothing, (
+            f"{one.name}: told {reported}, shown {shown}, offset {offset} after {self.offset}"
+        )
+        assert reported is None or reported == is_whole, f"{one.name}: told {reported}, but it is {is_whole}"
         assert one.end == COMMIT or is_nothing, f"{one.name}: nobody committed it"
         self.offset = offset
         return found
@@ -124,18 +128,18 @@ class Stand:
             ends = [last_stable_offset(self.bootstrap, TOPIC, index) for index in range(PARTITIONS)]
             if (
                 ends == [truth.end_offset for truth in truths]
-                and _told_of(self.bootstrap, name).transaction_state in _ENDED
+                and _reported_of(self.bootstrap, name).transaction_state in _ENDED
             ):
                 return truths
         return None
 
     def _committed(self) -> int:
-        def told() -> tuple[int] | None:
+        def reported() -> tuple[int] | None:
             with contextlib.suppress(KafkaException):
                 return (committed(self.bootstrap, GROUP, TOPIC),)
             return None
 
-        return eventually(told, what="the group's offset is told", deadline_s=_DEADLINE_S)[0]
+        return eventually(reported, what="the group's offset is told", deadline_s=_DEADLINE_S)[0]
 
 
 class LoneStand(Stand):
@@ -149,7 +153,7 @@ class LoneStand(Stand):
             make_topic(self.bootstrap, TOPIC, PARTITIONS)
             self.warm()
 
-    def play(self, one: Round) -> bool:
+    def execute(self, one: Round) -> bool:
         self._plan_file.unlink(missing_ok=True)
         self.broker.python = (sys.executable, DYING, str(self._plan_file))
         self.broker.start()
@@ -176,14 +180,14 @@ class LoneStand(Stand):
                 self.broker.start()
 
 
-def _told_of(bootstrap: str, name: str) -> TransactionState:
+def _reported_of(bootstrap: str, name: str) -> TransactionState:
     """Returns the transaction's state by its coordinator."""
     for server in bootstrap.split(","):
         with contextlib.suppress(OSError), WireClient(server) as client:
-            told: TransactionState
-            (told,) = client.call(DescribeTransactionsRequest([name]), 0).transaction_states
-            if not told.error_code:
-                return told
+            reported: TransactionState
+            (reported,) = client.call(DescribeTransactionsRequest([name]), 0).transaction_states
+            if not reported.error_code:
+                return reported
     raise AssertionError(f"nobody coordinates {name}")
 
 
@@ -196,13 +200,13 @@ def committed(bootstrap: str, group: str, topic: str) -> int:
     return found
 
 
-def play_all(
+def execute_all(
     stand: Stand, kinds: Sequence[str], end: str, *, role: str = "broker", topics: tuple[str, ...] = ()
 ) -> int:
     """Until the last step has been died at; how many deaths there were."""
     deaths = 0
     for number in itertools.count(1):
-        died = sum(stand.play(Round(Plan(kind, number, topics), end, role)) for kind in kinds)
+        died = sum(stand.execute(Round(Plan(kind, number, topics), end, role)) for kind in kinds)
         if not died:
             break
         deaths += died
@@ -222,7 +226,7 @@ def main() -> None:
     with TemporaryDirectory(prefix="commit-steps-") as name, TRANSACTORS[options.client]() as transactor:
         stand = LoneStand(Path(name), transactor)
         for end in options.ends or ENDS:
-            print(f"{end}: {play_all(stand, options.kinds or KINDS, end)} deaths", flush=True)
+            print(f"{end}: {execute_all(stand, options.kinds or KINDS, end)} deaths", flush=True)
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def gated(target: str, folder: Path) -> Iterator[Gated]:
             yield Gated(gate, broker.bootstrap)
 
 
-def play(at: Gated, topic: str, step: Step, fate: str) -> None:
+def execute(at: Gated, topic: str, step: Step, fate: str) -> None:
     """With a topic, a group and a transactional id of its own, all of one name. AssertionError for what must not be."""
     make_topic(at.bootstrap, topic)
     hold = at.gate.hold(Hold(is_answer=fate == UNHEARD, key=_KEYS[step.api]))
@@ -181,7 +181,7 @@ def main() -> None:
     options = parser.parse_args()
     with TemporaryDirectory(prefix="held-steps-") as name, gated(options.target, Path(name)) as at:
         for number, (step, fate) in itertools.product(range(options.rounds), CASES):
-            play(at, f"held-{step.name}-{fate}-{number}", step, fate)
+            execute(at, f"held-{step.name}-{fate}-{number}", step, fate)
             print(f"{step.name}, {fate}: whole or nothing", flush=True)
 
 

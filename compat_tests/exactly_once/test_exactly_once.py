@@ -47,7 +47,7 @@ def test_a_broker_that_dies_at_any_step_of_a_transaction_carries_it_out_as_a_who
     # By hand also aborts, and deaths `before` and `after`; a step that is torn apart is the hardest of the three.
     with transactors.TRANSACTORS[client]() as transactor:
         stand = commit_steps.LoneStand(tmp_path, transactor)
-        deaths = commit_steps.play_all(stand, ("torn",), commit_steps.COMMIT)
+        deaths = commit_steps.execute_all(stand, ("torn",), commit_steps.COMMIT)
     # Its producer id, partitions and group join, two records, the offset, the decision, three markers; their joining may
     # share an append.
     assert deaths >= 9
@@ -56,7 +56,7 @@ def test_a_broker_that_dies_at_any_step_of_a_transaction_carries_it_out_as_a_who
 def test_the_others_carry_out_as_a_whole_what_a_coordinator_or_a_leader_dies_in(tmp_path: Path) -> None:
     # By hand also aborts, deaths `before` and `after`, and those of followers.
     with cluster_steps.ClusterStand(tmp_path, transactors.Librdkafka()) as stand:
-        deaths = cluster_steps.play_roles(
+        deaths = cluster_steps.execute_roles(
             stand, cluster_steps.ROLES, (cluster_steps.LED,), ("torn",), (commit_steps.COMMIT,)
         )
     # Partitions and group join, the decision, and that it is carried out; two records and their markers; an offset and its.
@@ -94,7 +94,7 @@ def test_a_producer_that_dies_at_any_step_leaves_its_transaction_whole_or_not_at
 def test_a_producer_that_dies_while_a_request_or_its_answer_is_under_way_leaves_its_successor_all_or_nothing(
     step: held_steps.Step, fate: str, between: held_steps.Gated, topic: str
 ) -> None:
-    held_steps.play(between, topic, step, fate)
+    held_steps.execute(between, topic, step, fate)
 
 
 def test_copiers_copy_each_record_once_when_any_of_three_brokers_is_killed(tmp_path: Path) -> None:

@@ -94,12 +94,12 @@ class JavaClient(AbstractContextManager["JavaClient"]):
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def transact(self, bootstrap: str, one: Transaction) -> bool | None:
-        asked, told = self._process.stdin, self._process.stdout
-        assert asked is not None and told is not None
+        asked, reported = self._process.stdin, self._process.stdout
+        assert asked is not None and reported is not None
         end = "commit" if one.commits else "abort"
         words = (bootstrap, one.topic, one.partitions, one.group, one.offset, end, one.name)
         print(*words, sep="\t", file=asked, flush=True)
-        answer = told.readline().strip()
+        answer = reported.readline().strip()
         assert answer in ("committed", "aborted", "unknown"), f"the Java client ended with {self._process.wait()}"
         return None if answer == "unknown" else answer == "committed"
 

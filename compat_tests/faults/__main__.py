@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .faults import FAULTS
 from .network import why_not
-from .rounds import Outcome, Plan, play
+from .rounds import Outcome, Plan, execute
 
 
 def main() -> None:
@@ -32,19 +32,19 @@ def main() -> None:
     bad = 0
     with ThreadPoolExecutor(options.lanes) as lanes:
         seeds = range(options.seed, options.seed + options.rounds)
-        for outcome in lanes.map(functools.partial(played, plan=plan, keep=options.keep), seeds):
+        for outcome in lanes.map(functools.partial(executed, plan=plan, keep=options.keep), seeds):
             print(outcome, flush=True)
-            for told in outcome.anomalies[:20]:
-                print(f"  {told}")
+            for reported in outcome.anomalies[:20]:
+                print(f"  {reported}")
             bad += bool(outcome.anomalies)
     print(f"{options.rounds} rounds, {bad} with anomalies")
     sys.exit(bool(bad))
 
 
-def played(seed: int, plan: Plan, keep: Path | None) -> Outcome:
+def executed(seed: int, plan: Plan, keep: Path | None) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         try:
-            outcome = play(seed, plan, Path(folder), lambda text: print(f"  seed {seed}: {text}", flush=True))
+            outcome = execute(seed, plan, Path(folder), lambda text: print(f"  seed {seed}: {text}", flush=True))
         except AssertionError as late:
             outcome = Outcome(seed, anomalies=[f"late: {late}"])
         if outcome.anomalies and keep:

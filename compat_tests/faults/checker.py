@@ -43,7 +43,9 @@ class History:
 def anomalies(history: History, final: Final, again: Collection[Place] = ()) -> list[str]:
     """`again`: copies that are the client's own doing, see `sent_again`."""
     once = {place: value for place, value in final.items() if place not in again}
-    return [told for check in CHECKS for told in check(history, once if check in (duplicated, reordered) else final)]
+    return [
+        reported for check in CHECKS for reported in check(history, once if check in (duplicated, reordered) else final)
+    ]
 
 
 def sent_again(final: Final, writers: Mapping[Place, tuple[int, int]]) -> set[Place]:

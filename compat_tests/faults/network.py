@@ -130,5 +130,5 @@ class Network:
     def dropped(self, node: int) -> int:
         """Returns the number of packets of the node that were dropped since it was made slow."""
         show = ["tc", "-n", self.namespace(node), "-s", "qdisc", "show", "dev", "eth0"]
-        told = subprocess.run(show, capture_output=True, text=True, check=True).stdout
-        return sum(map(int, re.findall(r"dropped (\d+)", told)))
+        reported = subprocess.run(show, capture_output=True, text=True, check=True).stdout
+        return sum(map(int, re.findall(r"dropped (\d+)", reported)))

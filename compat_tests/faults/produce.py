@@ -77,10 +77,10 @@ def produce(bootstrap: str, topic: str, notes: Notes, stopped: list[int]) -> Non
     while not stopped and not failed:
         if len(notes.waiting) < MOST_WAITING:
             number = next(numbers)
-            told = notes.sent(number)
+            reported = notes.sent(number)
             try:
                 value = value_of(notes.name, number)
-                producer.produce(topic, value, key=f"k{number % KEYS}", on_delivery=told)
+                producer.produce(topic, value, key=f"k{number % KEYS}", on_delivery=reported)
             except (BufferError, KafkaException):
                 notes.waiting.discard(number)
         producer.poll(_POLL_S / 10 if len(notes.waiting) < MOST_WAITING else _POLL_S)

@@ -61,14 +61,14 @@ class Outcome:
     sent_again: int = 0
 
     def __str__(self) -> str:
-        told = f"seed {self.seed}: {self.acknowledged} acknowledged, {self.unknown} unknown, {self.seen} seen"
+        reported = f"seed {self.seed}: {self.acknowledged} acknowledged, {self.unknown} unknown, {self.seen} seen"
         if self.sent_again:
-            told += f", {self.sent_again} sent again by their client"
+            reported += f", {self.sent_again} sent again by their client"
         kinds = Counter(one.partition(":")[0] for one in self.anomalies)
-        return f"{told}, {dict(kinds) or 'nothing wrong'}; {'; '.join(self.faults)}"
+        return f"{reported}, {dict(kinds) or 'nothing wrong'}; {'; '.join(self.faults)}"
 
 
-def play(seed: int, plan: Plan, directory: Path, say: Callable[[str], None] = lambda _: None) -> Outcome:
+def execute(seed: int, plan: Plan, directory: Path, say: Callable[[str], None] = lambda _: None) -> Outcome:
     outcome, rng = Outcome(seed), Random(seed)
     directory.mkdir(parents=True, exist_ok=True)
     with FaultyCluster(plan.kind, plan.nodes, directory) as cluster:

@@ -44,7 +44,7 @@ def test_a_copy_is_the_clients_own_doing_only_under_a_newer_epoch_of_its_produce
     assert sent_again(final, writers | {(0, 7): (1000, 1)}) == set()
     again = sent_again(final, writers | {(0, 10): (1000, 1)})
     assert again == {(0, 10)}
-    assert {told.partition(":")[0] for told in anomalies(history, final)} == {"duplicated", "reordered"}
+    assert {reported.partition(":")[0] for reported in anomalies(history, final)} == {"duplicated", "reordered"}
     assert anomalies(history, final, again) == []
     history.sent[2 * 7] = Sent("p0", 7, 0, 10, "")  # the later copy is the one that was acknowledged
     assert anomalies(history, final, again) == []
@@ -104,7 +104,7 @@ FLAWS = {
 def test_a_flaw_is_named(name: str) -> None:
     history, final = good_story()
     FLAWS[name](history, final)
-    assert name in {told.partition(":")[0] for told in anomalies(history, final)}
+    assert name in {reported.partition(":")[0] for reported in anomalies(history, final)}
 
 
 def test_there_is_a_flaw_for_each_check() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from compat_tests.faults.faults import FAULTS
 from compat_tests.faults.network import Network, why_not
-from compat_tests.faults.rounds import Plan, play
+from compat_tests.faults.rounds import Plan, execute
 
 PORT = 4242
 DEADLINE_S = 60
@@ -33,7 +33,7 @@ ROUNDS = [("kill", "cut", "slow"), ("pause", "kill-all", "cut-one-way"), ("full-
 
 @pytest.mark.parametrize(("seed", "names"), list(enumerate(ROUNDS)))
 def test_nothing_acknowledged_is_lost_moved_or_doubled(seed: int, names: tuple[str, ...], tmp_path: Path) -> None:
-    outcome = play(seed, Plan(names=names, in_turn=True), tmp_path)
+    outcome = execute(seed, Plan(names=names, in_turn=True), tmp_path)
     assert not outcome.anomalies, f"{outcome}\n" + "\n".join(outcome.anomalies[:20])
     assert outcome.seen >= outcome.acknowledged > 0
 

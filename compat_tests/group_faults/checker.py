@@ -87,7 +87,7 @@ def run(
     try:
         for kind in ("consumer", "classic"):
             faults.join(kind)
-        assert _comes_true(faults, lambda: _is_settled(faults)), f"the group does not begin: {faults.ledger.owners()}"
+        assert _comes_true(faults, lambda: _is_stable(faults)), f"the group does not begin: {faults.ledger.owners()}"
         faults.go_on_for(seconds)
         feeder.end()
         finding = Finding(assignor, records=feeder.count, faults=faults.done)
@@ -103,8 +103,8 @@ def run(
 
 def _settle(faults: Faults, finding: Finding) -> None:
     ledger = faults.ledger
-    _comes_true(faults, lambda: _is_settled(faults) and len(ledger.handled) == finding.records)
-    if not _is_settled(faults):
+    _comes_true(faults, lambda: _is_stable(faults) and len(ledger.handled) == finding.records)
+    if not _is_stable(faults):
         names = ", ".join(one.name for one in faults.members)
         finding.problems.append(f"rebalances did not end: {ledger.owners()} of {names}")
     if missing := set(range(finding.records)) - ledger.handled:
@@ -120,7 +120,7 @@ def _comes_true(faults: Faults, holds: Callable[[], bool]) -> bool:
     return True
 
 
-def _is_settled(faults: Faults) -> bool:
+def _is_stable(faults: Faults) -> bool:
     owners = faults.ledger.owners()
     shares = Counter(names[0] for names in owners.values())
     even = len(shares) == len(faults.members) and max(shares.values()) - min(shares.values()) <= 1

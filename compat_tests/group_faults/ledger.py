@@ -29,7 +29,7 @@ SESSION_S = 6.0
 #: When a member stands still its last heartbeat was so long ago at most, on a busy machine.
 HEARTBEAT_S = 1.5
 #: Who goes on after its session is told so within this.
-TOLD_S = 20.0
+REPORTED_S = 20.0
 #: An answer comes to its member's ears so soon, on a busy machine.
 CROSSED_S = 1.0
 
@@ -45,7 +45,7 @@ class Tenure:
 class Commit(NamedTuple):
     partitions: Sequence[int]
     began: float
-    told: float
+    reported: float
     error: str | None
 
 
@@ -91,8 +91,8 @@ class Life:
                 if one.partition in more[0]:  # type: ignore[operator]
                     one.end, one.was_lost = time, what == LOSES
         elif what == COMMITS:
-            told, partitions, error = more
-            self.commits.append(Commit(partitions, time, told, error))  # type: ignore[arg-type]
+            reported, partitions, error = more
+            self.commits.append(Commit(partitions, time, reported, error))  # type: ignore[arg-type]
         elif what == REJECTED:
             self.rejected = str(more[0])
             for one in self.owned():
@@ -110,7 +110,7 @@ class Life:
         for freeze in self.freezes:
             session_over = freeze.begin + SESSION_S - HEARTBEAT_S
             thawed = math.inf if freeze.end is None else freeze.end
-            if session_over <= thawed and freeze.begin < end and end <= thawed + TOLD_S:
+            if session_over <= thawed and freeze.begin < end and end <= thawed + REPORTED_S:
                 return min(end, session_over)
         return end
 
@@ -188,4 +188,4 @@ class Ledger:
 
 
 def _covers(life: Life, tenure: Tenure, commit: Commit) -> bool:
-    return tenure.begin <= commit.began and commit.told <= life.over(tenure)
+    return tenure.begin <= commit.began and commit.reported <= life.over(tenure)

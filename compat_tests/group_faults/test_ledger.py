@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.group_faults.ledger import CROSSED_S, HEARTBEAT_S, SESSION_S, TOLD_S, Freeze, Ledger, Life
+from compat_tests.group_faults.ledger import CROSSED_S, HEARTBEAT_S, REPORTED_S, SESSION_S, Freeze, Ledger, Life
 
 #: When it stood still, it may have been heard of last this long ago.
 SOONEST = SESSION_S - HEARTBEAT_S
@@ -56,7 +56,7 @@ def test_paused_member_learns_that_it_lost_its_partitions(tmp_path: Path) -> Non
     other = life("b", tmp_path, ["has", 17.0, [0]])
     untold = life("a", tmp_path, ["has", 1.0, [0]], freezes=[Freeze(10.0, 18.5)])
     assert problems(untold, other)
-    late = life("a", tmp_path, ["has", 1.0, [0]], ["loses", 19.0 + TOLD_S, [0]], freezes=[Freeze(10.0, 18.5)])
+    late = life("a", tmp_path, ["has", 1.0, [0]], ["loses", 19.0 + REPORTED_S, [0]], freezes=[Freeze(10.0, 18.5)])
     assert problems(late, other)
     gives = life("a", tmp_path, ["has", 1.0, [0]], ["gives", 19.0, [0]], freezes=[Freeze(10.0, 18.5)])
     assert problems(gives, other)

@@ -150,14 +150,14 @@ def test_records_are_deleted(tool: Tool, bootstrap: str, topic: str, tmp_path: P
     tool("console_producer", "--topic", topic, stdin="a\nb\nc\n").checked()
     wanted = tmp_path / "offsets.json"
     wanted.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0, "offset": 2}], "version": 1}))
-    told = tool("delete_records", "--offset-json-file", str(wanted)).checked()
-    assert f"partition: {topic}-0\tlow_watermark: 2" in told.out
+    reported = tool("delete_records", "--offset-json-file", str(wanted)).checked()
+    assert f"partition: {topic}-0\tlow_watermark: 2" in reported.out
 
 
 def test_log_directories_are_described(tool: Tool, bootstrap: str, topic: str) -> None:
     make_topic(bootstrap, topic)
-    told = tool("log_dirs", "--describe", "--topic-list", topic).checked().out
-    found = json.loads(next(line for line in told.splitlines() if line.startswith("{")))
+    reported = tool("log_dirs", "--describe", "--topic-list", topic).checked().out
+    found = json.loads(next(line for line in reported.splitlines() if line.startswith("{")))
     (broker,) = found["brokers"]
     (directory,) = broker["logDirs"]
     assert [one["partition"] for one in directory["partitions"]] == [f"{topic}-0"]
@@ -183,9 +183,9 @@ def test_the_quorum_is_described(tool: Tool) -> None:
 
 
 def test_versions_of_apis_are_listed(tool: Tool) -> None:
-    told = tool("versions").checked().out
-    assert "Produce(0): 0 to 13" in told
-    assert "Fetch(1): 4 to 18" in told
+    reported = tool("versions").checked().out
+    assert "Produce(0): 0 to 13" in reported
+    assert "Fetch(1): 4 to 18" in reported
 
 
 def test_unneeded_election_returns_election_not_needed(tool: Tool, bootstrap: str, topic: str) -> None:
@@ -225,6 +225,6 @@ def test_transactions_are_listed_described_and_a_hanging_one_is_aborted(tool: To
 def test_producers_of_a_partition_are_described(tool: Tool, bootstrap: str, topic: str) -> None:
     make_topic(bootstrap, topic)
     tool("console_producer", "--topic", topic, stdin="a\n").checked()
-    told = tool("transactions", "describe-producers", "--topic", topic, "--partition", "0").checked().out
-    assert "ProducerId" in told
-    assert len(told.splitlines()) == 2
+    reported = tool("transactions", "describe-producers", "--topic", topic, "--partition", "0").checked().out
+    assert "ProducerId" in reported
+    assert len(reported.splitlines()) == 2

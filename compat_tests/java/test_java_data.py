@@ -13,8 +13,8 @@ from compat_tests.recipes import make_topic
 
 def events(out: str, name: str) -> list[dict[str, object]]:
     """The lines of a verifiable client that tell of one kind of event."""
-    told = (json.loads(line) for line in out.splitlines() if line.startswith("{"))
-    return [one for one in told if one.get("name") == name]
+    reported = (json.loads(line) for line in out.splitlines() if line.startswith("{"))
+    return [one for one in reported if one.get("name") == name]
 
 
 def test_the_console_consumer_reads_what_the_console_producer_wrote(tool: Tool, bootstrap: str, topic: str) -> None:
@@ -94,7 +94,7 @@ def test_a_topic_is_made_by_the_first_record_to_it(tool: Tool, topic: str) -> No
 def test_too_large_record_raises_record_too_large(tool: Tool, bootstrap: str, topic: str, tmp_path: Path) -> None:
     make_topic(bootstrap, topic, configs={"max.message.bytes": "1000"})
     load = ("--topic", topic, "--num-records", "1", "--record-size", "2000", "--throughput", "-1")
-    assert "RecordTooLargeException" in (told := tool("producer_performance", *load)).out + told.err
+    assert "RecordTooLargeException" in (reported := tool("producer_performance", *load)).out + reported.err
 
 
 def test_latency_is_measured_end_to_end(tool: Tool, bootstrap: str, topic: str) -> None:

@@ -40,8 +40,8 @@ def test_the_transactional_message_copier_copies_each_record_once(
     where = ("--broker-list", bootstrap, "--input-topic", topic, "--input-partition", "0", "--output-topic", target)
     names = ("--consumer-group", group, "--transactional-id", topic)
     work = ("--max-messages", str(RECORDS), "--transaction-size", "20", "--enable-random-aborts")
-    told = lines(run_tool(COPIER, *where, *names, *work, *mode, timeout=120).checked().out)
-    assert told[-1]["remaining"] == 0
+    reported = lines(run_tool(COPIER, *where, *names, *work, *mode, timeout=120).checked().out)
+    assert reported[-1]["remaining"] == 0
     read = ("--topic", target, "--from-beginning", "--isolation-level", "read_committed")
     copied = tool("console_consumer", *read, "--max-messages", str(RECORDS)).checked().out
     assert [int(line) for line in copied.split()] == list(range(RECORDS))
@@ -60,8 +60,8 @@ def test_transactions_are_filtered_by_how_long_they_run_and_by_their_names(
         assert name in tool("transactions", "list", "--transactional-id-pattern", "long-.*").checked().out
         assert name not in tool("transactions", "list", "--transactional-id-pattern", "short-.*").checked().out
         assert name not in tool("transactions", "list", "--duration-filter", "3600000").checked().out
-        assert "Ongoing" in (told := tool("transactions", "describe", "--transactional-id", name).checked().out)
-        assert f"{topic}-0" in told
+        assert "Ongoing" in (reported := tool("transactions", "describe", "--transactional-id", name).checked().out)
+        assert f"{topic}-0" in reported
         tool("transactions", "forceTerminateTransaction", "--transactionalId", name).checked()
     # Ended by the next epoch's beginning, in which nothing has happened yet.
     assert "Empty" in tool("transactions", "describe", "--transactional-id", name).checked().out

@@ -116,11 +116,11 @@ def outcomes(results: Path) -> dict[str, str]:
 
 def failures(results: Path, names: list[str]) -> str:
     """Returns the lines of the report about failed tests."""
-    told = []
+    reported = []
     for case in ElementTree.parse(results).iter("testcase"):
         if any(name.endswith(f"::{case.get('name')}") for name in names):
-            told += [f"{case.get('name')}: {(child.text or '')[-1500:]}" for child in case if child.text]
-    return "\n".join(told)
+            reported += [f"{case.get('name')}: {(child.text or '')[-1500:]}" for child in case if child.text]
+    return "\n".join(reported)
 
 
 if __name__ == "__main__":

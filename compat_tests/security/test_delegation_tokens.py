@@ -87,7 +87,7 @@ def describe(*owners: str) -> DescribeDelegationTokenRequest:
     return DescribeDelegationTokenRequest(owners=[DescribeDelegationTokenOwner(*owner.split(":")) for owner in owners])
 
 
-def played(broker: Secured) -> list[Any]:
+def executed(broker: Secured) -> list[Any]:
     began_ms, ids, answers = int(time.time() * 1000), {}, []
     nobody, alice, bob = User(broker.at("PLAINTEXT"), None), *(User(broker.at("SASL"), n) for n in ("alice", "bob"))
 
@@ -140,7 +140,7 @@ def played(broker: Secured) -> list[Any]:
 
 @pytest.mark.oracle
 def test_both_brokers_answer_token_requests_alike(secured: Secured, secured_oracle: Secured) -> None:
-    ours, kafkas = played(secured), played(secured_oracle)
+    ours, kafkas = executed(secured), executed(secured_oracle)
     for number, (one, other) in enumerate(zip(ours, kafkas, strict=True)):
         assert one == other, f"answer {number}"
 

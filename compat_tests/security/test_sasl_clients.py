@@ -143,24 +143,24 @@ def test_java_client_learns_that_its_password_is_wrong(
     mechanism: str, secured: Secured, tools: ToolHost, config_file: ConfigFile
 ) -> None:
     config = config_file(mechanism, USERS[mechanism][0], "wrong")
-    told = tools.run(
+    reported = tools.run(
         "org.apache.kafka.tools.TopicCommand",
         *("--bootstrap-server", secured.at("SASL"), "--list", "--command-config", config),
     )
-    assert told.status != 0
-    assert "Authentication failed" in told.out + told.err
+    assert reported.status != 0
+    assert "Authentication failed" in reported.out + reported.err
 
 
 @pytest.mark.oracle
 def test_java_client_renews_its_session(secured: Secured, tools: ToolHost, topic: str, config_file: ConfigFile) -> None:
     count, per_second = 10 * (SESSION_MS // 1000) * 2, 10
-    told = tools.run(
+    reported = tools.run(
         "org.apache.kafka.tools.VerifiableProducer",
         *("--bootstrap-server", secured.at("SESSIONS"), "--topic", topic),
         *("--max-messages", str(count), "--throughput", str(per_second)),
         *("--command-config", config_file("SCRAM-SHA-512", *USERS["SCRAM-SHA-512"])),
     ).checked()
-    assert told.out.count("producer_send_success") == count
+    assert reported.out.count("producer_send_success") == count
     assert "session has ended" not in secured.broker.log_file.read_text()
 
 

@@ -50,14 +50,14 @@ class Conversation:
         except ConnectionClosed:
             self.notes.append((name, "closed", _is_delayed(began)))
             return None
-        told = {
+        reported = {
             key: getattr(answer, key)
             for key in ("error_code", "error_message", "session_lifetime_ms")
             if hasattr(answer, key)
         }
         if hasattr(answer, "mechanisms"):
-            told["mechanisms"] = sorted(answer.mechanisms)
-        self.notes.append((name, told, bool(told.get("error_code")) and _is_delayed(began)))
+            reported["mechanisms"] = sorted(answer.mechanisms)
+        self.notes.append((name, reported, bool(reported.get("error_code")) and _is_delayed(began)))
         return answer
 
     def raw(self, token: bytes) -> bytes | None:
@@ -94,13 +94,13 @@ def _is_delayed(began: float) -> bool:
 
 
 def plain_versions(version: int) -> Callable[[Conversation], None]:
-    def play(it: Conversation) -> None:
+    def execute(it: Conversation) -> None:
         it.ask(VERSIONS, 3)
         it.handshake()
         it.authenticate(ALICE, version)
         it.is_open()
 
-    return play
+    return execute
 
 
 def before_authentication(request: Message, version: int) -> Callable[[Conversation], None]:
@@ -108,25 +108,25 @@ def before_authentication(request: Message, version: int) -> Callable[[Conversat
 
 
 def after_handshake(request: Message, version: int) -> Callable[[Conversation], None]:
-    def play(it: Conversation) -> None:
+    def execute(it: Conversation) -> None:
         it.handshake()
         it.ask(request, version)
         it.is_open()
 
-    return play
+    return execute
 
 
 def rejected_plain(token: bytes) -> Callable[[Conversation], None]:
-    def play(it: Conversation) -> None:
+    def execute(it: Conversation) -> None:
         it.handshake()
         it.authenticate(token)
         it.is_open()
 
-    return play
+    return execute
 
 
 def scram(mechanism: str, user: str, password: str, **more: Any) -> Callable[[Conversation], None]:
-    def play(it: Conversation) -> None:
+    def execute(it: Conversation) -> None:
         it.handshake(mechanism)
         client = ScramClient(mechanism[6:].replace("-", "").lower(), user, password, **more)
         challenge = it.authenticate(client.first)
@@ -134,20 +134,20 @@ def scram(mechanism: str, user: str, password: str, **more: Any) -> Callable[[Co
             it.authenticate(client.final(challenge.auth_bytes))
         it.is_open()
 
-    return play
+    return execute
 
 
 def scram_with(final: Callable[[ScramClient, bytes], bytes]) -> Callable[[Conversation], None]:
     """A final message that is not what it should be."""
 
-    def play(it: Conversation) -> None:
+    def execute(it: Conversation) -> None:
         it.handshake("SCRAM-SHA-256")
         client = ScramClient("sha256", "sam", SCRAM_USERS["sam"])
         challenge = it.authenticate(client.first)
         it.authenticate(final(client, challenge.auth_bytes))
         it.is_open()
 
-    return play
+    return execute
 
 
 def bare_tokens(it: Conversation) -> None:
@@ -194,11 +194,11 @@ def versions_of_the_future(it: Conversation) -> None:
 
 
 def unknown_mechanism(version: int) -> Callable[[Conversation], None]:
-    def play(it: Conversation) -> None:
+    def execute(it: Conversation) -> None:
         it.handshake("GSSAPI", version)
         it.is_open()
 
-    return play
+    return execute
 
 
 def mechanism_switched(it: Conversation) -> None:
@@ -322,7 +322,7 @@ MEANT = {
 }
 
 
-def played(sequence: Callable[[Conversation], None], bootstrap: str) -> list[Any]:
+def executed(sequence: Callable[[Conversation], None], bootstrap: str) -> list[Any]:
     conversation = Conversation(bootstrap)
     try:
         sequence(conversation)
@@ -337,7 +337,7 @@ def conversations(secured: Secured, secured_oracle: Secured) -> dict[str, tuple[
     addresses = (secured.at("SASL"), secured_oracle.at("SASL"))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         pairs = {
-            name: [pool.submit(played, sequence, address) for address in addresses]
+            name: [pool.submit(executed, sequence, address) for address in addresses]
             for name, sequence in SEQUENCES.items()
         }
         return {name: (ours.result(), kafkas.result()) for name, (ours, kafkas) in pairs.items()}

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from .cluster import APACHE, ODRADEK, GatedCluster
-from .play import KILLED, LED_BY_ANOTHER, PROPERTIES, play, play_new, told, told_of_new
+from .execute import KILLED, LED_BY_ANOTHER, PROPERTIES, execute, execute_new, reported, reported_of_new
 
 
 def main() -> None:
@@ -22,9 +22,9 @@ def main() -> None:
         GatedCluster(chosen.kind, Path(directory), PROPERTIES[chosen.fate]) as cluster,
     ):
         if chosen.new:
-            print(told_of_new(play_new(cluster)))
+            print(reported_of_new(execute_new(cluster)))
         else:
-            print(told(play(cluster, chosen.fate, with_rejection=not chosen.without_rejection)))
+            print(reported(execute(cluster, chosen.fate, with_rejection=not chosen.without_rejection)))
 
 
 if __name__ == "__main__":

@@ -86,8 +86,8 @@ class GatedCluster(MixedCluster):
         known = [self.node(node_id) for node_id in node_ids]
 
         def are() -> bool:
-            told = [self.partitions(topic, node).get(0) for node in known]
-            return all(one and set(one.isr_nodes) == node_ids for one in told)
+            reported = [self.partitions(topic, node).get(0) for node in known]
+            return all(one and set(one.isr_nodes) == node_ids for one in reported)
 
         self.until(are, f"{topic} is in sync on {node_ids}")
 
@@ -108,12 +108,12 @@ class GatedCluster(MixedCluster):
 
     def await_leader(self, topic: str, node_id: int) -> None:
         def leads() -> bool:
-            told = self._told(topic)
-            return told is not None and told.leader_id == node_id
+            reported = self._reported(topic)
+            return reported is not None and reported.leader_id == node_id
 
         self.until(leads, f"{node_id} leads {topic}")
 
-    def _told(self, topic: str) -> Any:
+    def _reported(self, topic: str) -> Any:
         """Returns the calm node's view of its partition; None while it knows none."""
         return self.partitions(topic, self.node(self.calm)).get(0)
 
@@ -125,8 +125,8 @@ class GatedCluster(MixedCluster):
         assert answer.error_code == 0 and answer.responses[0].partitions[0].error_code == 0, answer
 
         def are_so() -> bool:
-            told = self._told(topic)
-            return told is not None and list(told.replica_nodes) == replicas
+            reported = self._reported(topic)
+            return reported is not None and list(reported.replica_nodes) == replicas
 
         self.until(are_so, f"{topic} prefers {replicas[0]}")
 

@@ -155,8 +155,8 @@ class _Passage:
 
     def _note(self, frame: bytes, asked: _Asked) -> None:
         answer = decoded_answer(frame, _PRODUCE, asked.version)
-        told = [part for topic in answer.responses for part in topic.partition_responses]
-        for batch, part in zip(asked.batches, told, strict=True):
+        reported = [part for topic in answer.responses for part in topic.partition_responses]
+        for batch, part in zip(asked.batches, reported, strict=True):
             self.gate.answered.append(Answered(*batch, part.error_code, part.base_offset))
 
     @contextlib.contextmanager

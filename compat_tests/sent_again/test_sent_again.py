@@ -5,56 +5,56 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from compat_tests.sent_again.execute import KILLED, PROPERTIES, Outcome, execute, execute_new, reported, reported_of_new
 from odradek.protocol.errors import ErrorCode
 
 from compat_tests.sent_again.cluster import APACHE, ODRADEK, GatedCluster
-from compat_tests.sent_again.play import KILLED, PROPERTIES, Outcome, play, play_new, told, told_of_new
 
 KINDS = [ODRADEK, pytest.param(APACHE, marks=pytest.mark.oracle)]
 
 
-def played(kind: str, directory: Path, *, with_rejection: bool) -> Outcome:
+def executed(kind: str, directory: Path, *, with_rejection: bool) -> Outcome:
     with GatedCluster(kind, directory, PROPERTIES[KILLED]) as cluster:
-        return play(cluster, KILLED, with_rejection=with_rejection)
+        return execute(cluster, KILLED, with_rejection=with_rejection)
 
 
 def test_unacknowledged_batch_of_a_killed_leader_is_there_once_while_the_epoch_is_kept(
     tmp_path: Path,
 ) -> None:
-    outcome = played(ODRADEK, tmp_path, with_rejection=False)
-    assert not outcome.twice, told(outcome)
-    assert [batch.producer_epoch for batch in outcome.standing] == [0, 0], told(outcome)
+    outcome = executed(ODRADEK, tmp_path, with_rejection=False)
+    assert not outcome.twice, reported(outcome)
+    assert [batch.producer_epoch for batch in outcome.standing] == [0, 0], reported(outcome)
     first, *again = (answer for answer in outcome.moved if answer.values == (b"moved-1",) and not answer.error_code)
-    assert again and {answer.base_offset for answer in again} == {first.base_offset}, told(outcome)
+    assert again and {answer.base_offset for answer in again} == {first.base_offset}, reported(outcome)
 
 
 @pytest.mark.oracle
 def test_with_apache_kafka_it_stands_twice_when_its_producer_takes_a_new_epoch_meanwhile(
     java_tools: None, tmp_path: Path
 ) -> None:
-    outcome = played(APACHE, tmp_path, with_rejection=True)
+    outcome = executed(APACHE, tmp_path, with_rejection=True)
     in_first_epoch = [(answer.values, answer.error_code) for answer in outcome.rejected if answer.producer_epoch == 0]
     assert in_first_epoch == [
         ((b"refused-0",), ErrorCode.NONE),
         ((b"refused-1",), ErrorCode.NOT_ENOUGH_REPLICAS),
         ((b"refused-2",), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
-    ], told(outcome)
+    ], reported(outcome)
     assert [tuple(batch) for batch in outcome.standing] == [
         ((b"moved-0",), 0, 0, 0),
         ((b"moved-1",), 0, 1, 1),
         ((b"moved-1",), 1, 0, 2),
-    ], told(outcome)
+    ], reported(outcome)
 
 
 def test_with_us_its_producer_has_no_cause_to_take_one(tmp_path: Path) -> None:
-    outcome = played(ODRADEK, tmp_path, with_rejection=True)
+    outcome = executed(ODRADEK, tmp_path, with_rejection=True)
     assert [(answer.values, answer.error_code) for answer in outcome.rejected[:3]] == [
         ((b"refused-0",), ErrorCode.NONE),
         ((b"refused-1",), ErrorCode.NOT_ENOUGH_REPLICAS),
         ((b"refused-2",), ErrorCode.NOT_ENOUGH_REPLICAS),
-    ], told(outcome)
-    assert {answer.producer_epoch for answer in [*outcome.rejected, *outcome.moved]} == {0}, told(outcome)
-    assert not outcome.twice, told(outcome)
+    ], reported(outcome)
+    assert {answer.producer_epoch for answer in [*outcome.rejected, *outcome.moved]} == {0}, reported(outcome)
+    assert not outcome.twice, reported(outcome)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -62,8 +62,8 @@ def test_delivered_records_of_a_new_producer_are_kept_unlike_in_apache_kafka(
     java_tools: None, kind: str, tmp_path: Path
 ) -> None:
     with GatedCluster(kind, tmp_path, PROPERTIES[KILLED]) as cluster:
-        outcome = play_new(cluster)
-    assert sorted(outcome.delivered) == [b"refused-1", b"refused-2"], told_of_new(outcome)
-    assert outcome.lost == ([] if kind == ODRADEK else [b"refused-1"]), told_of_new(outcome)
+        outcome = execute_new(cluster)
+    assert sorted(outcome.delivered) == [b"refused-1", b"refused-2"], reported_of_new(outcome)
+    assert outcome.lost == ([] if kind == ODRADEK else [b"refused-1"]), reported_of_new(outcome)
     if kind == ODRADEK:
-        assert outcome.standing == [b"refused-1", b"refused-2"], told_of_new(outcome)
+        assert outcome.standing == [b"refused-1", b"refused-2"], reported_of_new(outcome)

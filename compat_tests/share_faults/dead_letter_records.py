@@ -88,12 +88,12 @@ def _of_letters(
     is_rejected = any(word.what == REJECT for word in record.words)
     # One delivery may have been to a member that died before it wrote it down.
     is_used_up = record.most >= circumstances.limit - 1
-    accepted = [word.told for word in record.confirmed if word.what == ACCEPT]
+    accepted = [word.reported for word in record.confirmed if word.what == ACCEPT]
     if not dead_letter_records:
         if not any(word.what == ACCEPT for word in record.words):
             yield "not buried"
         return
-    if any(told is not None and told < open_until for told in accepted):
+    if any(reported is not None and reported < open_until for reported in accepted):
         yield "buried and accepted"
     if not is_rejected and not is_used_up:
         yield "buried for nothing"

@@ -57,7 +57,7 @@ class Word(NamedTuple):
     count: int
     what: str
     said: float
-    told: float | None
+    reported: float | None
     #: When it was refused since the broker did not take the record to be with that member.
     rejected: float | None = None
 
@@ -74,7 +74,7 @@ class Record:
 
     @property
     def confirmed(self) -> list[Word]:
-        return sorted((word for word in self.words if word.told is not None), key=lambda word: word.told or 0)
+        return sorted((word for word in self.words if word.reported is not None), key=lambda word: word.reported or 0)
 
     @property
     def most(self) -> int:
@@ -151,11 +151,11 @@ def _say(
     partition: int,
     history: History,
     member: str,
-    told: float | None = None,
+    reported: float | None = None,
     rejected: float | None = None,
 ) -> None:
     for offset, count, what, said in words:
-        history[partition, offset].words.append(Word(member, count, what, said, told, rejected))
+        history[partition, offset].words.append(Word(member, count, what, said, reported, rejected))
 
 
 def anomalies(history: History, values: Iterable[int], circumstances: Circumstances) -> list[str]:
@@ -180,14 +180,14 @@ def anomalies(history: History, values: Iterable[int], circumstances: Circumstan
 
 
 def _of_end(record: Record, open_until: float) -> Iterator[str]:
-    ended = next((word.told for word in record.confirmed if word.ends), None)
-    if ended is not None and any(ended < word.said and (word.told or 0) < open_until for word in record.confirmed):
+    ended = next((word.reported for word in record.confirmed if word.ends), None)
+    if ended is not None and any(ended < word.said and (word.reported or 0) < open_until for word in record.confirmed):
         yield "done twice"
 
 
 def _of_deliveries(record: Record, limit: int, leader_changes: int) -> Iterator[str]:
     for word in record.confirmed:
-        late = [one for one in record.given if word.told is not None and one.not_before > word.told]
+        late = [one for one in record.given if word.reported is not None and one.not_before > word.reported]
         if word.ends and late:
             yield "given when done"
         elif word.what == RELEASE and any(one.count <= word.count for one in late):
@@ -228,6 +228,6 @@ def _of_locks(
             yield "refused though held"
         for one in record.given:
             is_held = one.time < min(end, last_seen[renewal.member]) and not any(w.said < one.time for w in later)
-            is_fresh = one.member != renewal.member and one.not_before > (renewal.told or 0)
+            is_fresh = one.member != renewal.member and one.not_before > (renewal.reported or 0)
             if is_held and is_fresh and are_steady(partition, renewal.said, one.time):
                 yield "given while held"

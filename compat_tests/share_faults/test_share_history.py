@@ -28,7 +28,7 @@ def says(time: float, count: int, what: str) -> list[object]:
     return ["says", time, [[0, 0, count, what]]]
 
 
-def told(time: float, error: str | None = None) -> list[object]:
+def reported(time: float, error: str | None = None) -> list[object]:
     return ["told", time, 0, error]
 
 
@@ -58,55 +58,55 @@ def kinds(found: Iterable[str]) -> list[str]:
 
 def found(tmp_path: Path, *members: list[list[object]], value: int = PLAIN, **circumstances: Any) -> list[str]:
     """The kinds of anomalies of one record."""
-    return told_of(files_of(tmp_path, members), value, **circumstances)
+    return reported_of(files_of(tmp_path, members), value, **circumstances)
 
 
-def told_of(files: list[Path], value: int = PLAIN, **circumstances: Any) -> list[str]:
+def reported_of(files: list[Path], value: int = PLAIN, **circumstances: Any) -> list[str]:
     return kinds(anomalies(read(files), [value], around(**circumstances)))
 
 
 CAME = ["came", 0.0]
-ACCEPTED = [given(1, 1), says(2, 1, "accept"), told(3)]
+ACCEPTED = [given(1, 1), says(2, 1, "accept"), reported(3)]
 
 
 def test_a_record_that_is_released_and_then_accepted_is_well(tmp_path: Path) -> None:
-    released = [CAME, given(1, 1), says(2, 1, "release"), told(3)]
-    assert found(tmp_path, released, [CAME, given(4, 2), says(5, 2, "accept"), told(6)]) == []
+    released = [CAME, given(1, 1), says(2, 1, "release"), reported(3)]
+    assert found(tmp_path, released, [CAME, given(4, 2), says(5, 2, "accept"), reported(6)]) == []
 
 
 def test_an_answer_that_never_came_may_be_either(tmp_path: Path) -> None:
     assert found(tmp_path, [CAME, given(1, 1), says(2, 1, "accept")]) == []
-    again = [CAME, given(9, 2), says(10, 2, "accept"), told(11)]
-    assert found(tmp_path, [CAME, given(1, 1), says(2, 1, "accept"), told(3, "refused")], again) == []
+    again = [CAME, given(9, 2), says(10, 2, "accept"), reported(11)]
+    assert found(tmp_path, [CAME, given(1, 1), says(2, 1, "accept"), reported(3, "refused")], again) == []
 
 
 def test_a_second_acknowledgement_is_not_confirmed_while_the_share_partition_is_open_there(tmp_path: Path) -> None:
-    second = [CAME, given(1.5, 2), says(4, 2, "accept"), told(5)]
+    second = [CAME, given(1.5, 2), says(4, 2, "accept"), reported(5)]
     poison = ["given", 9.0, 9.1, [[0, 0, LIMIT, POISON]]]
     before = [["came", 6.0], poison]
     files = files_of(tmp_path, ([CAME, *ACCEPTED], second))
     for file in files:
         file.write_text(file.read_text().replace("[[0, 0, ", "[[0, 1, "))
-    assert told_of(files) == [], "all up to it may be done with, and then Kafka takes whatever is said"
+    assert reported_of(files) == [], "all up to it may be done with, and then Kafka takes whatever is said"
     files.append(tmp_path / "late.jsonl")
     files[-1].write_text("".join(json.dumps(line) + "\n" for line in before))
-    assert told_of(files) == ["done twice"]
+    assert reported_of(files) == ["done twice"]
 
 
 def test_late_confirmation_may_be_of_an_early_effect(tmp_path: Path) -> None:
     """The first response was lost, and the client sent the request again."""
-    released = [CAME, given(1, 1), says(2, 1, "release"), told(20)]
-    accepted = [CAME, given(5, 2), says(6, 2, "accept"), told(7)]
+    released = [CAME, given(1, 1), says(2, 1, "release"), reported(20)]
+    accepted = [CAME, given(5, 2), says(6, 2, "accept"), reported(7)]
     assert found(tmp_path, released, accepted) == []
 
 
 def test_a_record_that_is_done_with_is_not_given_out(tmp_path: Path) -> None:
-    late = [["came", 4.0], given(5, 2), says(6, 2, "accept"), told(7, "refused")]
+    late = [["came", 4.0], given(5, 2), says(6, 2, "accept"), reported(7, "refused")]
     assert found(tmp_path, [CAME, *ACCEPTED], late) == ["given when done"]
 
 
 def test_buffered_deliveries_are_no_violation(tmp_path: Path) -> None:
-    late = [CAME, given(5, 2), says(6, 2, "accept"), told(7, "refused")]
+    late = [CAME, given(5, 2), says(6, 2, "accept"), reported(7, "refused")]
     assert found(tmp_path, [CAME, *ACCEPTED], late) == []
     # After so many polls there is nothing left of what was fetched before.
     polls = [["given", 4.0 + number, 4.1 + number, []] for number in range(BUFFERED)]
@@ -114,20 +114,20 @@ def test_buffered_deliveries_are_no_violation(tmp_path: Path) -> None:
 
 
 def test_a_release_that_was_confirmed_is_counted(tmp_path: Path) -> None:
-    released = [CAME, given(1, 2), says(2, 2, "release"), told(3)]
-    late = [["came", 4.0], given(5, 2), says(6, 2, "accept"), told(7)]
+    released = [CAME, given(1, 2), says(2, 2, "release"), reported(3)]
+    late = [["came", 4.0], given(5, 2), says(6, 2, "accept"), reported(7)]
     assert found(tmp_path, released, late, leader_changes=1) == ["counted back"]
 
 
 @pytest.mark.parametrize(("leader_changes", "expected"), [(0, ["counted twice"]), (1, [])])
 def test_a_count_comes_again_only_with_another_leader(leader_changes: int, expected: list[str], tmp_path: Path) -> None:
-    ended = [given(9, 2), says(10, 2, "accept"), told(11)]
+    ended = [given(9, 2), says(10, 2, "accept"), reported(11)]
     history = [CAME, given(1, 1), given(5, 1), *ended]
     assert found(tmp_path, history, leader_changes=leader_changes) == expected
 
 
 def test_while_nothing_goes_wrong_each_delivery_counts_one_more(tmp_path: Path) -> None:
-    leap = [CAME, given(1, 1), says(2, 1, "release"), told(3), given(4, 3), says(5, 3, "accept"), told(6)]
+    leap = [CAME, given(1, 1), says(2, 1, "release"), reported(3), given(4, 3), says(5, 3, "accept"), reported(6)]
     assert found(tmp_path, leap, quiet=Quiet(PLAIN, 10.0)) == ["counted by leaps"]
     assert found(tmp_path, leap, quiet=Quiet(PLAIN, 4.0)) == []
     assert found(tmp_path, leap, quiet=Quiet(PLAIN + 1, 10.0)) == []
@@ -138,14 +138,18 @@ def test_nothing_is_given_more_often_than_it_may_be(tmp_path: Path) -> None:
 
 
 def test_record_without_a_final_state_is_lost(tmp_path: Path) -> None:
-    assert found(tmp_path, [CAME, given(1, 1), says(2, 1, "release"), told(3)]) == ["lost"]
+    assert found(tmp_path, [CAME, given(1, 1), says(2, 1, "release"), reported(3)]) == ["lost"]
     assert found(tmp_path, [CAME]) == ["lost"]
 
 
 def test_poison_is_given_as_often_as_it_may_be(tmp_path: Path) -> None:
-    assert found(tmp_path, [CAME, given(1, 2, POISON), says(2, 2, "release"), told(3)], value=POISON) == ["given up"]
+    assert found(tmp_path, [CAME, given(1, 2, POISON), says(2, 2, "release"), reported(3)], value=POISON) == [
+        "given up"
+    ]
     often = [
-        line for n in range(1, 6) for line in (given(3 * n, n, POISON), says(3 * n + 1, n, "release"), told(3 * n + 2))
+        line
+        for n in range(1, 6)
+        for line in (given(3 * n, n, POISON), says(3 * n + 1, n, "release"), reported(3 * n + 2))
     ]
     assert found(tmp_path, [CAME, *often], value=POISON) == []
 
@@ -153,15 +157,15 @@ def test_poison_is_given_as_often_as_it_may_be(tmp_path: Path) -> None:
 def test_half_a_line_of_one_that_was_killed_is_left_aside(tmp_path: Path) -> None:
     file = tmp_path / "m.jsonl"
     file.write_text("\n".join(map(json.dumps, [CAME, *ACCEPTED])) + '\n["given", 9')
-    assert told_of([file]) == []
+    assert reported_of([file]) == []
 
 
 # Locks that are renewed (KIP-1222).
 
 NOT_YOURS = "InvalidRecordStateException"
-RENEWED = [CAME, given(1, 1), says(2, 1, "renew"), told(3), ["again", 4.0, [[0, 0, 1, PLAIN]]]]
-KEPT = [*RENEWED, says(20, 1, "accept"), told(21)]
-OTHER = [["came", 4.0], given(5, 2), says(5.5, 2, "accept"), told(5.8, NOT_YOURS)]
+RENEWED = [CAME, given(1, 1), says(2, 1, "renew"), reported(3), ["again", 4.0, [[0, 0, 1, PLAIN]]]]
+KEPT = [*RENEWED, says(20, 1, "accept"), reported(21)]
+OTHER = [["came", 4.0], given(5, 2), says(5.5, 2, "accept"), reported(5.8, NOT_YOURS)]
 
 
 def test_a_record_whose_lock_is_renewed_and_that_is_then_accepted_is_well(tmp_path: Path) -> None:
@@ -178,8 +182,8 @@ def test_a_lock_ends_with_its_time_its_leader_or_its_member(tmp_path: Path) -> N
     assert found(tmp_path, KEPT, OTHER, leaders=steady(*[0] * 4, *[1] * 96)) == []
     assert found(tmp_path, KEPT, OTHER, leaders=steady(0, 0, 0)) == [], "it is not known who led in the end"
     gone = [*RENEWED, says(4.5, 1, "release")]
-    assert found(tmp_path, gone, [*OTHER, says(6, 2, "accept"), told(7)]) == []
-    assert found(tmp_path, RENEWED, [*OTHER, says(6, 2, "accept"), told(7)]) == [], "it may have died"
+    assert found(tmp_path, gone, [*OTHER, says(6, 2, "accept"), reported(7)]) == []
+    assert found(tmp_path, RENEWED, [*OTHER, says(6, 2, "accept"), reported(7)]) == [], "it may have died"
 
 
 @pytest.mark.parametrize(
@@ -187,36 +191,36 @@ def test_a_lock_ends_with_its_time_its_leader_or_its_member(tmp_path: Path) -> N
     [(NOT_YOURS, 5.0, ["refused though held"]), (NOT_YOURS, 6.5, []), ("TimeoutException", 5.0, [])],
 )
 def test_holder_of_a_record_may_accept_or_reject_it(error: str, at: float, expected: list[str], tmp_path: Path) -> None:
-    rejected = [*RENEWED, says(4.5, 1, "accept"), told(at, error)]
+    rejected = [*RENEWED, says(4.5, 1, "accept"), reported(at, error)]
     assert found(tmp_path, rejected) == expected
 
 
 def test_finished_record_is_not_renewed(tmp_path: Path) -> None:
     poison = [["came", 6.0], ["given", 9.0, 9.1, [[0, 0, LIMIT, POISON]]]]
-    renewed = [CAME, given(1.5, 2), says(4, 2, "renew"), told(5)]
+    renewed = [CAME, given(1.5, 2), says(4, 2, "renew"), reported(5)]
     files = files_of(tmp_path, ([CAME, *ACCEPTED], renewed, poison))
     for file in files[:2]:
         file.write_text(file.read_text().replace("[[0, 0, ", "[[0, 1, "))
-    assert told_of(files) == ["done twice"]
+    assert reported_of(files) == ["done twice"]
 
 
 # Transactions.
 
 
 def test_aborted_record_goes_to_no_member(tmp_path: Path) -> None:
-    aborted = [["came", 0.0], ["given", 1.0, 1.1, [[0, 0, 1, -1]]], says(2, 1, "accept"), told(3)]
-    accepted = [["given", 4.0, 4.1, [[0, 1, 1, PLAIN]]], ["says", 5.0, [[0, 1, 1, "accept"]]], told(6)]
+    aborted = [["came", 0.0], ["given", 1.0, 1.1, [[0, 0, 1, -1]]], says(2, 1, "accept"), reported(3)]
+    accepted = [["given", 4.0, 4.1, [[0, 1, 1, PLAIN]]], ["says", 5.0, [[0, 1, 1, "accept"]]], reported(6)]
     assert found(tmp_path, [*aborted, *accepted]) == ["not committed"]
 
 
 def test_a_record_is_in_one_place(tmp_path: Path) -> None:
-    again = [["given", 4.0, 4.1, [[0, 1, 1, PLAIN]]], ["says", 5.0, [[0, 1, 1, "accept"]]], told(6)]
+    again = [["given", 4.0, 4.1, [[0, 1, 1, PLAIN]]], ["says", 5.0, [[0, 1, 1, "accept"]]], reported(6)]
     assert found(tmp_path, [CAME, *ACCEPTED, *again]) == ["not committed"] * 2
 
 
 # Dead letters (KIP-1191).
 
-REJECTS = [CAME, given(1, 1), says(2, 1, "reject"), told(3)]
+REJECTS = [CAME, given(1, 1), says(2, 1, "reject"), reported(3)]
 DEAD_LETTER = DeadLetterRecord((0, 0), PLAIN, REJECTED)
 
 
@@ -230,14 +234,14 @@ def dead_lettered(
 def test_rejected_or_overdelivered_record_is_in_the_queue(tmp_path: Path) -> None:
     assert dead_lettered(tmp_path, REJECTS, DEAD_LETTER) == []
     assert dead_lettered(tmp_path, REJECTS) == ["not buried"]
-    used_up = [CAME, given(1, LIMIT), says(2, LIMIT, "release"), told(3)]
+    used_up = [CAME, given(1, LIMIT), says(2, LIMIT, "release"), reported(3)]
     assert dead_lettered(tmp_path, used_up, DEAD_LETTER._replace(why=EXCEEDED)) == []
     assert dead_lettered(tmp_path, used_up) == ["not buried"]
 
 
 def test_accepted_record_is_not_in_the_queue(tmp_path: Path) -> None:
     assert dead_lettered(tmp_path, [CAME, *ACCEPTED]) == []
-    both = [CAME, given(1, 1), given(5, 2), says(6, 2, "accept"), told(7), says(8, 1, "reject")]
+    both = [CAME, given(1, 1), given(5, 2), says(6, 2, "accept"), reported(7), says(8, 1, "reject")]
     assert dead_lettered(tmp_path, both, DEAD_LETTER) == [], "below the start whatever is said is taken"
     later = [["came", 8.5], given(9, 2)]
     files = files_of(tmp_path, (both, later))
@@ -245,7 +249,7 @@ def test_accepted_record_is_not_in_the_queue(tmp_path: Path) -> None:
 
 
 def test_nothing_is_buried_for_nothing(tmp_path: Path) -> None:
-    assert dead_lettered(tmp_path, [CAME, given(1, 1), says(2, 1, "release"), told(3)], DEAD_LETTER) == [
+    assert dead_lettered(tmp_path, [CAME, given(1, 1), says(2, 1, "release"), reported(3)], DEAD_LETTER) == [
         "buried for nothing",
         "another's words",
     ]

@@ -52,10 +52,10 @@ class Describer:
     def ask(self, what: str) -> list[str]:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{what} {GROUP}\n")
-        told: list[str] = []
+        reported: list[str] = []
         while (line := self._lines.get(timeout=DEADLINE_S)) != ".":
-            told.append(line)
-        return told
+            reported.append(line)
+        return reported
 
     def close(self) -> None:
         self._process.kill()
@@ -113,14 +113,14 @@ def test_apaches_admin_client_reads_topology_until_group_deletion_and_after_kill
     assert ask(broker.bootstrap, join(), 1).topology_description_required
     assert describer.ask("describe") == ["NOT_STORED"]
     assert ask(broker.bootstrap, described(), 0).error_code == 0
-    told = describer.ask("describe")
-    assert told[0] == "AVAILABLE"
-    words = "\n".join(told)
+    reported = describer.ask("describe")
+    assert reported[0] == "AVAILABLE"
+    words = "\n".join(reported)
     for name in ("read", TOPIC, "count", "counts", "write", "words", "keep", "countries"):
         assert name in words, words
     broker.kill()
     broker.start()
-    assert describer.ask("describe") == told
+    assert describer.ask("describe") == reported
     leave = StreamsGroupHeartbeatRequest(group_id=GROUP, member_id=MEMBER, member_epoch=-1)
     assert ask(broker.bootstrap, leave, 1).error_code == 0
     assert describer.ask("delete") == ["deleted"]

@@ -46,8 +46,8 @@ def telemetry(java_tools: None, tools: ToolHost, tmp_path_factory: pytest.TempPa
 
 def test_a_java_producer_is_measured_without_touching_it(telemetry: Telemetry) -> None:
     arguments = ("--topic", "measured", "--num-records", "2000", "--record-size", "100", "--throughput", "1000")
-    told = (f"bootstrap.servers={telemetry.bootstrap}", "client.id=shown-java-producer")
-    run_tool("org.apache.kafka.tools.ProducerPerformance", *arguments, "--command-property", *told).checked()
+    reported = (f"bootstrap.servers={telemetry.bootstrap}", "client.id=shown-java-producer")
+    run_tool("org.apache.kafka.tools.ProducerPerformance", *arguments, "--command-property", *reported).checked()
     shown = telemetry.names('client_id="shown-java-producer"', 'client_software_name="apache-kafka-java"')
     assert {
         "kafka_client_producer_node_request_latency_avg",
@@ -56,9 +56,13 @@ def test_a_java_producer_is_measured_without_touching_it(telemetry: Telemetry) -
 
 
 def test_a_java_consumer_shows_its_lag(telemetry: Telemetry) -> None:
-    told = (f"bootstrap.servers={telemetry.bootstrap}", "client.id=shown-java-consumer", "auto.offset.reset=earliest")
+    reported = (
+        f"bootstrap.servers={telemetry.bootstrap}",
+        "client.id=shown-java-consumer",
+        "auto.offset.reset=earliest",
+    )
     arguments = ("--bootstrap-server", telemetry.bootstrap, "--topic", "measured", "--timeout-ms", "2000")
-    properties = [word for one in told for word in ("--command-property", one)]
+    properties = [word for one in reported for word in ("--command-property", one)]
     run_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *arguments, *properties)
     shown = telemetry.names('client_id="shown-java-consumer"')
     assert "kafka_client_consumer_fetch_manager_records_lag_max" in shown, sorted(shown)

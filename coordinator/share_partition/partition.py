@@ -360,7 +360,7 @@ class SharePartition:
         """Advances the start offset past runs that are settled, and joins like runs."""
         start = self.start_offset
         for run in self.runs:
-            if not run.is_settled:
+            if not run.is_final:
                 break
             start = run.last + 1
         self.runs.drop_below(start)

@@ -30,7 +30,7 @@ class RecordState(IntEnum):
 
 
 TERMINAL = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
-NOBODY = ""
+NO_MEMBER = ""
 NO_DEADLINE = 1 << 62
 
 
@@ -67,7 +67,7 @@ class Run:
         last: int,
         state: RecordState,
         delivery_count: int,
-        member_id: str = NOBODY,
+        member_id: str = NO_MEMBER,
         deadline_ms: int = NO_DEADLINE,
         before: tuple[RecordState, int, str, int] | None = None,
         acquired_range: AcquiredRange | None = None,
@@ -102,7 +102,7 @@ class Run:
         return self.state in TERMINAL
 
     @property
-    def is_settled(self) -> bool:
+    def is_final(self) -> bool:
         """Returns whether the state is terminal and no change is pending."""
         return self.state in TERMINAL and self.before is None
 
@@ -113,7 +113,7 @@ class Run:
         self.become(state)
 
     def become(self, state: RecordState) -> None:
-        self.state, self.member_id, self.deadline_ms = state, NOBODY, NO_DEADLINE
+        self.state, self.member_id, self.deadline_ms = state, NO_MEMBER, NO_DEADLINE
 
     def roll_back(self) -> None:
         assert self.before is not None, self

@@ -7,7 +7,7 @@ INVALID_TXN_STATE.
 Versions 0-5, flexible from 3. What each added:
 - 2: may answer PRODUCER_FENCED (KIP-588)
 - 4: may answer TRANSACTION_ABORTABLE (KIP-890)
-- 5: the epoch is bumped with every end and told (KIP-890, part 2)
+- 5: the epoch is bumped with every end and returned (KIP-890, part 2)
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Answered when all known members have joined or the rebalance timeout has passed: the leader gets every member's
 subscription and must assign by SyncGroup. The protocol chosen is one that all members support, by their votes. A
-member without an id is told one with MEMBER_ID_REQUIRED and joins again (KIP-394); a static member takes the place of
+member without an id gets one with MEMBER_ID_REQUIRED and joins again (KIP-394); a static member takes the place of
 its earlier self by its instance id.
 
 Versions 0-9, flexible from 6. What each added:
@@ -11,7 +11,7 @@ Versions 0-9, flexible from 6. What each added:
 - 5: static members (KIP-345)
 - 7: protocol type in the answer (KIP-559)
 - 8: the reason, for the broker's log (KIP-800)
-- 9: a static leader may be told to skip assignment (KIP-814)
+- 9: SkipAssignment lets a static leader skip the assignment (KIP-814)
 """
 
 from __future__ import annotations

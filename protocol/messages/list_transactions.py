@@ -1,6 +1,6 @@
 """ListTransactions (key 66): the transactions that this broker coordinates.
 
-Filters by state, by producer id, by how long they have run. A state that does not exist is told as unknown (KIP-664).
+Filters by state, by producer id, by how long they have run. An unknown state is returned as such (KIP-664).
 
 Versions 0-2, all flexible. What each added:
 - 1: how long they have run (KIP-994)

@@ -1,7 +1,7 @@
 """StreamsGroupHeartbeat (key 88): a member of a streams group: topology, tasks owned and assigned.
 
 Epoch 0 joins, -1 leaves. The broker makes sure of the internal topics and assigns active, standby and warm-up tasks;
-what is wrong with topology or topics is told as statuses, not as errors (KIP-1071).
+what is wrong with topology or topics is returned as statuses, not as errors (KIP-1071).
 
 Versions 0-1, all flexible. What each added:
 - 1: the recovery lag that is acceptable, in its new place; a description of the topology may be asked for (KIP-1331)

@@ -136,8 +136,8 @@ def _altered(
     """Returns the records for the changes and for the deleted keys."""
     current = state.image.config(*resource)
     # A broker gets a record even for an unchanged value: it may have failed to apply it before (KAFKA-14136).
-    told_again = resource[0] == ResourceType.BROKER
-    changed = {name: value for name, value in changes.items() if told_again or current.get(name) != value}
+    reported_again = resource[0] == ResourceType.BROKER
+    changed = {name: value for name, value in changes.items() if reported_again or current.get(name) != value}
     after = dict(current)
     for name, value in [*changed.items(), *((name, None) for name in gone)]:
         if value is None:

@@ -19,7 +19,7 @@ from .bootstrap import activation_records
 from .random_ids import RandomSource
 from .result import MAX_RECORDS_PER_REQUEST, ControllerResult, RequestError
 from .sessions import BrokerSessions
-from .state import NOBODY, Caller, ControllerState, Elections, MutationQuota
+from .state import ANONYMOUS, Caller, ControllerState, Elections, MutationQuota
 
 Decision = Callable[[ControllerState, Any, int], ControllerResult]
 
@@ -137,7 +137,7 @@ class Controller:
         return activation_records(self._state, bootstrap, transaction_open)
 
     def handle(
-        self, request: Message, version: int, quota: MutationQuota | None = None, caller: Caller = NOBODY
+        self, request: Message, version: int, quota: MutationQuota | None = None, caller: Caller = ANONYMOUS
     ) -> ControllerResult:
         """Decides on a request of an API in `DECISIONS`. Every API error is in the response; exceptions are bugs.
 

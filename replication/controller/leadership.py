@@ -10,7 +10,7 @@ from ...protocol.internal.cluster_metadata import PartitionChangeRecord
 from .partition_change import Election, PartitionChange
 from .state import ControllerState
 
-NOBODY = NO_LEADER
+NO_NODE = NO_LEADER
 #: The maximum number of partitions moved off a broker at a time. Other requests are handled in between.
 MAX_MOVES = 500
 
@@ -19,11 +19,11 @@ class Move(NamedTuple):
     """A change of a broker that the image does not show yet."""
 
     #: Leaves every ISR and leads nothing.
-    leaves: int = NOBODY
+    leaves: int = NO_NODE
     #: May lead from now on.
-    comes: int = NOBODY
+    comes: int = NO_NODE
     #: Returns after an unclean shutdown: it may have lost acknowledged records.
-    lost_power: int = NOBODY
+    lost_power: int = NO_NODE
 
 
 def leadership_records(
@@ -64,7 +64,7 @@ def leadership_record(
     change = PartitionChange(state, topic, index, may_lead)
     if state.unclean_elections(topic.name):
         change.election = Election.UNCLEAN
-    if move.lost_power != NOBODY:
+    if move.lost_power != NO_NODE:
         change.unclean_shutdowns = (move.lost_power,)
     change.isr = [broker for broker in change.isr if broker not in (move.leaves, move.lost_power)]
     return change.record()

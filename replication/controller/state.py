@@ -52,7 +52,7 @@ class Caller(NamedTuple):
     now_ms: int
 
 
-NOBODY = Caller("User:ANONYMOUS", 0)
+ANONYMOUS = Caller("User:ANONYMOUS", 0)
 
 
 class Elections:
@@ -101,7 +101,7 @@ class ControllerState:
         self.sessions = BrokerSessions(session_timeout_ms)
         self.elections = Elections()
         #: Of the request that is decided on; `Controller.handle` sets it.
-        self.caller = NOBODY
+        self.caller = ANONYMOUS
         #: Made with the first use of a delegation token.
         self.token_ids: TokenIds | None = None
         #: Of the client whose request is decided.

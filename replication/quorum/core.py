@@ -13,7 +13,7 @@ from .effects import Effect, ElectionState, Flush, Reply, Send, WriteState
 from .invariants import must_hold
 from .log import ControlAt, ReplicatedLog, SnapshotId
 from .roles import MAY_FOLLOW, Follower, Role, Unattached
-from .voters import NOBODY, Address, ReplicaKey, VoterHistory, VoterSet
+from .voters import NO_NODE, Address, ReplicaKey, VoterHistory, VoterSet
 
 #: A voter stands for election almost at once after its start. If a leader exists, the pre-vote is rejected without
 #: disruption.
@@ -154,13 +154,13 @@ class Core:
         self.write_state()
 
     def write_state(self) -> None:
-        voted = self.role.voted or ReplicaKey(NOBODY, ZERO_UUID)
+        voted = self.role.voted or ReplicaKey(NO_NODE, ZERO_UUID)
         state = ElectionState(self.role.leader_id, self.role.epoch, voted.id, voted.directory_id)
         if state != self._written:
             self._written = state
             self._effects.append(WriteState(state))
 
-    def become_unattached(self, epoch: int, now: int, leader_id: int = NOBODY) -> None:
+    def become_unattached(self, epoch: int, now: int, leader_id: int = NO_NODE) -> None:
         """Becomes unattached. In the same epoch the vote stays, and a running election timeout is not extended."""
         same = epoch == self.epoch
         role = Unattached(epoch, self.role.voted if same else None, leader_id)
@@ -187,20 +187,20 @@ class Core:
         if leader_id == self.local.id or leader_id < 0:
             # It names this node: its state before a restart, or now. An epoch above ours that we led and forgot is
             # impossible.
-            leader_id = NOBODY
+            leader_id = NO_NODE
         if epoch > self.epoch:
-            if leader_id == NOBODY:
+            if leader_id == NO_NODE:
                 self.become_unattached(epoch, now)
             else:
                 self.become_follower(epoch, leader_id, now)
-        elif epoch == self.epoch and leader_id != NOBODY and self._lacks_leader():
+        elif epoch == self.epoch and leader_id != NO_NODE and self._lacks_leader():
             self.become_follower(epoch, leader_id, now)
 
     def _lacks_leader(self) -> bool:
         """Returns whether no leader is known. A replica that stands because its leader timed out keeps that leader
         here, so another replica's response does not send it back.
         """
-        return isinstance(self.role, Unattached) or self.role.leader_id == NOBODY
+        return isinstance(self.role, Unattached) or self.role.leader_id == NO_NODE
 
     def election_timeout(self) -> int:
         """Returns between one and two times the configured timeout, so that two replicas seldom stand at once."""

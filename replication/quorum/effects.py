@@ -19,16 +19,16 @@ from typing import NamedTuple, Union
 
 from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID
-from .voters import NOBODY, Address
+from .voters import NO_NODE, Address
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionState:
     """The content of `quorum-state`: the epoch, its leader if known, and the vote of this node in it."""
 
-    leader_id: int = NOBODY
+    leader_id: int = NO_NODE
     leader_epoch: int = 0
-    voted_id: int = NOBODY
+    voted_id: int = NO_NODE
     voted_directory_id: bytes = ZERO_UUID
 
 

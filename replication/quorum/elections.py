@@ -14,7 +14,7 @@ from ...protocol.schema import Message
 from . import wire
 from .core import Core
 from .roles import NEVER, Candidate, Follower, Prospective, Resigned, Unattached
-from .voters import NOBODY, ReplicaKey, Tally
+from .voters import NO_NODE, ReplicaKey, Tally
 
 
 class Elections:
@@ -34,7 +34,7 @@ class Elections:
         if asked.replica_epoch > core.epoch:
             core.become_unattached(asked.replica_epoch, now)
         called = ReplicaKey(request.voter_id, asked.voter_directory_id)
-        if request.voter_id != NOBODY and not called.matches(core.local):
+        if request.voter_id != NO_NODE and not called.matches(core.local):
             return self._answer(ErrorCode.INVALID_VOTER_KEY, False)
         candidate = ReplicaKey(asked.replica_id, asked.replica_directory_id)
         is_up_to_date = core.is_log_up_to_date(asked.last_offset_epoch, asked.last_offset)
@@ -52,7 +52,7 @@ class Elections:
         role = self._core.role
         if role.voted is not None:
             return not isinstance(role, Candidate | Resigned) and role.voted == candidate
-        if role.leader_id != NOBODY or not isinstance(role, Unattached | Prospective) or not is_up_to_date:
+        if role.leader_id != NO_NODE or not isinstance(role, Unattached | Prospective) or not is_up_to_date:
             return False
         role.voted = candidate
         self._core.write_state()
@@ -71,7 +71,7 @@ class Elections:
         """Starts a pre-vote; wins the election at once if there are no other voters."""
         core, role = self._core, self._core.role
         assert core.may_stand, f"{core.local} is no voter"
-        leader_id = NOBODY if role.leader_id == core.local.id else role.leader_id
+        leader_id = NO_NODE if role.leader_id == core.local.id else role.leader_id
         tally = Tally(core.voter_set)
         core.become(Prospective(core.epoch, tally, role.voted, leader_id, now + core.election_timeout()))
         tally.record(core.local.id, True)
@@ -103,7 +103,7 @@ class Elections:
         core, role = self._core, self._core.role
         if isinstance(role, Prospective) and role.tally.is_won:
             tally = Tally(core.voter_set)
-            core.become(Candidate(core.epoch + 1, tally, core.local, NOBODY, now + core.election_timeout()))
+            core.become(Candidate(core.epoch + 1, tally, core.local, NO_NODE, now + core.election_timeout()))
             tally.record(core.local.id, True)
             self._count(now)
         elif isinstance(role, Candidate) and role.tally.is_won:
@@ -116,7 +116,7 @@ class Elections:
             role.election_deadline = min(role.election_deadline, now + backoff)
 
     def _give_up(self, role: Prospective, now: int) -> None:
-        if role.leader_id != NOBODY:
+        if role.leader_id != NO_NODE:
             self._core.become_follower(role.epoch, role.leader_id, now)
         else:
             self._core.become_unattached(role.epoch, now)

@@ -17,7 +17,7 @@ from .core import Core
 from .invariants import DivergedCommit
 from .log import EpochEnd, SnapshotId
 from .roles import Follower, Unattached
-from .voters import NOBODY
+from .voters import NO_NODE
 
 #: Voters detect a lost leader within the first delay of each other. A vote takes less than the second.
 OTHERS_LEARN_MS = 10
@@ -76,8 +76,8 @@ class Following:
         core.send(node, request, now, sync_to=core.log.end_offset)
 
     def _is_recorded_otherwise(self, role: Follower) -> bool:
-        """Returns whether the leader lacks this voter's addresses. Static voters are not in the log, so each leader
-        must be told.
+        """Returns whether the leader lacks this voter's addresses. Static voters are not in the log, so this
+        voter sends them to each leader.
         """
         core = self._core
         recorded, addresses = core.voter_set.voters.get(core.local.id), core.config.addresses
@@ -225,7 +225,7 @@ class Following:
     def leader_ends(self, leader_id: int, rank: int | None, candidates: int, now: int) -> None:
         """Handles the resignation of the leader: the preferred successor stands at once, the others each a little later."""
         core, role = self._core, self._core.role
-        if not isinstance(role, Follower) or role.leader_id not in (leader_id, NOBODY) or rank is None:
+        if not isinstance(role, Follower) or role.leader_id not in (leader_id, NO_NODE) or rank is None:
             return
         role.has_fetched = False
         longest = core.config.election_backoff_max_ms

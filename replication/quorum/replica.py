@@ -37,7 +37,7 @@ from .leading import Leading
 from .log import ReplicatedLog, SnapshotId
 from .roles import NEVER, Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 from .voter_changes import VoterChanges, is_voter_request
-from .voters import NOBODY, ReplicaKey, VoterHistory, VoterSet
+from .voters import NO_NODE, ReplicaKey, VoterHistory, VoterSet
 
 
 class QuorumReplica:
@@ -79,7 +79,7 @@ class QuorumReplica:
         found.
         """
         core = self._core
-        voted = None if state.voted_id == NOBODY else ReplicaKey(state.voted_id, state.voted_directory_id)
+        voted = None if state.voted_id == NO_NODE else ReplicaKey(state.voted_id, state.voted_directory_id)
         until = now + core.first_election_timeout() if core.may_stand else NEVER
         if state.leader_id == core.local.id:
             core.role = Resigned(state.leader_epoch, voted or core.local, state.leader_id, election_deadline=until)
@@ -220,7 +220,7 @@ class QuorumReplica:
             error = ErrorCode.FENCED_LEADER_EPOCH
         elif asked.leader_id < 0 or asked.leader_id == core.local.id:
             error = ErrorCode.INVALID_REQUEST
-        elif request.voter_id != NOBODY and not ReplicaKey(request.voter_id, asked.voter_directory_id).matches(
+        elif request.voter_id != NO_NODE and not ReplicaKey(request.voter_id, asked.voter_directory_id).matches(
             core.local
         ):
             error = ErrorCode.INVALID_VOTER_KEY

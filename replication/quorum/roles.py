@@ -40,7 +40,7 @@ from dataclasses import dataclass, field
 from typing import Union
 
 from .log import SnapshotId
-from .voters import NOBODY, ReplicaKey, Tally, Voter
+from .voters import NO_NODE, ReplicaKey, Tally, Voter
 
 #: The deadline of a timer that is not set.
 NEVER = 1 << 62
@@ -50,7 +50,7 @@ NEVER = 1 << 62
 class Unattached:
     epoch: int
     voted: ReplicaKey | None = None
-    leader_id: int = NOBODY
+    leader_id: int = NO_NODE
     election_deadline: int = NEVER
 
 
@@ -59,7 +59,7 @@ class Prospective:
     epoch: int
     tally: Tally
     voted: ReplicaKey | None = None
-    leader_id: int = NOBODY
+    leader_id: int = NO_NODE
     election_deadline: int = NEVER
 
 
@@ -68,7 +68,7 @@ class Candidate:
     epoch: int
     tally: Tally
     voted: ReplicaKey
-    leader_id: int = NOBODY
+    leader_id: int = NO_NODE
     election_deadline: int = NEVER
 
 

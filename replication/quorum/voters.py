@@ -14,7 +14,7 @@ from ...protocol.internal.control_records import Endpoint, KRaftVersionFeature, 
 from ...protocol.uuids import ZERO_UUID
 
 #: No node.
-NOBODY = -1
+NO_NODE = -1
 #: The offset of voters that come from the configuration and not from the log.
 BEFORE_THE_LOG = -1
 

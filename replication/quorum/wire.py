@@ -89,15 +89,17 @@ def vote_request(
 
 
 def begin_request(cluster_id: str, voter: ReplicaKey, leader_id: int, epoch: int) -> begin.BeginQuorumEpochRequest:
-    told = begin.PartitionDataRequest(voter_directory_id=voter.directory_id, leader_id=leader_id, leader_epoch=epoch)
-    topic = begin.TopicDataRequest(topic_name=TOPIC, partitions=[told])
+    reported = begin.PartitionDataRequest(
+        voter_directory_id=voter.directory_id, leader_id=leader_id, leader_epoch=epoch
+    )
+    topic = begin.TopicDataRequest(topic_name=TOPIC, partitions=[reported])
     return begin.BeginQuorumEpochRequest(cluster_id=cluster_id, voter_id=voter.id, topics=[topic])
 
 
 def end_request(
     cluster_id: str, leader_id: int, epoch: int, preferred: tuple[ReplicaKey, ...]
 ) -> end.EndQuorumEpochRequest:
-    told = end.PartitionDataRequest(
+    reported = end.PartitionDataRequest(
         leader_id=leader_id,
         leader_epoch=epoch,
         preferred_successors=[key.id for key in preferred],
@@ -105,7 +107,7 @@ def end_request(
             end.ReplicaInfo(candidate_id=key.id, candidate_directory_id=key.directory_id) for key in preferred
         ],
     )
-    topic = end.TopicDataRequest(topic_name=TOPIC, partitions=[told])
+    topic = end.TopicDataRequest(topic_name=TOPIC, partitions=[reported])
     return end.EndQuorumEpochRequest(cluster_id=cluster_id, topics=[topic])
 
 

@@ -157,9 +157,9 @@ def _check_listeners(config: BrokerConfig, after: BrokerValues) -> None:
     if after.get("listeners") == config.get("listeners"):
         return
     found = read_listeners(after)
-    told = {endpoint.name for endpoint in config.listeners.advertised}
+    reported = {endpoint.name for endpoint in config.listeners.advertised}
     names = {endpoint.name for endpoint in (*found.brokers, *found.controllers)}
-    if not told <= names:
+    if not reported <= names:
         raise InvalidConfig(
-            f"Advertised listeners '{','.join(told)}' must be a subset of listeners '{','.join(names)}'"
+            f"Advertised listeners '{','.join(reported)}' must be a subset of listeners '{','.join(names)}'"
         )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 CREATE_TOPICS_TIMEOUT_MS = 30_000
 MISSING_INTERNAL_TOPICS = 3
 #: The number of creation errors that a heartbeat response contains.
-TOLD_ERRORS = 3
+REPORTED_ERRORS = 3
 #: The number of errors kept. The next creation of a topic overwrites or clears its error.
 REMEMBERED_ERRORS = 1_000
 
@@ -76,9 +76,9 @@ class StreamsTopics:
         errors = [f"{topic.name} ({self._errors[topic.name]})" for topic in topics if topic.name in self._errors]
         if not errors:
             return
-        words = ", ".join(errors[:TOLD_ERRORS])
-        if len(errors) > TOLD_ERRORS:
-            words += f" and {len(errors) - TOLD_ERRORS} more"
+        words = ", ".join(errors[:REPORTED_ERRORS])
+        if len(errors) > REPORTED_ERRORS:
+            words += f" and {len(errors) - REPORTED_ERRORS} more"
         for status in response.status or ():
             if status.status_code == MISSING_INTERNAL_TOPICS:
                 status.status_detail += f"; Creation failed: {words}."

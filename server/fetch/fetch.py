@@ -238,8 +238,8 @@ class Fetch(ParkedFetch):
         role, log = hosted.role, hosted.log
         return (
             wanted.fetch_offset == (role.high_watermark if self._replica_id < 0 else log.log_end_offset)
-            and wanted.told_high_watermark == role.high_watermark
-            and wanted.told_log_start_offset == log.log_start_offset
+            and wanted.sent_high_watermark == role.high_watermark
+            and wanted.sent_log_start_offset == log.log_start_offset
             and role.is_leader
             and not hosted.offline
             and (wanted.last_fetched_epoch < 0 or wanted.last_fetched_epoch == log.epochs.latest)
@@ -255,9 +255,9 @@ class Fetch(ParkedFetch):
         error: int = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if wanted.key[0] not in self._denied:
             error = self._path.leaders.absent_error(*wanted.key)
-        return Found(wanted, None, rejected(wanted.key[1], self._told_as(error), []), None)
+        return Found(wanted, None, rejected(wanted.key[1], self._sent_as(error), []), None)
 
-    def _told_as(self, error: int) -> int:
+    def _sent_as(self, error: int) -> int:
         if error == _KAFKA_STORAGE_ERROR and self._version < FIRST_VERSION_WITH_STORAGE_ERROR:
             return _NOT_LEADER_OR_FOLLOWER
         return error
@@ -286,7 +286,7 @@ class Fetch(ParkedFetch):
                 hosted.on_failure(failure)
                 error = _KAFKA_STORAGE_ERROR
         hosted.counters.failed_fetches += 1
-        return Found(wanted, hosted, rejected(hosted.index, self._told_as(error), None), None)
+        return Found(wanted, hosted, rejected(hosted.index, self._sent_as(error), None), None)
 
     def _read(self, hosted: HostedPartition, wanted: FetchedPartition, left: int, whole_first: bool) -> Found:
         log, offset = hosted.log, wanted.fetch_offset
@@ -360,12 +360,12 @@ class Fetch(ParkedFetch):
             is_new = (
                 piece is not None
                 or error
-                or high_watermark != wanted.told_high_watermark
-                or log_start != wanted.told_log_start_offset
+                or high_watermark != wanted.sent_high_watermark
+                or log_start != wanted.sent_log_start_offset
                 or is_urgent(data)
             )
-            wanted.told_high_watermark = -1 if error else high_watermark
-            wanted.told_log_start_offset = log_start
+            wanted.sent_high_watermark = -1 if error else high_watermark
+            wanted.sent_log_start_offset = log_start
             if is_new:
                 kept.append(one)
                 kept_pieces.append(piece)

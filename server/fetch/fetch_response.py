@@ -99,7 +99,7 @@ def is_urgent(data: PartitionData) -> bool:
 
 def starts_elsewhere(one: Found) -> bool:
     """Returns True if a follower must get a new log start offset: DeleteRecords may wait for it."""
-    return one.data.log_start_offset != one.wanted.told_log_start_offset
+    return one.data.log_start_offset != one.wanted.sent_log_start_offset
 
 
 def elsewhere(hosted: HostedPartition, replica: int, *, isolated: bool) -> PartitionData:

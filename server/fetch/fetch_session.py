@@ -35,15 +35,15 @@ class FetchedPartition:
         "last_fetched_epoch",
         "log_start_offset",
         "max_bytes",
-        "told_high_watermark",
-        "told_log_start_offset",
+        "sent_high_watermark",
+        "sent_log_start_offset",
     )
 
     def __init__(self, key: PartitionKey, asked: FetchPartition) -> None:
         self.key = key
         #: Nothing has been told yet: the first answer tells all.
-        self.told_high_watermark = -1
-        self.told_log_start_offset = -1
+        self.sent_high_watermark = -1
+        self.sent_log_start_offset = -1
         self.ask(asked)
 
     def ask(self, asked: FetchPartition) -> None:

@@ -69,7 +69,7 @@ class FollowerFetch(Fetch):
     def _skip_idle(self, hosted: HostedPartition, wanted: FetchedPartition) -> bool:
         self._fetcher_has(hosted, wanted)
         role, session = hosted.role, self._context.session
-        if role.high_watermark != wanted.told_high_watermark:
+        if role.high_watermark != wanted.sent_high_watermark:
             return False
         if session is None or self._replica_id not in role.isr or role.high_watermark != hosted.log.log_end_offset:
             self._hosts.append(hosted)

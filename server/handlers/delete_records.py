@@ -99,9 +99,9 @@ class ParkedDeletion(Parked):
         self._deadlines = deadlines
         deadlines.add(self, max(0, call.request.timeout_ms))
         for one in waiting:
-            one.hosted.when_deleted(one.offset, partial(self._settled, one))
+            one.hosted.when_deleted(one.offset, partial(self._finish_one, one))
 
-    def _settled(self, one: _Deletion, error: int) -> None:
+    def _finish_one(self, one: _Deletion, error: int) -> None:
         if self._pending.pop(id(one.result), None) is None:
             return
         one.result.error_code = error

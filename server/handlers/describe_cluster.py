@@ -44,7 +44,7 @@ def _is_controller_listener(services: NodeServices, call: Call) -> bool:
 
 
 def _wrong_endpoint(asked: int, served: int, version: int) -> DescribeClusterResponse:
-    """Version 0 has no word for it."""
+    """Version 0 has no field for it."""
     known = asked in _TYPE_NAMES
     error = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
     message = f"Unsupported endpoint type {asked}"

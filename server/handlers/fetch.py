@@ -2,8 +2,8 @@
 
 Version 7 brought sessions (KIP-227, `fetch_sessions.py`), 13 topic ids (KIP-516). What is read, how much, and when an
 answer is due is in `fetch.py`. An unknown session, a wrong epoch of it, or one begun with names and continued with
-ids is an error for the whole request; everything else is told partition by partition, from version 16 with who leads
-instead (KIP-951).
+ids is an error for the whole request; every other error is a partition's, from version 16 with its current
+leader (KIP-951).
 
 On the listeners of controllers there is one thing to fetch, the metadata log, and it is the quorum's affair (KIP-595).
 

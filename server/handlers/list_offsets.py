@@ -1,7 +1,7 @@
 """ListOffsets (key 2), versions 1-11.
 
-A timestamp is looked up by the time index, and is answered by the first record that is not older; nothing newer than
-the high watermark is told (the last stable offset with read_committed). Below zero, timestamps are questions of their
+A timestamp is looked up by the time index, and is answered by the first record that is not older; no record from
+the high watermark on is found (the last stable offset with read_committed). Below zero, timestamps are questions of their
 own, each since a version, before which it is UNSUPPORTED_VERSION:
 
  -1 the end that a consumer sees     -3 the record with the largest timestamp (v7, KIP-734)

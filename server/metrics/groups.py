@@ -42,7 +42,7 @@ _COUNTERS = {
     "streams_group_rebalance_count": ("streams_rebalances", "Rebalances of groups of the streams protocol."),
     "streams_group_topology_description_set_success_count": ("descriptions_kept", "Topology descriptions kept."),
     "streams_group_topology_description_set_error_count": ("descriptions_rejected", "Those that could not be."),
-    "streams_group_topology_description_get_success_count": ("descriptions_told", "How often one was told."),
+    "streams_group_topology_description_get_success_count": ("descriptions_reported", "How often one was told."),
     "streams_group_topology_description_delete_success_count": ("descriptions_deleted", "Those that were deleted."),
 }
 

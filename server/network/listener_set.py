@@ -160,12 +160,12 @@ class ListenerSet(SharedParts):
         """Returns the endpoints of this node's controller listeners: as advertised, otherwise as bound. A wildcard host
         becomes localhost.
         """
-        told = {listener.name: listener for listener in self.config.listeners.advertised_controllers}
+        reported = {listener.name: listener for listener in self.config.listeners.advertised_controllers}
         found = []
         for listener in self._listeners:
             if listener.kind != CONTROLLER:
                 continue
-            endpoint, said = listener.endpoint, told.get(listener.name)
+            endpoint, said = listener.endpoint, reported.get(listener.name)
             if said is not None and said.host not in _ANY_HOST:
                 endpoint = Endpoint(endpoint.name, said.host, said.port or endpoint.port)
             found.append(replace(endpoint, host="localhost") if endpoint.host in _ANY_HOST else endpoint)

@@ -381,14 +381,14 @@ def _rejected_records(
             yield index, why
 
 
-def _reject_records(told: list[_Error], total: int, *, of_time: bool) -> NoReturn:
+def _reject_records(reported: list[_Error], total: int, *, of_time: bool) -> NoReturn:
     """Rejects the batch. `total`: the number of rejected records; `told` has the first of them. `of_time`: some are
     rejected because of their timestamps.
     """
     if of_time:
         message = "One or more records have been rejected due to invalid timestamp"
-        raise Rejected(ErrorCode.INVALID_TIMESTAMP, told, message)
-    shown = ", ".join(f"RecordError(batchIndex={index}, message='{why}')" for index, why in told[:3])
+        raise Rejected(ErrorCode.INVALID_TIMESTAMP, reported, message)
+    shown = ", ".join(f"RecordError(batchIndex={index}, message='{why}')" for index, why in reported[:3])
     message = f"One or more records have been rejected due to {total} record errors in total, "
     message += f"and only showing the first three errors at most: [{shown}]"
-    raise Rejected(ErrorCode.INVALID_RECORD, told, message)
+    raise Rejected(ErrorCode.INVALID_RECORD, reported, message)

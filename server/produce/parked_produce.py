@@ -120,14 +120,14 @@ class ParkedProduce(Parked):
         else:
             if error != result.error:
                 answer.base_offset = answer.log_append_time_ms = -1
-            self._settled(answer, error)
+            self._finish_one(answer, error)
 
     def _committed(self, hosted: HostedPartition, answer: PartitionProduceResponse, error: int) -> None:
         if not error and len(hosted.role.maximal_isr) < hosted.role.least_in_sync:
             error = _NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        self._settled(answer, error)
+        self._finish_one(answer, error)
 
-    def _settled(self, answer: PartitionProduceResponse, error: int) -> None:
+    def _finish_one(self, answer: PartitionProduceResponse, error: int) -> None:
         if self._pending.pop(id(answer), None) is None:
             return
         answer.error_code = error

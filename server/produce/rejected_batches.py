@@ -131,8 +131,8 @@ class RejectedBatches:
 
     def note_all(self, asked: Iterable[Any], answers: Iterable[Any], by_id: bool) -> None:
         """Notes the rejected batches of a Produce from its response."""
-        for topic, told in zip(asked, answers, strict=True):
+        for topic, reported in zip(asked, answers, strict=True):
             name = topic.topic_id if by_id else topic.name
-            for data, answer in zip(topic.partition_data, told.partition_responses, strict=True):
+            for data, answer in zip(topic.partition_data, reported.partition_responses, strict=True):
                 if answer.error_code:
                     self.note((name, answer.index), sequence_of(data.records), answer.error_code)

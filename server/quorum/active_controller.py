@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Unpack
 from ...protocol.schema import Message
 from ...replication.controller.controller import Controller
 from ...replication.controller.result import ControllerResult
-from ...replication.controller.state import NOBODY, Caller
+from ...replication.controller.state import ANONYMOUS, Caller
 from ...storage.files.open_files import LogDirectoryFailure
 from ..network.call import set_throttle_time
 from ..quotas.mutations import mutation_quota
@@ -123,7 +123,7 @@ class ActiveController:
         principal, client_id = client.get("principal"), client.get("client_id")
         now_ms = self._clock.now_ms()
         quota = mutation_quota(self._quotas, api, version, principal, client_id, now_ms)
-        caller = Caller(principal or NOBODY.principal, now_ms)
+        caller = Caller(principal or ANONYMOUS.principal, now_ms)
         result = controller.handle(request, version, quota, caller)
         if quota is not None and quota.throttle_ms:
             set_throttle_time(result.response, quota.throttle_ms)

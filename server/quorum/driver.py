@@ -28,7 +28,7 @@ from .active_controller import ActiveController
 from .commits import Commits, snapshot_commits
 from .image_publishing import ImagePublisher, ImagePublishing
 from .log_room import LogRoom
-from .membership import NOBODY, KnownLeader, Leader, QuorumMembership
+from .membership import NO_NODE, KnownLeader, Leader, QuorumMembership
 from .metadata_batches import QuorumVoters
 from .opening import open_log
 from .pending_replies import ClientFields, Reply
@@ -137,7 +137,7 @@ class QuorumDriver:
     def leader_endpoint(self) -> Endpoint | None:
         """The endpoint at which the active controller listens for the quorum; None when it is not known."""
         raft = self._member.raft
-        return None if raft is None or self.leader_id == NOBODY else raft.endpoints.find(self.leader_id)
+        return None if raft is None or self.leader_id == NO_NODE else raft.endpoints.find(self.leader_id)
 
     @property
     def high_watermark(self) -> int:
@@ -227,11 +227,11 @@ class QuorumDriver:
                     self._active.append(result.records, result.atomic)
         except LogDirectoryFailure as failure:
             self._fail(failure)
-        await self.settled()
+        await self.until_idle()
 
-    async def settled(self) -> None:
+    async def until_idle(self) -> None:
         """Waits until everything that a single voter has appended is committed, or the disk has failed."""
-        await self._member.settled()
+        await self._member.until_idle()
 
     # ---- requests
 

@@ -67,7 +67,7 @@ class QuorumEndpoints:
         self._cluster_id = cluster_id
         self._voters = voters
         self._own = list(own)
-        self._told: dict[int, Endpoint] = dict(bootstrap)
+        self._reported: dict[int, Endpoint] = dict(bootstrap)
 
     def find(self, node_id: int) -> Endpoint | None:
         if node_id == self._node_id and self._own:
@@ -75,7 +75,7 @@ class QuorumEndpoints:
         voter = self._voters().voters.get(node_id)
         if voter is not None and voter.addresses:
             return Endpoint(*voter.addresses[0])
-        return self._told.get(node_id)
+        return self._reported.get(node_id)
 
     def learn_leader(self, request: Message, epoch: int) -> None:
         """Learns the endpoints of a leader that announces itself, or its end, in this epoch or a later one. Otherwise any
@@ -91,10 +91,10 @@ class QuorumEndpoints:
     def learn(self, message: Any) -> None:
         """Learns endpoints from a response, or from the request of a leader, which names the quorum's only partition."""
         for node in getattr(message, "node_endpoints", ()):
-            self._told[node.node_id] = Endpoint("", node.host, node.port)
+            self._reported[node.node_id] = Endpoint("", node.host, node.port)
         for endpoint in getattr(message, "leader_endpoints", ())[:1]:
             partition = message.topics[0].partitions[0]
-            self._told[partition.leader_id] = Endpoint(endpoint.name, endpoint.host, endpoint.port)
+            self._reported[partition.leader_id] = Endpoint(endpoint.name, endpoint.host, endpoint.port)
 
     def tell_of_leader(self, response: Any, leader_id: int) -> None:
         """Adds the endpoint of the leader to a response that names the leader."""

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.quorum")
 
-NOBODY = -1
+NO_NODE = -1
 
 
 class Leader(NamedTuple):
     """The leader of the quorum. `is_active`: this node leads and its controller is active."""
 
-    id: int = NOBODY
+    id: int = NO_NODE
     epoch: int = 0
     is_active: bool = False
 
@@ -49,7 +49,7 @@ class KnownLeader:
             return
         self.leader = leader
         self.leaderless.leader_is(leader.id, self._now_ms())
-        if leader.id == NOBODY:
+        if leader.id == NO_NODE:
             log.info("no leader of the quorum is known in epoch %d", leader.epoch)
         elif leader.is_active:
             log.info("this node is the active controller in epoch %d", leader.epoch)
@@ -178,10 +178,10 @@ class QuorumMembership:
         elif self._alone is not None:
             self._alone.appended()
 
-    async def settled(self) -> None:
+    async def until_idle(self) -> None:
         """Waits until everything that a single voter has appended is committed, or the disk has failed."""
         if self._alone is not None:
-            await self._alone.settled()
+            await self._alone.until_idle()
 
     def halt(self) -> None:
         """Stops to take part in the quorum, after a failure."""

@@ -71,7 +71,7 @@ class LoneVoter:
         """Stops committing: other voters count from now on."""
         self._is_retired = True
 
-    async def settled(self) -> None:
+    async def until_idle(self) -> None:
         """Waits until everything appended is committed, or the disk has failed."""
         while self._committing is not None:
             await asyncio.shield(self._committing)

@@ -23,7 +23,7 @@ log = logging.getLogger("odradek.quorum")
 
 FILE_NAME = "quorum-state"
 COPY_NAME = "odradek-quorum-state"
-NOBODY = -1
+NO_NODE = -1
 
 
 class CorruptQuorumState(OSError):
@@ -32,9 +32,9 @@ class CorruptQuorumState(OSError):
 
 @dataclass(frozen=True, slots=True)
 class QuorumState:
-    leader_id: int = NOBODY
+    leader_id: int = NO_NODE
     leader_epoch: int = 0
-    voted_id: int = NOBODY
+    voted_id: int = NO_NODE
     voted_directory_id: bytes = ZERO_UUID
 
 
@@ -88,7 +88,7 @@ def read_quorum_state(directory: Path) -> QuorumState | None:
 
 def _is_newer(state: QuorumState, copy: QuorumState) -> bool:
     """Returns whether another program, Apache Kafka, has written the file after the copy."""
-    forgets = copy.voted_id == NOBODY and state.voted_id != NOBODY
+    forgets = copy.voted_id == NO_NODE and state.voted_id != NO_NODE
     return state.leader_epoch > copy.leader_epoch or (state.leader_epoch == copy.leader_epoch and forgets)
 
 

@@ -47,10 +47,10 @@ def _ask(
     asked = ListOffsetsPartition(followed.hosted.index, followed.epoch, timestamp)
     topics = [ListOffsetsTopic(followed.hosted.topic, [asked])]
     request = ListOffsetsRequest(replica_id=requests.node_id, topics=topics)
-    requests.send(endpoint, request, partial(_told, followed, then), purpose=PURPOSE)
+    requests.send(endpoint, request, partial(_reported, followed, then), purpose=PURPOSE)
 
 
-def _told(followed: FollowedPartition, then: Callable[[int], None], response: ListOffsetsResponse | None) -> None:
+def _reported(followed: FollowedPartition, then: Callable[[int], None], response: ListOffsetsResponse | None) -> None:
     if response is None or not followed.is_current:
         return
     found = response.topics[0].partitions[0]

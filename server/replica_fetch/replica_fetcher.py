@@ -168,10 +168,10 @@ class ReplicaFetcher:
         changed_partitions: dict[Key, FetchPartition] = {}
         forgotten: list[Key] = []
         for key in self._changed:
-            wanted, told = self._wanted(key, now_ms), self._sent.get(key)
-            if wanted is not None and wanted != told:
+            wanted, reported = self._wanted(key, now_ms), self._sent.get(key)
+            if wanted is not None and wanted != reported:
                 changed_partitions[key] = wanted
-            elif wanted is None and told is not None:
+            elif wanted is None and reported is not None:
                 forgotten.append(key)
         return changed_partitions, forgotten
 
@@ -251,11 +251,11 @@ class ReplicaFetcher:
         for topic in response.responses:
             for data in topic.partitions:
                 key = (topic.topic_id, data.partition_index)
-                followed, told = self._followed.get(key), asked.get(key)
+                followed, reported = self._followed.get(key), asked.get(key)
                 self._changed[key] = None
-                if followed is None or told is None or not followed.is_current:
+                if followed is None or reported is None or not followed.is_current:
                     continue
-                if told.current_leader_epoch == followed.epoch:
+                if reported.current_leader_epoch == followed.epoch:
                     self._take(followed, data, now_ms)
         self._fetch()
 

@@ -51,8 +51,8 @@ class AuditLog:
         """Writes an event, or counts it."""
         if not log.isEnabledFor(level):
             return
-        told = tuple((name, value if isinstance(value, int) else shown(value)) for name, value in fields.items())
-        event = AuditEvent(kind, shown(text, 4 * 256), told)
+        reported = tuple((name, value if isinstance(value, int) else shown(value)) for name, value in fields.items())
+        event = AuditEvent(kind, shown(text, 4 * 256), reported)
         if event not in self._seen and len(self._seen) >= MOST_EVENTS:
             event = AuditEvent(kind, f"{_OTHERS} events of {kind}", ())
         if event in self._seen:

@@ -56,8 +56,8 @@ class ShareGroupStates:
     ) -> None:
         partitions = {r.topic_id: frozenset(p.partition for p in r.partitions) for r in response.results}
         has_failed = any(p.error_code for result in response.results for p in result.partitions)
-        told = StatesInitialized(group_id, partitions, has_failed)
-        self._groups.submit(group_id, told, OWN_VERSION, ASKER, lambda _: done(response))
+        reported = StatesInitialized(group_id, partitions, has_failed)
+        self._groups.submit(group_id, reported, OWN_VERSION, ASKER, lambda _: done(response))
 
     def delete(self, request: DeleteShareGroupStateRequest, done: Callable[[dict[bytes, int]], None]) -> None:
         """Has the persister delete the states of topics and informs the group of the deleted ones. `done` gets an error
@@ -71,8 +71,8 @@ class ShareGroupStates:
         errors = {r.topic_id: next((p.error_code for p in r.partitions if p.error_code), 0) for r in response.results}
         deleted = frozenset(topic_id for topic_id, error in errors.items() if not error)
         if deleted:
-            told = StatesDeleted(group_id, deleted)
-            self._groups.submit(group_id, told, OWN_VERSION, ASKER, lambda _: done(errors))
+            reported = StatesDeleted(group_id, deleted)
+            self._groups.submit(group_id, reported, OWN_VERSION, ASKER, lambda _: done(errors))
         else:
             done(errors)
 

@@ -69,9 +69,9 @@ def read_push(data: bytes, compression_type: int) -> Pushed:
 
 def export_request(pushed: Pushed, client: Client, principal: str) -> bytes:
     """Returns a push as a request to an OTLP collector, with what is known of the client among the resource's attributes."""
-    told = {**client._asdict(), "principal": principal}
+    reported = {**client._asdict(), "principal": principal}
     for resource_metrics in pushed.message.resource_metrics:
-        for name, value in told.items():
+        for name, value in reported.items():
             if value is not None:
                 attribute = resource_metrics.resource.attributes.add()
                 attribute.key, attribute.value.string_value = name, value

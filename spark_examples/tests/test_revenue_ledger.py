@@ -130,12 +130,12 @@ def test_the_ledger_adds_up_however_often_the_driver_and_the_broker_are_killed(
     program, broker = stream
     feeder, rng = Feeder(broker), random.Random(SEED)
     for number in range(ROUNDS):
-        play(program, broker, feeder, rng)
+        execute(program, broker, feeder, rng)
         assert ledger_sums(broker) == feeder.sums, f"round {number}\n{program.last_words()}"
     assert program.starts > ROUNDS, "no driver died"
 
 
-def play(program: Stream, broker: BrokerProcess, feeder: Feeder, rng: random.Random) -> None:
+def execute(program: Stream, broker: BrokerProcess, feeder: Feeder, rng: random.Random) -> None:
     """Plays a round: events arrive, driver and broker are killed at random points, and every event is counted."""
 
     def added() -> int:

@@ -86,11 +86,11 @@ class Match:
 
     def __str__(self) -> str:
         apis = "any request" if self.apis is None else ", ".join(APIS[key].name for key in sorted(self.apis))
-        told = {
+        reported = {
             name: getattr(self, name)
             for name in ("version", "topic", "partition", "client_id", "group", "transactional_id", "node_id")
         }
-        return " ".join([apis, *(f"{name}={value!r}" for name, value in told.items() if value is not None)])
+        return " ".join([apis, *(f"{name}={value!r}" for name, value in reported.items() if value is not None)])
 
 
 def keys_of(apis: ApiNames) -> frozenset[int] | None:

@@ -20,24 +20,24 @@ def main() -> int:
     if os.environ.get("PYTHONHASHSEED") != _HASH_SEED:
         os.environ["PYTHONHASHSEED"] = _HASH_SEED
         os.execv(sys.executable, [sys.executable, "-m", "odradek.testing.simulation", *sys.argv[1:]])
-    began, played, failed, acknowledged = time.perf_counter(), 0, 0, 0
+    began, executed, failed, acknowledged = time.perf_counter(), 0, 0, 0
     for seed in arguments.seeds:
         if arguments.budget_s and time.perf_counter() - began > arguments.budget_s:
             break
-        if played == 1:
+        if executed == 1:
             gc.freeze()  # modules and codecs, which each seed would look through when it is over
-        played += 1
-        ran = _play(seed, arguments)
+        executed += 1
+        ran = _execute(seed, arguments)
         failed += ran is None
         acknowledged += ran.acknowledged if ran is not None else 0
         if failed >= arguments.failures:
             break
     took_s = time.perf_counter() - began
-    print(f"{played} seeds, {failed} failed, {acknowledged} batches acknowledged, {took_s:.1f} s")
+    print(f"{executed} seeds, {failed} failed, {acknowledged} batches acknowledged, {took_s:.1f} s")
     return 1 if failed else 0
 
 
-def _play(seed: int, arguments: argparse.Namespace) -> Ran | None:
+def _execute(seed: int, arguments: argparse.Namespace) -> Ran | None:
     run = Run(seed, arguments.duration_s, print if arguments.trace else None)
     began = time.process_time()
     try:

@@ -114,7 +114,7 @@ class ConsumerSimulation(GroupSimulation):
         if is_lossy and self.rng.random() < 0.1:
             client.must_say_all = True
             return
-        self._told(client, response)
+        self._reported(client, response)
 
     def _deliver_late(self) -> None:
         """Delivers delayed requests of clients that have sent others since, preferably at the worst moment."""
@@ -152,7 +152,7 @@ class ConsumerSimulation(GroupSimulation):
             assert is_stopped or error == 0 or not is_held, f"{member_id} owns {topic_id!r} {index}: {error}"
             self.commits += error == 0
 
-    def _told(self, client: ConsumerClient, response: ConsumerGroupHeartbeatResponse) -> None:
+    def _reported(self, client: ConsumerClient, response: ConsumerGroupHeartbeatResponse) -> None:
         client.heard_at = self.now
         if response.error_code in START_ANEW:
             client.start_anew()

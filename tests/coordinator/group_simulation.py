@@ -77,7 +77,7 @@ class GroupSimulation:
         assert found is None or isinstance(found, AssignedGroup)
         return found
 
-    def play(self, steps: int) -> Self:
+    def execute(self, steps: int) -> Self:
         """Runs with faults, then calmly. Then checks that the group has converged and that a reload gives the same."""
         self.run(steps)
         self.run_calm()

@@ -16,9 +16,9 @@ def each_of(*bugs: Bug) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("bug", bugs, ids=[bug.__name__.strip("_") for bug in bugs])
 
 
-def assert_caught(bug: Bug, patch: pytest.MonkeyPatch, play: Callable[[int], object], seeds: int = SEEDS) -> None:
+def assert_caught(bug: Bug, patch: pytest.MonkeyPatch, execute: Callable[[int], object], seeds: int = SEEDS) -> None:
     """Asserts that the simulation detects the bug. `play` runs the simulation with a seed."""
     bug(patch)
     with pytest.raises(AssertionError):
         for seed in range(seeds):
-            play(seed)
+            execute(seed)

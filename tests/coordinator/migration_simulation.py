@@ -66,7 +66,7 @@ class MigrationSimulation(GroupSimulation):
         self.offset = 0
         self.last_epoch = 0
         #: The highest epoch with an assignment in a response: it does not decrease when coordinators change.
-        self.told_epoch = 0
+        self.reported_epoch = 0
         self.kinds: list[str] = []
 
     @property
@@ -182,7 +182,7 @@ class MigrationSimulation(GroupSimulation):
         for one in self.clients:
             if one.waits_for is not None:
                 one.cut_off()
-        self.last_epoch = self.told_epoch
+        self.last_epoch = self.reported_epoch
 
     def change_topics(self, counts: dict[str, int]) -> None:
         self.image = image_of(counts)
@@ -233,7 +233,7 @@ class MigrationSimulation(GroupSimulation):
 
     def given(self, client: MigratingClient) -> None:
         self.handed_out += len(client.owned)
-        self.told_epoch = max(self.told_epoch, client.epoch)
+        self.reported_epoch = max(self.reported_epoch, client.epoch)
 
     def _commit(self, client: MigratingClient) -> None:
         """Commits owned partitions, or those owned when the client was stopped."""
@@ -264,7 +264,7 @@ class MigrationSimulation(GroupSimulation):
         elif isinstance(group, ClassicGroup):
             check_group(group)
         if group is None or not group.members:
-            self.last_epoch = self.told_epoch = 0  # a group of another kind may start again
+            self.last_epoch = self.reported_epoch = 0  # a group of another kind may start again
             return
         if not self.kinds or self.kinds[-1] != group.kind:
             self.kinds.append(group.kind)
@@ -311,7 +311,7 @@ class MigrationSimulation(GroupSimulation):
     def loaded(self) -> GroupShard:
         return load_batches(self.CONFIG, self.batches, self.now, self.image)
 
-    def play(self, steps: int) -> Self:
+    def execute(self, steps: int) -> Self:
         """Alternates faulty phases, each of which ends during a protocol change, and calm phases."""
         for _ in range(ROUNDS):
             self.run(steps // ROUNDS)

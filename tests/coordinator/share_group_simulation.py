@@ -104,9 +104,9 @@ class ShareGroupSimulation(GroupSimulation):
         if is_lossy and self.rng.random() < 0.1:
             client.says_names = True  # as after an error; the response repeats the assignment
             return
-        self._told(client, response)
+        self._reported(client, response)
 
-    def _told(self, client: ShareClient, response: ShareGroupHeartbeatResponse) -> None:
+    def _reported(self, client: ShareClient, response: ShareGroupHeartbeatResponse) -> None:
         if response.error_code in START_ANEW:
             client.start_anew()
             return

@@ -207,7 +207,7 @@ class ShareSimulation:
         sent = next(sent for sent in waiting if sent.leader_epoch == epoch)
         self.sent.remove(sent)
         if not self.is_calm and self.rng.random() < 0.1:
-            self._told(sent, LOST)
+            self._reported(sent, LOST)
         else:
             self.writing[epoch] = sent
             self.persister.ask(_request(sent), partial(self._written, sent), self.now)
@@ -221,12 +221,12 @@ class ShareSimulation:
         if is_lost and self.rng.random() < 0.5:
             self.sent.insert(0, sent)
         elif is_lost:
-            self._told(sent, LOST)
+            self._reported(sent, LOST)
         else:
             validation_error = ValidationError(ErrorCode(answer.error_code), answer.error_message or "")
-            self._told(sent, validation_error if answer.error_code else None)
+            self._reported(sent, validation_error if answer.error_code else None)
 
-    def _told(self, sent: Sent, validation_error: ValidationError | None) -> None:
+    def _reported(self, sent: Sent, validation_error: ValidationError | None) -> None:
         if sent.leader_epoch == self.leader_epoch:
             self.leader.written(sent.write.id, validation_error)
             self._look()

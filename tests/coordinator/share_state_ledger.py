@@ -98,14 +98,14 @@ class StateLedger:
         kept = self.kept(key)
         assert (state is None) == (kept is None), f"{key} is {state} instead of {kept}"
         if state is not None:
-            told = Kept(
+            reported = Kept(
                 state.state_epoch,
                 state.leader_epoch,
                 state.start_offset,
                 state.delivery_complete_count,
                 ranks_of(state.batches),
             )
-            assert told == kept, f"{key} is kept as {told} instead of {kept}"
+            assert reported == kept, f"{key} is kept as {reported} instead of {kept}"
 
 
 def ranks_of(batches: Iterable[StateBatch]) -> dict[int, Rank]:

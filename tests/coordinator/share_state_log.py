@@ -26,7 +26,7 @@ from odradek.protocol.schema import Message
 from tests.coordinator.group_logs import LogRecord
 
 #: Receives the result for the share partition, or None if the response was lost with the leader.
-Told = Callable[[Any], None]
+Reported = Callable[[Any], None]
 
 
 class ShareStateLog:
@@ -51,9 +51,9 @@ class ShareStateLog:
 
     # The leader's operations.
 
-    def ask(self, request: Message, told: Told, now: int) -> Any:
+    def ask(self, request: Message, reported: Reported, now: int) -> Any:
         """Handles a request. Calls `told` when the response is sent. Returns the response at once, for an observer."""
-        self.shard.handle(GroupRequest(told, request), now)
+        self.shard.handle(GroupRequest(reported, request), now)
         return self._take()[0]
 
     def expire(self, now: int) -> None:

@@ -64,10 +64,10 @@ class ShareStateSimulation:
         self.state_epochs = dict.fromkeys(KEYS, 0)
         self.leader_epochs = dict.fromkeys(KEYS, 0)
         #: (share partition, number of initializations) -> the start offset in the last read response.
-        self.starts_told: dict[tuple[ShareKey, int], int] = {}
+        self.starts_reported: dict[tuple[ShareKey, int], int] = {}
         #: Responses that are not processed yet.
         self.answers: list[tuple[Question, Any]] = []
-        self.told = 0
+        self.reported = 0
         for key in KEYS:
             self._initialize(key)
             self._lead(key)
@@ -132,8 +132,8 @@ class ShareStateSimulation:
     def _leads(self, question: Question, found: read.PartitionResult) -> None:
         key, leader_epoch = question.key, question.leader_epoch
         since = (key, question.beginning)
-        assert found.start_offset >= self.starts_told.get(since, -1), f"the start offset of {key} decreased"
-        self.starts_told[since] = found.start_offset
+        assert found.start_offset >= self.starts_reported.get(since, -1), f"the start offset of {key} decreased"
+        self.starts_reported[since] = found.start_offset
         if question.is_recorded:
             self.ledger.fenced(key, leader_epoch, question.beginning)
         self.leaders[key].append(Leader(leader_epoch, found.state_epoch, found.start_offset))
@@ -173,7 +173,7 @@ class ShareStateSimulation:
         end = self.log.shard.state.next_offset
         topic = FORMS[request].topic(topic_id=key.topic_id, partitions=[one])
         message: Message = request(group_id=key.group_id, topics=[topic])
-        found = self.log.ask(message, partial(self._told, question), self.now)
+        found = self.log.ask(message, partial(self._reported, question), self.now)
         self.ledger.check_fenced(key, question.leader_epoch, getattr(one, "state_epoch", NO_EPOCH), found.error_code)
         question.end = self.log.shard.state.next_offset
         if question.end > end:
@@ -181,22 +181,22 @@ class ShareStateSimulation:
         kept = self.ledger.kept(key)
         if isinstance(found, read.PartitionResult) and not found.error_code:
             assert kept is not None
-            told = (found.state_epoch, found.start_offset, ranks_of(batches_of(found)))
-            assert told == (kept.state_epoch, kept.start_offset, kept.ranks), f"{key} is {told}, not {kept}"
+            reported = (found.state_epoch, found.start_offset, ranks_of(batches_of(found)))
+            assert reported == (kept.state_epoch, kept.start_offset, kept.ranks), f"{key} is {reported}, not {kept}"
             question.is_recorded = kept.leader_epoch == question.leader_epoch
         self.ledger.check(key, self.log.shard.state.partitions.get(key))
         self._hear()
         error: int = found.error_code
         return error
 
-    def _told(self, question: Question, answer: Any) -> None:
+    def _reported(self, question: Question, answer: Any) -> None:
         self.answers.append((question, answer))
 
     def _hear(self) -> None:
         answers, self.answers = self.answers, []
         for question, answer in answers:
             if answer is not None:
-                self.told += 1
+                self.reported += 1
                 self.ledger.answered(question.end)
                 if isinstance(answer, read.PartitionResult) and not answer.error_code:
                     self._leads(question, answer)

@@ -185,8 +185,8 @@ class SimulatedClient:
             assert isinstance(request, OffsetCommitRequest)
             error = ErrorCode(response.topics[0].partitions[0].error_code)
             if error is ErrorCode.NONE:
-                told = request.topics[0].partitions[0]
-                self.world.committed(self.group_id, told.partition_index, told.committed_offset)
+                reported = request.topics[0].partitions[0]
+                self.world.committed(self.group_id, reported.partition_index, reported.committed_offset)
             self._go_on(error)
 
     def _joined(self, response: JoinGroupResponse) -> None:

@@ -59,7 +59,7 @@ class Simulation:
         self.acknowledged: dict[tuple[str, int], int] = {}
         self.generations: dict[str, int] = {}
         #: The highest generation of each group with an assignment in a response: it is committed.
-        self.told: dict[str, int] = {}
+        self.reported: dict[str, int] = {}
         self.epoch = 0
         for i in range(clients):
             # Four of ten clients are static, and two of these have the same instance id.
@@ -85,12 +85,12 @@ class Simulation:
     def owns(self, client: SimulatedClient, partitions: list[int]) -> None:
         group_id, generation_id = client.group_id, client.generation_id
         who = client.instance_id or client.member_id
-        told = self.assignments.setdefault((group_id, generation_id, who), partitions)
-        assert told == partitions, f"{who} got {told} and then {partitions} in generation {generation_id}"
+        reported = self.assignments.setdefault((group_id, generation_id, who), partitions)
+        assert reported == partitions, f"{who} got {reported} and then {partitions} in generation {generation_id}"
         for partition in partitions:
             owner = self.owners.setdefault((group_id, generation_id, partition), who)
             assert owner == who, f"{owner} and {who} own partition {partition} in generation {generation_id}"
-        self.told[group_id] = max(self.told.get(group_id, 0), generation_id)
+        self.reported[group_id] = max(self.reported.get(group_id, 0), generation_id)
 
     def committed(self, group_id: str, partition: int, offset: int) -> None:
         place = (group_id, partition)
@@ -199,7 +199,7 @@ class Simulation:
     def check(self) -> None:
         for group in self.shard.state.groups.values():
             check_group(group)
-            last = max(self.generations.get(group.group_id, 0), self.told.get(group.group_id, 0))
+            last = max(self.generations.get(group.group_id, 0), self.reported.get(group.group_id, 0))
             assert group.generation_id >= last, f"{group.group_id} decreased from generation {last}"
             self.generations[group.group_id] = group.generation_id
         for (group_id, partition), offset in self.acknowledged.items():

@@ -99,9 +99,9 @@ class StreamsSimulation(GroupSimulation):
         #: The number of warm-up tasks in responses.
         self.warmed_up = 0
 
-    def play(self, steps: int) -> Self:
+    def execute(self, steps: int) -> Self:
         with patch.object(targets, "sticky", self._assign):
-            return super().play(steps)
+            return super().execute(steps)
 
     def moves(self) -> dict[Callable[[Any], None], int]:
         return {**super().moves(), self._delete_a_topic: 1, self._bring_again: 6, self._assign_anew: 3}
@@ -159,7 +159,7 @@ class StreamsSimulation(GroupSimulation):
         alive = [client for client in self.clients if client.is_alive]
         if self.group is None or not alive:
             return
-        assert (self._told_of_topology() == AVAILABLE) == self.is_described, "the pushed description is missing"
+        assert (self._reported_of_topology() == AVAILABLE) == self.is_described, "the pushed description is missing"
         assert self.group.state is GroupState.STABLE, f"the group is {self.group.state.value}"
         active = [task for client in alive for role, task in client.runs if role == ACTIVE]
         assert len(active) == len(set(active)) == 8, "some tasks have no owner"
@@ -195,7 +195,7 @@ class StreamsSimulation(GroupSimulation):
         client.must_say_all = is_lossy and self.rng.random() < 0.1
         if client.must_say_all:
             return
-        self._told(client, response)
+        self._reported(client, response)
 
     def _bring_again(self, client: Thread) -> None:
         """Delivers a duplicate with an old epoch. The previous epoch is excluded: it is accepted (KIP-848)."""
@@ -206,7 +206,7 @@ class StreamsSimulation(GroupSimulation):
         if request.member_epoch < min(client.epoch, member.previous_epoch):
             self.ask(request)
 
-    def _told(self, client: Thread, response: StreamsGroupHeartbeatResponse) -> None:
+    def _reported(self, client: Thread, response: StreamsGroupHeartbeatResponse) -> None:
         client.heard_at = self.now
         if response.error_code in START_ANEW:
             client.start_anew()
@@ -222,8 +222,8 @@ class StreamsSimulation(GroupSimulation):
             assert not self.is_described, "a stored description is requested"
             self._describe(client)
         if response.active_tasks is not None:
-            told = (response.active_tasks, response.standby_tasks or [], response.warmup_tasks or [])
-            client.wanted = {(role, task) for role in ROLES for task in tasks_in(told[role])}
+            reported = (response.active_tasks, response.standby_tasks or [], response.warmup_tasks or [])
+            client.wanted = {(role, task) for role in ROLES for task in tasks_in(reported[role])}
             # A thread changes the role of a task locally: it never has it twice.
             changed = {task for _, task in client.wanted}
             client.runs = {(role, task) for role, task in client.runs if task not in changed} | client.wanted
@@ -240,7 +240,7 @@ class StreamsSimulation(GroupSimulation):
             assert answer.error_code == 0, answer
             self.is_described = True
 
-    def _told_of_topology(self) -> int:
+    def _reported_of_topology(self) -> int:
         request = StreamsGroupDescribeRequest(group_ids=["g"], include_topology_description=True)
         status: int = self.ask(request).groups[0].topology_description_status
         return status

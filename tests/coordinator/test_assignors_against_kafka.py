@@ -166,12 +166,12 @@ def shares(made: Mapping[str, dict[str, list[int]]]) -> tuple[Counter[str], Coun
 
 
 def kept_and_given(members: Members, made: Mapping[str, dict[str, list[int]]]) -> dict[str, tuple[int, int]]:
-    told = {}
+    reported = {}
     for member_id, topics in made.items():
         current = as_json(members[member_id].current)
         kept = sum(index in current.get(topic_id, ()) for topic_id, indexes in topics.items() for index in indexes)
-        told[member_id] = (kept, sum(map(len, topics.values())))
-    return told
+        reported[member_id] = (kept, sum(map(len, topics.values())))
+    return reported
 
 
 def tasks(pairs: Iterable[Sequence[Any]]) -> frozenset[TaskId]:
@@ -219,8 +219,8 @@ class StreamsGroup:
         has = given if rng.random() < 0.8 else Tasks(self._some(given.active), self._some(given.standby))
         all_tasks = {TaskId(name, i) for name, sub in self.subtopologies.items() for i in range(sub.task_count)}
         warmup = self._some(all_tasks - given.active - given.standby) if rng.random() < 0.2 else frozenset()
-        told = self._some(has.active | has.standby | one.offsets.keys()) if rng.random() < 0.6 else frozenset()
-        offsets = {task: rng.randint(0, 5) for task in sorted(told)}
+        reported = self._some(has.active | has.standby | one.offsets.keys()) if rng.random() < 0.6 else frozenset()
+        offsets = {task: rng.randint(0, 5) for task in sorted(reported)}
         return Candidate(one.process_id, Tasks(has.active, has.standby, warmup), offsets)
 
     def _some(self, of: Iterable[TaskId]) -> frozenset[TaskId]:

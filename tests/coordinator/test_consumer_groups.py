@@ -170,8 +170,8 @@ def test_regex_subscription_includes_new_topics(stand: Stand) -> None:
     first, records = stand.beat("a", 0, subscribed_topic_names=[], subscribed_topic_regex="t.*")
     assert (first.member_epoch, given(first)) == (1, [])
     assert records == ["MemberMetadata", "CurrentMemberAssignment", "RegularExpression", "Metadata"]
-    told, _ = stand.beat("a", 1, [])
-    assert (told.member_epoch, given(told)) == (2, [0, 1, 2, 3])
+    reported, _ = stand.beat("a", 1, [])
+    assert (reported.member_epoch, given(reported)) == (2, [0, 1, 2, 3])
     stand.shard.handle(MetadataChanged(image_of({"t": 4, "t2": 1, "u": 1}), frozenset({"t2"})), 0)
     stand.now += RESOLUTION_INTERVAL_MS + 1
     assert stand.beat("a", 2, [0, 1, 2, 3])[1] == ["RegularExpression", "Metadata"]
@@ -253,9 +253,9 @@ def test_metadata_hash_equals_kafkas() -> None:
 
 
 def test_group_config_is_clamped_to_broker_bounds(stand: Stand) -> None:
-    for own, told in (("7000", 7_000), ("1", 5_000), ("99999", 15_000)):
+    for own, reported in (("7000", 7_000), ("1", 5_000), ("99999", 15_000)):
         configs = Map({(GROUP_RESOURCE, "g"): Map({"consumer.heartbeat.interval.ms": own})})
         image = image_of({"t": 4})._replace(configs=configs)
         stand.shard.handle(MetadataChanged(image), 0)
-        assert stand.beat(f"m{own}", 0)[0].heartbeat_interval_ms == told
+        assert stand.beat(f"m{own}", 0)[0].heartbeat_interval_ms == reported
         stand.beat(f"m{own}", -1)

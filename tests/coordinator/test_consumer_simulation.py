@@ -20,7 +20,7 @@ STEPS = 500
 
 
 def _run(seed: int) -> ConsumerSimulation:
-    return ConsumerSimulation(seed).play(STEPS)
+    return ConsumerSimulation(seed).execute(STEPS)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

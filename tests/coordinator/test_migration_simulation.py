@@ -23,7 +23,7 @@ STEPS = 400
 
 
 def _run(seed: int) -> MigrationSimulation:
-    return MigrationSimulation(seed).play(STEPS)
+    return MigrationSimulation(seed).execute(STEPS)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -33,9 +33,9 @@ def test_partitions_have_one_owner_during_migrations(seed: int) -> None:
 
 
 def test_simulation_has_migrations_both_ways_and_commits() -> None:
-    played = [_run(seed) for seed in range(4)]
-    assert sum(len(simulation.kinds) for simulation in played) >= 16
-    assert all(simulation.committed for simulation in played)
+    executed = [_run(seed) for seed in range(4)]
+    assert sum(len(simulation.kinds) for simulation in executed) >= 16
+    assert all(simulation.committed for simulation in executed)
 
 
 def _what_members_held_is_forgotten_on_the_way_down(patch: pytest.MonkeyPatch) -> None:

@@ -169,11 +169,11 @@ def test_kafkas_tools_read_what_we_write(write_log: Callable[..., Path]) -> None
         current_state_timestamp=4,
         members=[member],
     )
-    told = OffsetCommitValue(offset=5, leader_epoch=6, metadata="so far", commit_timestamp=7, topic_id=b"i" * 16)
+    reported = OffsetCommitValue(offset=5, leader_epoch=6, metadata="so far", commit_timestamp=7, topic_id=b"i" * 16)
     expiring = OffsetCommitValue(offset=5, metadata="", commit_timestamp=7, expire_timestamp=8)
     log = write_log(
         group_record("g", group),
-        offset_record("g", "topic", 1, told),
+        offset_record("g", "topic", 1, reported),
         offset_record("g", "topic", 2, expiring),
         offset_record("g", "topic", 1, None),
         group_record("g", None),

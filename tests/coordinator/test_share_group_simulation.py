@@ -19,7 +19,7 @@ STEPS = 400
 
 
 def _run(seed: int) -> ShareGroupSimulation:
-    return ShareGroupSimulation(seed).play(STEPS)
+    return ShareGroupSimulation(seed).execute(STEPS)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

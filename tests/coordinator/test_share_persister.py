@@ -21,11 +21,11 @@ from tests.coordinator.share_simulation import TOPIC_ID, image_of
 
 def by_offset(batches: Any) -> dict[int, tuple[int, int]]:
     """Returns the rank of each offset: the highest delivery count, then the highest state."""
-    told: dict[int, tuple[int, int]] = {}
+    reported: dict[int, tuple[int, int]] = {}
     for first, last, state, count in batches:
         for offset in range(first, last + 1):
-            told[offset] = max(told.get(offset, (-1, -1)), (count, state))
-    return told
+            reported[offset] = max(reported.get(offset, (-1, -1)), (count, state))
+    return reported
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -38,7 +38,7 @@ def test_combined_states_keep_highest_rank_of_each_offset(seed: int) -> None:
         batches.append(StateBatch(first, last, rng.choice((0, 2, 4)), rng.randrange(1, 4)))
     start = rng.randrange(20)
     combined = combine(batches, start)
-    assert by_offset(combined) == {o: told for o, told in by_offset(batches).items() if o >= start}
+    assert by_offset(combined) == {o: reported for o, reported in by_offset(batches).items() if o >= start}
     for before, after in itertools.pairwise(combined):
         assert before.last < after.first, "combined batches do not overlap"
         assert before.last + 1 < after.first or before[2:] != after[2:], "equal neighbours are joined"

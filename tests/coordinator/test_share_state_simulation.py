@@ -32,7 +32,7 @@ def _run(seed: int) -> ShareStateSimulation:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_persister_keeps_acknowledged_state_after_crash_and_cut(seed: int) -> None:
-    assert _run(seed).told, "no request ever got a response"
+    assert _run(seed).reported, "no request ever got a response"
 
 
 def _answers_do_not_wait_for_the_commit(patch: pytest.MonkeyPatch) -> None:

@@ -262,8 +262,8 @@ def test_response_has_partitions_by_user_endpoint(stand: Stand) -> None:
     stand.beat("a", 2)
     stand.beat("a", 2, {"0": [0], "1": [0]})
     response, _ = stand.beat("b", 3, endpoint_information_epoch=1)
-    (told,) = response.partitions_by_user_endpoint
-    assert [(topic.topic, topic.partitions) for topic in told.active_partitions] == [("in", [1]), ("shuffled", [1])]
+    (reported,) = response.partitions_by_user_endpoint
+    assert [(topic.topic, topic.partitions) for topic in reported.active_partitions] == [("in", [1]), ("shuffled", [1])]
     assert stand.beat("b", 3, endpoint_information_epoch=2)[0].partitions_by_user_endpoint is None
 
 

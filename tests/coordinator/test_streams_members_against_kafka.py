@@ -55,7 +55,7 @@ class Group:
         self.history: list[dict[str, Any]] = []
         self.members: list[Member] = []
 
-    def play(self) -> None:
+    def execute(self) -> None:
         self.plan()
         for _ in range(STEPS):
             what = self.rng.random()
@@ -81,11 +81,13 @@ class Group:
         for member_id, roles in targets.items():
             if self.rng.random() < 0.8 or epoch == 2:
                 tasks = Tasks(*map(frozenset, roles))
-                self.history.append({"what": "target", "member": member_id, "epoch": epoch, "tasks": self.told(tasks)})
+                self.history.append(
+                    {"what": "target", "member": member_id, "epoch": epoch, "tasks": self.reported(tasks)}
+                )
                 writing.write_target(self.state, "g", member_id, tasks)
         writing.write_target_epoch(self.state, "g", epoch, 1)
 
-    def told(self, tasks: Tasks) -> str:
+    def reported(self, tasks: Tasks) -> str:
         """The value of a target's record."""
         self.state.records.clear()
         writing.write_target(self.state, "nobody", "m", tasks)
@@ -116,7 +118,7 @@ class Group:
                 "what": "heartbeat",
                 "member": member_id,
                 "process": PROCESSES[member_id],
-                "owned": None if owned is None else self.told(owned),
+                "owned": None if owned is None else self.reported(owned),
             }
         )
         target = Target(self.group.target_epoch, self.group.target_of(member_id))
@@ -146,7 +148,7 @@ class Kafkas:
         command = [java(), *JVM_FLAGS, "-cp", classpath(SPECIFICATION), str(source)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
 
-    def play(self, history: list[dict[str, Any]]) -> list[str]:
+    def execute(self, history: list[dict[str, Any]]) -> list[str]:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(history) + "\n")
         written: list[str] = json.loads(self._process.stdout.readline())
@@ -168,13 +170,13 @@ def test_members_with_warm_up_tasks_get_to_their_targets_as_kafkas_do(kafkas: Ka
     seen: set[tuple[MemberState, bool, bool]] = set()
     for seed in range(GROUPS):
         group = Group(seed)
-        group.play()
-        *theirs, targets = kafkas.play(group.history)
+        group.execute()
+        *theirs, targets = kafkas.execute(group.history)
         assert targets == "as it is", "Kafka makes warm-up tasks of targets now, and so should we"
         assert len(theirs) == len(group.members)
         for number, (ours, value) in enumerate(zip(group.members, theirs, strict=True)):
-            told, _ = decode(StreamsGroupCurrentMemberAssignmentValue, 0, base64.b64decode(value), 0)
-            kafka = member_from_record(ours.member_id, ours.metadata, told)
+            reported, _ = decode(StreamsGroupCurrentMemberAssignmentValue, 0, base64.b64decode(value), 0)
+            kafka = member_from_record(ours.member_id, ours.metadata, reported)
             assert ours == kafka, f"seed {seed}, heartbeat {number}"
             seen.add((ours.state, bool(ours.assigned.warmup), bool(ours.revoking.warmup)))
     assert {

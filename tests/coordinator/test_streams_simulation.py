@@ -23,7 +23,7 @@ STEPS = 500
 
 
 def _run(seed: int) -> StreamsSimulation:
-    return StreamsSimulation(seed).play(STEPS)
+    return StreamsSimulation(seed).execute(STEPS)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

@@ -63,7 +63,7 @@ def update(stand: Stand, **fields: Any) -> tuple[Any, list[str]]:
     return stand.ask(Request(**(said | fields)), 0)
 
 
-def told(stand: Stand, *, is_asked: bool = True, version: int = 1) -> Any:
+def reported(stand: Stand, *, is_asked: bool = True, version: int = 1) -> Any:
     request = StreamsGroupDescribeRequest(group_ids=["g"], include_topology_description=is_asked)
     return stand.ask(request, version)[0].groups[0]
 
@@ -106,10 +106,10 @@ def test_member_with_older_topology_gets_no_description_request() -> None:
 
 
 def test_pushed_description_is_returned_on_request_and_not_requested_again(stand: Stand) -> None:
-    assert (told(stand).topology_description_status, told(stand).topology_description) == (NOT_STORED, None)
+    assert (reported(stand).topology_description_status, reported(stand).topology_description) == (NOT_STORED, None)
     response, records = update(stand)
     assert (response.error_code, response.error_message, records) == (0, None, STORED)
-    group = told(stand)
+    group = reported(stand)
     assert group.topology_description_status == AVAILABLE
     nodes = group.topology_description.subtopologies[0].nodes
     assert [node.name for node in nodes] == ["source", "count", "sink"]
@@ -125,14 +125,14 @@ def test_pushed_description_is_returned_on_request_and_not_requested_again(stand
 
 def test_description_is_omitted_unless_requested(stand: Stand) -> None:
     update(stand)
-    group = told(stand, is_asked=False)
+    group = reported(stand, is_asked=False)
     assert (group.topology_description_status, group.topology_description) == (NOT_REQUESTED, None)
 
 
 def test_stored_description_changes_only_stored_epoch(stand: Stand) -> None:
-    before, metadata = told(stand, is_asked=False), stand.group.metadata
+    before, metadata = reported(stand, is_asked=False), stand.group.metadata
     update(stand)
-    assert told(stand, is_asked=False) == before
+    assert reported(stand, is_asked=False) == before
     assert stand.group.metadata == replace(metadata, stored_description_topology_epoch=0)
     assert stand.beat("a", 2)[1] == []
 
@@ -152,18 +152,18 @@ def test_next_coordinator_loads_description_from_log(stand: Stand) -> None:
     moved.beat("a", 0)
     for key, value in log:
         moved.shard.replay(decode_record(key, value))
-    assert told(moved).topology_description == told(stand).topology_description
-    assert told(moved).topology_description is not None and not is_asked(moved)
+    assert reported(moved).topology_description == reported(stand).topology_description
+    assert reported(moved).topology_description is not None and not is_asked(moved)
 
 
 def test_description_is_deleted_with_group_and_requested_from_next_group(stand: Stand) -> None:
     update(stand)
     stand.beat("a", -1)
     stand.ask(DeleteGroupsRequest(groups_names=["g"]))
-    assert told(stand).topology_description_status == NOT_REQUESTED, "there is no group"
+    assert reported(stand).topology_description_status == NOT_REQUESTED, "there is no group"
     response, _ = stand.beat("a", 0)
     assert response.topology_description_required
-    assert told(stand).topology_description_status == NOT_STORED
+    assert reported(stand).topology_description_status == NOT_STORED
 
 
 def test_too_large_description_fails_permanently() -> None:
@@ -177,7 +177,7 @@ def test_too_large_description_fails_permanently() -> None:
     assert (records, stand.group.metadata.failed_description_topology_epoch) == (["Metadata"], 0)
     stand.now += 3_600 * SECOND
     assert not is_asked(stand)
-    assert told(stand).topology_description_status == NOT_STORED
+    assert reported(stand).topology_description_status == NOT_STORED
 
 
 def _odd_node(described: TopologyDescription) -> None:
@@ -216,7 +216,7 @@ def test_invalid_description_has_kafkas_error_message(
     changed(made)
     response, records = update(stand, topology_description=made, **said)
     assert (response.error_code, response.error_message, records) == (error, words, [])
-    assert told(stand).topology_description_status == NOT_STORED
+    assert reported(stand).topology_description_status == NOT_STORED
 
 
 def test_description_of_group_of_another_kind_fails() -> None:

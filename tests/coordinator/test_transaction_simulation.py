@@ -54,7 +54,7 @@ def test_seeds_cover_all_producer_events() -> None:
     seen = [_run(seed) for seed in range(6)]
     promises = [simulation.promises for simulation in seen]
     assert all(simulation.crashes for simulation in seen)
-    assert any(committed for simulation in seen for committed in simulation.told.values())
+    assert any(committed for simulation in seen for committed in simulation.reported.values())
     assert sum(one.rotations for one in promises), "no producer got a new producer id"
     assert sum(one.repetitions for one in promises), "no end was retried"
     assert sum(one.recoveries for one in promises), "no producer recovered with its epoch"

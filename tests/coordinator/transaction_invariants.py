@@ -51,7 +51,7 @@ def check_same(shard: TransactionShard, loaded: TransactionShard) -> None:
     assert planned == {name for name, one in ours.items() if one.state in PREPARED}
 
 
-def check_end(shard: TransactionShard, leaders: Iterable[Leader], told: dict[Tag, bool]) -> None:
+def check_end(shard: TransactionShard, leaders: Iterable[Leader], reported: dict[Tag, bool]) -> None:
     """Checks at the end that each transaction ended alike everywhere, as reported to its producer."""
     for transaction in shard.state.transactions.values():
         assert transaction.state in NOT_IN_TRANSACTION, f"{transaction.transactional_id} is {transaction.state.shown}"
@@ -65,4 +65,4 @@ def check_end(shard: TransactionShard, leaders: Iterable[Leader], told: dict[Tag
             assert not hanging, f"{hanging} have offsets that stay pending"
     for tag, found in ends.items():
         assert len(found) == 1, f"{tag} is committed in one place and aborted in another"
-        assert told.get(tag, *found) in found, f"{tag} was reported as {told[tag]} but is {found}"
+        assert reported.get(tag, *found) in found, f"{tag} was reported as {reported[tag]} but is {found}"

@@ -48,7 +48,7 @@ class Client:
         self.sleeps_until = 0
         self.producer: Producer = (-1, -1)
         #: The reported ends of its transactions.
-        self.told: dict[Tag, bool] = {}
+        self.reported: dict[Tag, bool] = {}
         self._sequences: Counter[TopicPartition] = Counter()
         self._life = self._live()
         self.asked: tuple[Any, int] | None = next(self._life)
@@ -105,7 +105,7 @@ class Client:
         if self.rng.random() < 0.3:
             self._goes_on_as((-1, -1))
         elif not (yield from self._init()) and tag is not None:
-            self.told[tag] = False
+            self.reported[tag] = False
 
     def _end(self, tag: Tag, committed: bool) -> Asking:
         request = EndTxnRequest(self.transactional_id, *self.producer, committed)
@@ -117,7 +117,7 @@ class Client:
             # The end is unknown if another producer has replaced this one.
             yield from self._recover(None)
         else:
-            self.told[tag] = committed
+            self.reported[tag] = committed
             if self.bumps:
                 self._goes_on_as((answer.producer_id, answer.producer_epoch))
 

@@ -16,7 +16,7 @@ from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, In
 from tests.coordinator.transaction_calls import Call, Producer, error_of
 from tests.coordinator.transaction_producers import FENCED, Client
 
-NOBODY: Producer = (-1, -1)
+NO_PRODUCER: Producer = (-1, -1)
 #: The first version of EndTxn that gives the next epoch.
 _BUMPS = 5
 
@@ -28,7 +28,7 @@ class Promises:
         #: The only owner of each producer id and epoch.
         self.given: dict[Producer, Client] = {}
         #: By transactional id: the last in a response; the last that fenced others; the coordinator's current one.
-        self.told: dict[str, Producer] = {}
+        self.reported: dict[str, Producer] = {}
         self.fences: dict[str, Producer] = {}
         self.seen: dict[str, Producer] = {}
         #: The responses to ends, and to InitProducerId with an id and epoch: a retry gets the same response.
@@ -48,11 +48,11 @@ class Promises:
         if isinstance(request, InitProducerIdRequest) or error_of(response):
             return
         transactional_id, producer = named(request)
-        fence = self.fences.get(transactional_id, NOBODY)
+        fence = self.fences.get(transactional_id, NO_PRODUCER)
         assert producer >= fence, f"{transactional_id}: {producer} is accepted, although {fence} fences it"
 
     def may_write(self, transactional_id: str, producer: Producer) -> None:
-        fence = self.fences.get(transactional_id, NOBODY)
+        fence = self.fences.get(transactional_id, NO_PRODUCER)
         assert producer >= fence, f"{transactional_id}: {producer} writes, although {fence} fences it"
 
     def has_reason(self, transactional_id: str) -> None:
@@ -84,14 +84,14 @@ class Promises:
     def _tells_of_begin(self, call: Call, request: InitProducerIdRequest, given: Producer, decided: int) -> None:
         asked = (request.producer_id, request.producer_epoch)
         name = call.client.transactional_id
-        if asked != NOBODY:
+        if asked != NO_PRODUCER:
             self.recoveries += 1
             known, since = self.goes_on.setdefault(asked, (given, decided))
             is_forgotten = self.expired.get(name, -1) > since
             assert known == given or is_forgotten, f"{asked} continues as {known} and as {given}"
             assert given[1] == (asked[1] + 1 if given[0] == asked[0] else 0), f"{asked} continues as {given}"
         self._gives(call.client, given)
-        self.fences[name] = max(self.fences.get(name, NOBODY), given)
+        self.fences[name] = max(self.fences.get(name, NO_PRODUCER), given)
 
     def _tells_of_end(self, call: Call, request: EndTxnRequest, given: Producer) -> None:
         asked = (request.producer_id, request.producer_epoch)
@@ -106,7 +106,7 @@ class Promises:
         assert owner is client, f"{given} belongs to {owner.name}, but {client.name} gets it"
         assert given[1] < transaction.MAX_EPOCH, f"the last epoch of {given} is for fencing"
         name = client.transactional_id
-        self.told[name] = max(self.told.get(name, NOBODY), given)
+        self.reported[name] = max(self.reported.get(name, NO_PRODUCER), given)
 
     def hears(self, client: Client, response: Any, decided: int) -> None:
         """Checks that a producer gets a fencing error only after it was fenced."""
@@ -126,8 +126,8 @@ class Promises:
         """Checks that epochs never decrease, and are not lower than in any response."""
         for name, found in shard.state.transactions.items():
             have = _last_of(found)
-            assert have >= self.seen.get(name, NOBODY), f"{name} decreased from {self.seen[name]} to {have}"
-            assert have >= self.told.get(name, NOBODY), f"{name} is {have}, not {self.told[name]}"
+            assert have >= self.seen.get(name, NO_PRODUCER), f"{name} decreased from {self.seen[name]} to {have}"
+            assert have >= self.reported.get(name, NO_PRODUCER), f"{name} is {have}, not {self.reported[name]}"
             self.seen[name] = have
             assert found.state not in PREPARED or found.unwritten or not found.partitions, (
                 f"{name} has no marker to wait for"
@@ -135,7 +135,7 @@ class Promises:
 
     def crashed(self) -> None:
         """Resets the state after a crash, which may have lost uncommitted records."""
-        self.seen = dict(self.told)
+        self.seen = dict(self.reported)
 
 
 def _last_of(found: Transaction) -> Producer:

@@ -91,9 +91,9 @@ class Simulation:
         self.clients.append(Client(f"{name}/{len(self.clients)}", name, bumps, self.rng))
 
     @property
-    def told(self) -> dict[Tag, bool]:
+    def reported(self) -> dict[Tag, bool]:
         """Returns the ends of transactions as reported to their producers."""
-        return {tag: committed for client in self.clients for tag, committed in client.told.items()}
+        return {tag: committed for client in self.clients for tag, committed in client.reported.items()}
 
     # The coordinator.
 
@@ -159,7 +159,7 @@ class Simulation:
             while actions := [action for action in self._possible() if action != self._tick]:
                 self.rng.choice(actions)()
                 self.check()
-        check_end(self.shard, self.leaders.values(), self.told)
+        check_end(self.shard, self.leaders.values(), self.reported)
         self.check_reload()
 
     def happen(self) -> None:

@@ -262,7 +262,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=float, default=2, help="of each field with another")
     chosen = parser.parse_args()
     until = time.monotonic() + chosen.minutes * 60
-    seed, told = chosen.seed, set[str]()
+    seed, reported = chosen.seed, set[str]()
     with tempfile.TemporaryDirectory() as folder, AttackTarget(Path(folder), chosen.nodes) as room:
         if chosen.nodes > 1:
             put_voters_in_the_log(room)
@@ -273,13 +273,13 @@ def main() -> int:
                 print(f"  {took:.1f} s: {case[:300]}")
             print(f"  closed: {dict(result.closed.most_common())}", flush=True)
             for fault in result.faults:
-                if fault not in told:
+                if fault not in reported:
                     print(fault, flush=True)
-            told.update(result.faults)
+            reported.update(result.faults)
             if not all(node.is_running for node in room.nodes):
                 break
             seed += 1
-    return 1 if told else 0
+    return 1 if reported else 0
 
 
 if __name__ == "__main__":

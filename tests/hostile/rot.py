@@ -172,7 +172,7 @@ class Rot:
     def words(self) -> str:
         return "\n".join(f"--- {node.node_id}\n{node.last_words(40)}" for node in self.cluster.nodes.values())
 
-    def play(self, seconds: float) -> None:
+    def execute(self, seconds: float) -> None:
         with self.cluster as cluster:
             configs = [CreatableTopicConfig(key, value) for key, value in SETTINGS.items()]
             cluster.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1]][:PARTITIONS], configs=configs)
@@ -210,7 +210,7 @@ def main() -> None:
     while time.monotonic() < end:
         with tempfile.TemporaryDirectory() as directory:
             rot = Rot(Path(directory), seed, restart_share=options.restart_share)
-            rot.play(min(60.0, max(1.0, end - time.monotonic())))
+            rot.execute(min(60.0, max(1.0, end - time.monotonic())))
             print(f"seed {seed}: {len(rot.blows)} blows healed")
         seed += 1
 

@@ -139,7 +139,7 @@ class HostileRun(Run):
         await super()._come_to_the_end(group)
 
 
-def play(seed: int, duration_s: float, *, show: bool = False) -> tuple[Ran, int]:
+def execute(seed: int, duration_s: float, *, show: bool = False) -> tuple[Ran, int]:
     """Plays a run. Returns its hash and the number of hostile frames. Raises Broken."""
     run = HostileRun(seed, duration_s, print if show else None)
     ran = run.run()
@@ -159,7 +159,7 @@ def main() -> int:
     failed = 0
     for seed in range(int(first), int(last or first) + 1):
         try:
-            ran, sent = play(seed, options.duration_s, show=options.trace)
+            ran, sent = execute(seed, options.duration_s, show=options.trace)
         except Exception as failure:
             failed += 1
             traceback.print_exception(failure)

@@ -74,8 +74,8 @@ def test_damaged_voter_fetches_its_metadata_again(cluster: Cluster, damage: str,
     work(node)
     position = log_position(node)
     node.start()
-    told = [line for line in new_lines(node, position) if words in line]
-    assert len(told) == 1, new_lines(node, position)
+    reported = [line for line in new_lines(node, position) if words in line]
+    assert len(reported) == 1, new_lines(node, position)
     check_whole(cluster)
 
 

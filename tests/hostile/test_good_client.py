@@ -40,7 +40,7 @@ CLUSTER_ATTACKS = (
 )
 
 
-def play(room: AttackTarget, name: str, scale: float, rss_allowance: int = 0) -> None:
+def execute(room: AttackTarget, name: str, scale: float, rss_allowance: int = 0) -> None:
     room.scale = scale
     outcome = room.run(partial(ATTACKS[name], rng=random.Random(SEED)))
     print(outcome)
@@ -60,7 +60,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackTarget]:
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attack_does_not_disturb_good_client(room: AttackTarget, name: str) -> None:
-    play(room, name, SCALE)
+    execute(room, name, SCALE)
 
 
 def test_attacks_on_three_nodes_do_not_disturb_good_client(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_attacks_on_three_nodes_do_not_disturb_good_client(tmp_path: Path) -> No
         for name in CLUSTER_ATTACKS:
             ATTACKS[name](room, random.Random(SEED))
         for name in CLUSTER_ATTACKS:
-            play(room, name, SCALE)
+            execute(room, name, SCALE)
         room.check_records()
 
 
@@ -79,7 +79,7 @@ def test_memory_comes_back_after_requests_of_many_items(tmp_path: Path, nodes: i
     with AttackTarget(tmp_path, nodes) as room:
         room.keep_client()
         for name in MEMORY_ATTACKS:
-            play(room, name, MEMORY_SCALE, ARENAS_ALLOWANCE)
+            execute(room, name, MEMORY_SCALE, ARENAS_ALLOWANCE)
         room.check_records()
 
 

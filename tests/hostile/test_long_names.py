@@ -147,12 +147,12 @@ def test_last_epoch_is_not_believed(room: AttackTarget) -> None:
     """A replica that took it over could stand for no election any more."""
     world = look_at(room)
     asked = vote.PartitionDataRequest(replica_epoch=LAST_EPOCH, replica_id=999, last_offset_epoch=1, last_offset=1)
-    told = begin_quorum_epoch.PartitionDataRequest(leader_id=999, leader_epoch=LAST_EPOCH)
+    reported = begin_quorum_epoch.PartitionDataRequest(leader_id=999, leader_epoch=LAST_EPOCH)
     over = end_quorum_epoch.PartitionDataRequest(leader_id=999, leader_epoch=LAST_EPOCH)
     requests = (
         vote.VoteRequest(voter_id=-1, topics=[vote.TopicDataRequest(METADATA_TOPIC, [asked])]),
         begin_quorum_epoch.BeginQuorumEpochRequest(
-            voter_id=-1, topics=[begin_quorum_epoch.TopicDataRequest(METADATA_TOPIC, [told])]
+            voter_id=-1, topics=[begin_quorum_epoch.TopicDataRequest(METADATA_TOPIC, [reported])]
         ),
         end_quorum_epoch.EndQuorumEpochRequest(topics=[end_quorum_epoch.TopicDataRequest(METADATA_TOPIC, [over])]),
     )

@@ -12,5 +12,5 @@ SECONDS = float(os.environ.get("ODRADEK_ROT_SECONDS", "4"))
 
 def test_replicas_of_rotting_disks_become_equal_again(tmp_path: Path) -> None:
     rot = Rot(tmp_path, seed=1)
-    rot.play(SECONDS)
+    rot.execute(SECONDS)
     assert rot.blows

@@ -9,7 +9,7 @@ from odradek.server.handlers import metadata
 from odradek.testing.simulation.cluster import Broken
 from odradek.testing.simulation.cluster.invariants import NO_BUG
 
-from tests.hostile.simulated_frames import play
+from tests.hostile.simulated_frames import execute
 
 SEEDS = int(os.environ.get("ODRADEK_HOSTILE_SEEDS", "2"))
 DURATION_S = 10.0
@@ -17,7 +17,7 @@ DURATION_S = 10.0
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_cluster_keeps_its_invariants_under_hostile_frames(seed: int) -> None:
-    ran, sent = play(seed, DURATION_S)
+    ran, sent = execute(seed, DURATION_S)
     assert sent > 20
     assert ran.acknowledged > 0
 
@@ -28,5 +28,5 @@ def test_bug_in_a_handler_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(metadata, "handle", broken)
     with pytest.raises(Broken) as found:
-        play(0, DURATION_S)
+        execute(0, DURATION_S)
     assert found.value.invariant == NO_BUG

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from odradek.metadata.configs.tables import BROKER, OWN
 
-from tests.hostile.words import FILES, MISSING, ODD_TEXTS, SECRET, play, prepare, run, violations_of_property
+from tests.hostile.words import FILES, MISSING, ODD_TEXTS, SECRET, execute, prepare, run, violations_of_property
 
 COMMANDS = int(os.environ.get("ODRADEK_HOSTILE_COMMANDS", "300"))
 
@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_random_command_line_ends_in_one_line_and_the_right_status(folder: Path, seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(COMMANDS // 3):
-        outcome, violations = play(rng)
+        outcome, violations = execute(rng)
         assert not violations, (outcome.words, violations)
 
 

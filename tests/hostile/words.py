@@ -211,7 +211,7 @@ def violations_of_property(words: list[str], name: str) -> tuple[Outcome, list[s
     return outcome, found
 
 
-def play(rng: random.Random) -> tuple[Outcome, list[str]]:
+def execute(rng: random.Random) -> tuple[Outcome, list[str]]:
     """Plays a command line. Returns what did not hold."""
     if rng.random() < 0.3:
         return violations_of_property(*odd_property(rng))
@@ -227,17 +227,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=1)
     options: Any = parser.parse_args(arguments)
-    rng, played, failed = random.Random(options.seed), 0, 0
+    rng, executed, failed = random.Random(options.seed), 0, 0
     deadline = time.monotonic() + options.minutes * 60
     with tempfile.TemporaryDirectory(prefix="odradek-words-") as folder, contextlib.chdir(folder):
         prepare(Path(folder))
         while time.monotonic() < deadline:
-            outcome, violations = play(rng)
-            played += 1
+            outcome, violations = execute(rng)
+            executed += 1
             failed += bool(violations)
             for violation in violations:
                 print(f"{[word[:80] for word in outcome.words]}: {violation}", flush=True)
-    print(f"{played} commands, {failed} did not hold")
+    print(f"{executed} commands, {failed} did not hold")
     return 1 if failed else 0
 
 

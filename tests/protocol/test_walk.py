@@ -45,8 +45,8 @@ def bare(walk: Callable[..., Any], payload: Any, count: int, **rules: Any) -> tu
 def agreed(payload: Any, count: int, **rules: Any) -> tuple[int, ...]:
     """Returns the common result of all walks, without the meaningless counts of a broken payload."""
     found = [bare(walk, payload, count, **rules) for walk in WALKS]
-    told = [one if one[0] == WHOLE else one[:1] for one in found]
-    assert all(one == told[0] for one in told), (found, count, bytes(payload).hex())
+    reported = [one if one[0] == WHOLE else one[:1] for one in found]
+    assert all(one == reported[0] for one in reported), (found, count, bytes(payload).hex())
     return found[0]
 
 

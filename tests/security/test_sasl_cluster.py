@@ -71,11 +71,11 @@ def test_nodes_log_in_at_each_other_and_renew_their_sessions(tmp_path: Path) -> 
             return all(len(one.isr_nodes) == 3 for one in cluster.partitions("replicated").values())
 
         cluster.until(in_sync, "all replicas are in sync")
-        told = logs(cluster)
-    assert "session has ended" not in told
-    assert "failed authentication" not in told
-    assert SECRET not in told
-    assert CONTROLLERS_SECRET not in told
+        reported = logs(cluster)
+    assert "session has ended" not in reported
+    assert "failed authentication" not in reported
+    assert SECRET not in reported
+    assert CONTROLLERS_SECRET not in reported
 
 
 def properties(**more: str) -> dict[str, Any]:

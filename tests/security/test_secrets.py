@@ -105,9 +105,9 @@ def altered(text: str) -> IncrementalAlterConfigsRequest:
 
 
 def test_no_secret_leaves_the_broker(broker: OdradekProcess) -> None:
-    told: list[Any] = []
+    reported: list[Any] = []
     for mechanism, token in odd_tokens():
-        told += connection(broker, mechanism, token, b"\x01")[1]
+        reported += connection(broker, mechanism, token, b"\x01")[1]
     scram = ScramClient("sha256", "bob", PASSWORDS["scram"])
     bob, answers = connection(broker, "SCRAM-SHA-256", scram.first)
     final = bob.call(SaslAuthenticateRequest(auth_bytes=scram.final(answers[1].auth_bytes)), 2)
@@ -119,22 +119,22 @@ def test_no_secret_leaves_the_broker(broker: OdradekProcess) -> None:
     for name in ("1", ""):
         resource = DescribeConfigsResource(BROKER, name, None)
         request = DescribeConfigsRequest([resource], include_synonyms=True, include_documentation=True)
-        told.append(alice.call(request, 4))
-    told.append(alice.call(DescribeUserScramCredentialsRequest(users=None), 0))
+        reported.append(alice.call(request, 4))
+    reported.append(alice.call(DescribeUserScramCredentialsRequest(users=None), 0))
     good = f'{MODULE} user_alice="{PASSWORDS["altered"]}";'
     for text in (good, good[:-1], f"{MODULE} {PASSWORDS['altered']}", PASSWORDS["altered"]):
-        told.append(alice.call(altered(text), 1))
-    told += connection(broker, "PLAIN", plain("alice", PASSWORDS["plain"]))[1]
+        reported.append(alice.call(altered(text), 1))
+    reported += connection(broker, "PLAIN", plain("alice", PASSWORDS["plain"]))[1]
     alice.send_bytes(struct.pack(">ihhih", 30, 36, 2, 1, 20) + PASSWORDS["wrong"].encode()[:20])
     with urllib.request.urlopen(f"http://127.0.0.1:{broker.metrics_port}/metrics", timeout=30) as answer:  # type: ignore[attr-defined]
-        told.append(answer.read().decode())
-    assert 'failed_authentication_total{listener="SASL_PLAINTEXT"} 8.0' in told[-1]
+        reported.append(answer.read().decode())
+    assert 'failed_authentication_total{listener="SASL_PLAINTEXT"} 8.0' in reported[-1]
     broker.stop()
     logged = broker.log_file.read_text() + broker.output_file.read_text()
     assert OF_URL not in logged
-    told.append(logged)
-    assert "an unknown user or a wrong password" in str(told) or "failed authentication" in str(told)
-    texts = "\n".join(map(repr, told))
+    reported.append(logged)
+    assert "an unknown user or a wrong password" in str(reported) or "failed authentication" in str(reported)
+    texts = "\n".join(map(repr, reported))
     made = [token.hmac, USER.stored_key, USER.server_key, USER.salt]
     for secret in PASSWORDS.values():
         assert secret not in texts

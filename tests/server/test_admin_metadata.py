@@ -132,8 +132,8 @@ def test_each_listener_returns_its_own_addresses() -> None:
     with odradek.Broker(config=config) as broker:
         for address in broker.server.addresses:
             with WireClient(address) as client:
-                for told in (ask(client, 13).brokers, client.call(DescribeClusterRequest(), 2).brokers):
-                    assert [f"{node.host}:{node.port}" for node in told] == [address]
+                for reported in (ask(client, 13).brokers, client.call(DescribeClusterRequest(), 2).brokers):
+                    assert [f"{node.host}:{node.port}" for node in reported] == [address]
 
 
 def describe(client: WireClient, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> Any:

@@ -93,7 +93,7 @@ async def test_reply_follows_the_change_it_reports(tmp_path: Path) -> None:
         seen: list[set[str]] = []
         request = CreateTopicsRequest([CreatableTopic("t", 1, 1)])
         broker.server.controller.submit(request, 4, lambda _: seen.append(topics_of(broker)))
-        await broker.server.controller.settled()
+        await broker.server.controller.until_idle()
         assert seen == [{"t"}] and broker.server.partitions.get(("t", 0)).is_leader
 
 

@@ -57,8 +57,8 @@ def test_a_producer_that_wrote_elsewhere_meanwhile_goes_on_where_it_was_refused(
         assert (await produce(first, 1)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert (await produce(second, 1)).base_offset == 1
         await move(cluster, controller, first)
-        told = await produce(first, 2)
-        assert (told.error_code, told.base_offset) == (0, 2), "nothing is missing before it"
+        reported = await produce(first, 2)
+        assert (reported.error_code, reported.base_offset) == (0, 2), "nothing is missing before it"
 
     with Simulation(3) as simulation:
         simulation.run(story())

@@ -111,7 +111,7 @@ class History:
     def transaction(self, name: str) -> Any:
         request = DescribeTransactionsRequest([name])
         one = self.asked(
-            name, TRANSACTION, request, 0, lambda told: told.transaction_states[0].error_code
+            name, TRANSACTION, request, 0, lambda reported: reported.transaction_states[0].error_code
         ).transaction_states[0]
         places = [(place.topic, place.partitions) for place in one.topics]
         return one.transaction_state, one.producer_id, one.producer_epoch, one.transaction_timeout_ms, places
@@ -119,22 +119,24 @@ class History:
     def commit(self, group: str, offset: int) -> Any:
         places = [OffsetCommitRequestTopic(name="far", partitions=[OffsetCommitRequestPartition(0, offset)])]
         request = OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=places)
-        return self.asked(group, GROUP, request, 8, lambda told: told.topics[0].partitions[0].error_code)
+        return self.asked(group, GROUP, request, 8, lambda reported: reported.topics[0].partitions[0].error_code)
 
     def committed(self, group: str) -> int:
         asked = OffsetFetchRequestGroup(group_id=group, topics=[OffsetFetchRequestTopics("far", partition_indexes=[0])])
         request = OffsetFetchRequest(groups=[asked])
-        told = self.asked(group, GROUP, request, 8, lambda told: told.groups[0].error_code)
-        offset: int = told.groups[0].topics[0].partitions[0].committed_offset
+        reported = self.asked(group, GROUP, request, 8, lambda reported: reported.groups[0].error_code)
+        offset: int = reported.groups[0].topics[0].partitions[0].committed_offset
         return offset
 
     def described(self, group: str) -> Any:
-        told = self.asked(group, GROUP, DescribeGroupsRequest([group]), 5, lambda told: told.groups[0].error_code)
-        one = told.groups[0]
+        reported = self.asked(
+            group, GROUP, DescribeGroupsRequest([group]), 5, lambda reported: reported.groups[0].error_code
+        )
+        one = reported.groups[0]
         members = [(member.member_id, member.member_assignment) for member in one.members]
         return one.group_state, one.protocol_type, one.protocol_data, members
 
-    def told(self) -> dict[str, Any]:
+    def reported(self) -> dict[str, Any]:
         """All that the coordinators know of it."""
         return {
             "transactions": {name: self.transaction(name) for name in IDS},
@@ -171,17 +173,17 @@ class History:
     def _join_classic(self) -> None:
         protocols = [JoinGroupRequestProtocol("range", b"")]
         request = JoinGroupRequest("classic", LONG_MS, LONG_MS, "", None, "consumer", protocols)
-        self.classic_member = self.asked("classic", GROUP, request, 3, lambda told: told.error_code).member_id
+        self.classic_member = self.asked("classic", GROUP, request, 3, lambda reported: reported.error_code).member_id
         assignments = [SyncGroupRequestAssignment(self.classic_member, b"what it is given")]
         sync = SyncGroupRequest("classic", 1, self.classic_member, assignments=assignments)
-        self.asked("classic", GROUP, sync, 2, lambda told: told.error_code)
+        self.asked("classic", GROUP, sync, 2, lambda reported: reported.error_code)
 
     def _join_consumer(self) -> None:
         request = ConsumerGroupHeartbeatRequest(
             "consumer", "", 0, rebalance_timeout_ms=LONG_MS, subscribed_topic_names=["far"], topic_partitions=[]
         )
-        told = self.asked("consumer", GROUP, request, 0, lambda told: told.error_code)
-        self.consumer_member = told.member_id, told.member_epoch
+        reported = self.asked("consumer", GROUP, request, 0, lambda reported: reported.error_code)
+        self.consumer_member = reported.member_id, reported.member_epoch
 
     def leave_open(self) -> None:
         """Leaves one transaction open, with offsets, and another with a decided but incomplete commit."""
@@ -200,7 +202,7 @@ class History:
         def is_clean() -> bool:
             self.commit("filler", 1)
             request = InitProducerIdRequest("filler", 60_000)
-            self.asked("filler", TRANSACTION, request, 4, lambda told: told.error_code)
+            self.asked("filler", TRANSACTION, request, 4, lambda reported: reported.error_code)
             checkpoints = [
                 read_offsets(str(self.cluster.nodes[node_id].data_dir), CLEANER_OFFSETS)
                 for node_id in COORDINATORS
@@ -249,11 +251,11 @@ class History:
     def go_on(self) -> None:
         """Members are members still, and who was fenced is fenced."""
         beat = HeartbeatRequest("classic", 1, self.classic_member)
-        self.asked("classic", GROUP, beat, 4, lambda told: told.error_code)
+        self.asked("classic", GROUP, beat, 4, lambda reported: reported.error_code)
         member_id, epoch = self.consumer_member
         request = ConsumerGroupHeartbeatRequest("consumer", member_id, epoch)
-        told = self.asked("consumer", GROUP, request, 0, lambda told: told.error_code)
-        assert told.member_epoch == epoch
+        reported = self.asked("consumer", GROUP, request, 0, lambda reported: reported.error_code)
+        assert reported.member_epoch == epoch
 
 
 def read(cluster: Cluster, isolation: str = "read_committed") -> list[str]:
@@ -280,9 +282,9 @@ def test_transactions_and_groups_are_there_after_compaction_and_kill_9(cluster: 
     assert markers < 3
     history.leave_open()
     history.compact(STATES)
-    before = history.told()
+    before = history.reported()
     assert before["offsets"] == COMMITTED
-    states = {name: told[0] for name, told in before["transactions"].items()}
+    states = {name: reported[0] for name, reported in before["transactions"].items()}
     assert states == {
         "done": "CompleteCommit",
         "aborted": "CompleteAbort",
@@ -292,7 +294,7 @@ def test_transactions_and_groups_are_there_after_compaction_and_kill_9(cluster: 
     for number in (1, 2):
         cluster.until(history.is_whole, "both replicas are in sync")
         history.fail_over()
-        assert history.told() == before, f"after kill {number}"
+        assert history.reported() == before, f"after kill {number}"
         history.go_on()
         for node_id in COORDINATORS:
             if not cluster.nodes[node_id].is_running:

@@ -125,7 +125,7 @@ def test_brokers_report_replica_directories_to_a_remote_controller() -> None:
         }
         assert all(len(set(of_one.values())) == 2 for of_one in ids.values())
 
-        def told() -> dict[tuple[int, int], bytes]:
+        def reported() -> dict[tuple[int, int], bytes]:
             """By broker and partition, on the controller."""
             found = cluster[controller].server.metadata.image.topic(TOPIC).partitions
             return {
@@ -141,7 +141,7 @@ def test_brokers_report_replica_directories_to_a_remote_controller() -> None:
             if hosted.topic == TOPIC
         }
         assert len(wanted) == len(NODES) * PARTITIONS and len(set(wanted.values())) == 2 * len(NODES)
-        await until(lambda: told() == wanted, "the controller knows where all replicas are")
+        await until(lambda: reported() == wanted, "the controller knows where all replicas are")
 
     with Simulation(2) as simulation:
         simulation.run(story())

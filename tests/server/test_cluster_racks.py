@@ -29,13 +29,13 @@ class Reader:
                 "client.rack": f"rack-{NEAR}",
                 "auto.offset.reset": "earliest",
                 "statistics.interval.ms": 100,
-                "stats_cb": self._told,
+                "stats_cb": self._reported,
                 "log_level": 0,
             }
         )
         self._consumer.subscribe([TOPIC])
 
-    def _told(self, statistics: str) -> None:
+    def _reported(self, statistics: str) -> None:
         partition: dict[str, Any] = json.loads(statistics)["topics"].get(TOPIC, {}).get("partitions", {}).get("0", {})
         self.fetches_from = partition.get("broker")
 

@@ -86,9 +86,9 @@ def test_a_cluster_keeps_its_invariants_through_seeded_faults() -> None:
         command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONHASHSEED": "0"}
     )
     assert ran.returncode == 0, ran.stdout[-20_000:] + ran.stderr[-5_000:]
-    played = re.search(r"^(\d+) seeds, 0 failed, (\d+) batches acknowledged", ran.stdout, re.MULTILINE)
-    assert played is not None and int(played[1]) > 0, ran.stdout
-    assert int(played[2]) > 10 * int(played[1]), "too little came through for this to say much"
+    executed = re.search(r"^(\d+) seeds, 0 failed, (\d+) batches acknowledged", ran.stdout, re.MULTILINE)
+    assert executed is not None and int(executed[1]) > 0, ran.stdout
+    assert int(executed[2]) > 10 * int(executed[1]), "too little came through for this to say much"
 
 
 def test_seed_of_a_cluster_is_reproducible() -> None:
@@ -97,14 +97,14 @@ def test_seed_of_a_cluster_is_reproducible() -> None:
 
 
 def test_seed_of_a_cluster_is_independent_of_machine_speed() -> None:
-    def play(machine: str) -> int:
+    def execute(machine: str) -> int:
         command = [sys.executable, "-c", RUN_A_SEED, "4", str(DURATION_S), machine]
         environment = {**os.environ, "PYTHONHASHSEED": "0"}
         ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         assert ran.returncode == 0, ran.stderr[-5_000:]
         return int(ran.stdout)
 
-    assert play("usual") == play("wild")
+    assert execute("usual") == execute("wild")
 
 
 # ---- injected bugs

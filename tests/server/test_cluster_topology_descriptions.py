@@ -56,31 +56,31 @@ def ask(cluster: Cluster, request: Message, version: int) -> Any:
 
     def answered() -> Any:
         answer = coordinator(cluster).ask(request, version)
-        told = answer.groups[0] if isinstance(request, StreamsGroupDescribeRequest) else answer
-        return None if told.error_code in LATER else told
+        reported = answer.groups[0] if isinstance(request, StreamsGroupDescribeRequest) else answer
+        return None if reported.error_code in LATER else reported
 
     return cluster.until(answered, f"{type(request).__name__} is answered")
 
 
-def nodes_told(cluster: Cluster) -> list[str]:
+def nodes_reported(cluster: Cluster) -> list[str]:
     request = StreamsGroupDescribeRequest(group_ids=[GROUP], include_topology_description=True)
-    told = ask(cluster, request, 1)
-    assert told.error_code == 0, told
-    found = told.topology_description
+    reported = ask(cluster, request, 1)
+    assert reported.error_code == 0, reported
+    found = reported.topology_description
     return [] if found is None else [node.name for one in found.subtopologies for node in one.nodes]
 
 
 def test_description_is_returned_by_next_coordinator_and_after_kill_of_all(cluster: Cluster) -> None:
     joined = ask(cluster, join(), 1)
     assert (joined.error_code, joined.topology_description_required) == (0, True), joined
-    assert nodes_told(cluster) == []
+    assert nodes_reported(cluster) == []
     assert ask(cluster, describe(DESCRIPTION), 0).error_code == 0
-    assert nodes_told(cluster) == ["read", "write"]
+    assert nodes_reported(cluster) == ["read", "write"]
     before = coordinator(cluster)
     before.kill()
-    assert nodes_told(cluster) == ["read", "write"]
+    assert nodes_reported(cluster) == ["read", "write"]
     assert coordinator(cluster) is not before
     for node in cluster.running():
         node.kill()
     cluster.start_all()
-    assert nodes_told(cluster) == ["read", "write"]
+    assert nodes_reported(cluster) == ["read", "write"]

@@ -167,8 +167,8 @@ def test_a_key_that_does_not_exist_is_a_bug() -> None:
 
 def test_dynamic_change_is_visible_and_notifies_subscribers() -> None:
     config = BrokerConfig()
-    told: list[frozenset[str]] = []
-    config.subscribe(told.append)
+    reported: list[frozenset[str]] = []
+    config.subscribe(reported.append)
     image = published(config, EMPTY_IMAGE, (BROKER, "", "message.max.bytes", "5"))
     assert config.get("message.max.bytes") == 5
     assert config.topic_defaults["max.message.bytes"] == 5
@@ -178,7 +178,7 @@ def test_dynamic_change_is_visible_and_notifies_subscribers() -> None:
     assert config.get("message.max.bytes") == 5
     published(config, image, (BROKER, "", "message.max.bytes", None))
     assert config.get("message.max.bytes") == 1048588
-    assert told == [frozenset({"message.max.bytes"})] * 4
+    assert reported == [frozenset({"message.max.bytes"})] * 4
 
 
 def test_configs_of_other_brokers_and_topics_are_ignored() -> None:

@@ -52,6 +52,6 @@ def test_end_of_an_epoch_is_returned(path: DataPath, current: int, asked: int, f
         topics=[OffsetForLeaderTopic(topic, [OffsetForLeaderPartition(0, current, asked)])]
     )
     for version in (2, 3, 4):
-        (told_topic,) = path.client.call(request, version).topics
-        one = told_topic.partitions[0]
+        (reported_topic,) = path.client.call(request, version).topics
+        one = reported_topic.partitions[0]
         assert (one.error_code, one.leader_epoch, one.end_offset) == found

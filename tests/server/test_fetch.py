@@ -301,7 +301,7 @@ def both(topic: str, offset: int = 0) -> FetchTopic:
     return FetchTopic(topic, partitions=[FetchPartition(index, -1, offset, -1, -1, 1 << 20) for index in (0, 1)])
 
 
-def told(response: FetchResponse) -> dict[int, list[bytes | None]]:
+def reported(response: FetchResponse) -> dict[int, list[bytes | None]]:
     assert response.error_code == 0, ErrorCode(response.error_code).name
     return {data.partition_index: values_of(data) for topic in response.responses for data in topic.partitions}
 
@@ -311,14 +311,14 @@ def test_session_returns_only_changed_partitions(path: DataPath) -> None:
     first = in_session(path, 0, 0, both(topic))
     session = first.session_id
     assert session > 0
-    assert told(first) == {0: [], 1: []}
-    assert told(in_session(path, session, 1)) == {}
+    assert reported(first) == {0: [], 1: []}
+    assert reported(in_session(path, session, 1)) == {}
     path.produce(topic, batch_of(b"v"), index=1)
-    assert told(in_session(path, session, 2)) == {1: [b"v"]}
+    assert reported(in_session(path, session, 2)) == {1: [b"v"]}
     moved = FetchTopic(topic, partitions=[FetchPartition(1, -1, 1, -1, -1, 1 << 20)])
-    assert told(in_session(path, session, 3, moved)) == {}
+    assert reported(in_session(path, session, 3, moved)) == {}
     path.produce(topic, batch_of(b"w"), index=0)
-    assert told(in_session(path, session, 4)) == {0: [b"w"]}
+    assert reported(in_session(path, session, 4)) == {0: [b"w"]}
 
 
 def test_a_session_waits_like_any_fetch(path: DataPath) -> None:
@@ -328,7 +328,7 @@ def test_a_session_waits_like_any_fetch(path: DataPath) -> None:
     number = path.client.send(request, 12)
     wait_until(lambda: path.hosted(topic, 1).watchers)
     path.another_client().produce(topic, batch_of(b"v"), index=1)
-    assert told(path.client.receive(request, 12, number)) == {1: [b"v"]}
+    assert reported(path.client.receive(request, 12, number)) == {1: [b"v"]}
 
 
 def test_partitions_join_and_leave_a_session(path: DataPath) -> None:
@@ -337,11 +337,11 @@ def test_partitions_join_and_leave_a_session(path: DataPath) -> None:
         path.produce(topic, batch_of(b"v"), index=index)
     only = FetchTopic(topic, partitions=[FetchPartition(0, -1, 0, -1, -1, 1 << 20)])
     first = in_session(path, 0, 0, only)
-    assert told(first) == {0: [b"v"]}
+    assert reported(first) == {0: [b"v"]}
     joined = FetchTopic(topic, partitions=[FetchPartition(1, -1, 0, -1, -1, 1 << 20)])
-    assert told(in_session(path, first.session_id, 1, joined)) == {0: [b"v"], 1: [b"v"]}
+    assert reported(in_session(path, first.session_id, 1, joined)) == {0: [b"v"], 1: [b"v"]}
     left = [ForgottenTopic(topic, partitions=[0])]
-    assert told(in_session(path, first.session_id, 2, forgotten_topics_data=left)) == {1: [b"v"]}
+    assert reported(in_session(path, first.session_id, 2, forgotten_topics_data=left)) == {1: [b"v"]}
 
 
 def test_the_partition_that_gave_data_comes_last_the_next_time(path: DataPath) -> None:
@@ -350,9 +350,13 @@ def test_the_partition_that_gave_data_comes_last_the_next_time(path: DataPath) -
         path.produce(topic, batch_of(bytes(5000)), index=index)
     session = in_session(path, 0, 0, both(topic, 1)).session_id
     back = both(topic, 0)
-    order = [next(iter(told(in_session(path, session, 1, back, max_bytes=6000))))]
-    order.append(next(index for index, values in told(in_session(path, session, 2, max_bytes=6000)).items() if values))
-    order.append(next(index for index, values in told(in_session(path, session, 3, max_bytes=6000)).items() if values))
+    order = [next(iter(reported(in_session(path, session, 1, back, max_bytes=6000))))]
+    order.append(
+        next(index for index, values in reported(in_session(path, session, 2, max_bytes=6000)).items() if values)
+    )
+    order.append(
+        next(index for index, values in reported(in_session(path, session, 3, max_bytes=6000)).items() if values)
+    )
     assert order == [0, 1, 0]
 
 

@@ -49,10 +49,10 @@ def test_a_broker_begins_with_the_levels_that_its_directory_was_formatted_with(t
     directory = ["--data-dir", str(tmp_path / "data")]
     assert main(["format", *directory, "--feature", "share.version=2", "-f", "transaction.version=1"]) == 0
     with odradek.Broker(data_dir=tmp_path / "data") as broker, WireClient(broker.bootstrap_servers) as client:
-        told = client.call(ApiVersionsRequest("test", "1"), 4)
-    levels = {one.name: one.max_version_level for one in told.finalized_features}
+        reported = client.call(ApiVersionsRequest("test", "1"), 4)
+    levels = {one.name: one.max_version_level for one in reported.finalized_features}
     assert (levels["share.version"], levels["transaction.version"]) == (2, 1)
-    assert {one.name: one.max_version for one in told.supported_features}["share.version"] == 2
+    assert {one.name: one.max_version for one in reported.supported_features}["share.version"] == 2
 
 
 @pytest.mark.parametrize("wrong", ["share.version", "share.version=x", "share.version=9", "=1"])

@@ -79,8 +79,8 @@ def find(client: WireClient, *keys: str) -> Any:
 
 
 def commit(group: str, offset: int, *, partition: int = 0, name: str = TOPIC, **more: Any) -> OffsetCommitRequest:
-    told = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata="m")
-    topic = OffsetCommitRequestTopic(name=name, topic_id=more.pop("topic_id", bytes(16)), partitions=[told])
+    reported = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata="m")
+    topic = OffsetCommitRequestTopic(name=name, topic_id=more.pop("topic_id", bytes(16)), partitions=[reported])
     return OffsetCommitRequest(group_id=group, topics=[topic], **more)
 
 
@@ -135,8 +135,8 @@ def fetched(client: WireClient, group: str, version: int, topic_id: bytes, parti
         (found,) = client.call(OffsetFetchRequest(groups=[asked], require_stable=True), version).groups
         assert (found.group_id, found.error_code) == (group, ErrorCode.NONE)
         (topic,) = found.topics
-    (told,) = topic.partitions
-    return told.committed_offset, told.metadata, told.error_code
+    (reported,) = topic.partitions
+    return reported.committed_offset, reported.metadata, reported.error_code
 
 
 def test_missing_partitions_fail_and_other_offsets_are_committed(client: WireClient, topic_id: bytes) -> None:
@@ -264,11 +264,11 @@ def test_every_acknowledged_commit_is_there_after_kill_9_mid_way(process: Odrade
         process.start()
         with WireClient(process.bootstrap) as client:
             for partition in range(8):
-                found = _settled(client, f"g{partition % 3}", partition)
+                found = _completed(client, f"g{partition % 3}", partition)
                 assert acknowledged[partition] <= found <= sent[partition], f"round {round_number}"
 
 
-def _settled(client: WireClient, group: str, partition: int) -> int:
+def _completed(client: WireClient, group: str, partition: int) -> int:
     """The committed offset, once the shard is loaded."""
     wanted = OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[partition])
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[wanted])])

@@ -123,8 +123,10 @@ class Stand:
 
 
 def commit(offset: int, partition: int = 0, group_id: str = "g", metadata: str = "") -> OffsetCommitRequest:
-    told = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata=metadata)
-    return OffsetCommitRequest(group_id=group_id, topics=[OffsetCommitRequestTopic(name="t", partitions=[told])])
+    reported = OffsetCommitRequestPartition(
+        partition_index=partition, committed_offset=offset, committed_metadata=metadata
+    )
+    return OffsetCommitRequest(group_id=group_id, topics=[OffsetCommitRequestTopic(name="t", partitions=[reported])])
 
 
 def error_of(answer: Any) -> ErrorCode:

@@ -54,14 +54,14 @@ def sessions(replicas: Replicas) -> list[FetchSession]:
     return [session for session in replicas.server(1).fetch_sessions if session.is_follower]
 
 
-def is_settled(replicas: Replicas) -> bool:
+def is_idle(replicas: Replicas) -> bool:
     found = sessions(replicas)
     return sum(len(one.partitions) for one in found) == MANY and not any(one.active_partitions for one in found)
 
 
-async def settled(replicas: Replicas) -> FetchSession:
+async def idle(replicas: Replicas) -> FetchSession:
     """The session of broker 2, when it rests."""
-    await eventually(lambda: is_settled(replicas), "all partitions come to rest")
+    await eventually(lambda: is_idle(replicas), "all partitions come to rest")
     return max(sessions(replicas), key=lambda one: len(one.partitions))
 
 
@@ -83,7 +83,7 @@ async def test_a_round_that_finds_nothing_looks_at_no_partition(
 ) -> None:
     async with Replicas(tmp_path, 2, each={2: {"replica.fetch.wait.max.ms": "20"}}) as replicas:
         create_many(replicas)
-        session = await settled(replicas)
+        session = await idle(replicas)
         asked = Calls(monkeypatch, FollowedPartition, "wanted")
         looked = Calls(monkeypatch, FollowerFetch, "_is_idle")
         epoch = session.epoch
@@ -94,11 +94,11 @@ async def test_a_round_that_finds_nothing_looks_at_no_partition(
 async def test_write_inspects_only_its_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with Replicas(tmp_path, 2) as replicas:
         create_many(replicas)
-        await settled(replicas)
+        await idle(replicas)
         looked = Calls(monkeypatch, FollowerFetch, "_is_idle")
         produce(replicas, 7, b"one")
         await eventually(lambda: hosted(replicas, 2, 7).high_watermark == 1, "it is committed, and known to be")
-        await settled(replicas)
+        await idle(replicas)
         assert 0 < looked.count < MANY
 
 
@@ -106,17 +106,17 @@ async def test_every_partition_that_is_written_to_is_followed_again_and_again(tm
     async with Replicas(tmp_path, 2) as replicas:
         create_many(replicas)
         for number in range(3):
-            await settled(replicas)
+            await idle(replicas)
             for index in range(MANY):
                 produce(replicas, index, b"%d" % number)
         await eventually(lambda: all(hosted(replicas, 2, index).high_watermark == 3 for index in range(MANY)))
-        await settled(replicas)
+        await idle(replicas)
 
 
 async def test_settled_follower_counts_as_caught_up_until_write(tmp_path: Path) -> None:
     async with Replicas(tmp_path, 2, each={2: {"replica.fetch.wait.max.ms": "20"}}) as replicas:
         create_many(replicas)
-        session = await settled(replicas)
+        session = await idle(replicas)
         follower = hosted(replicas, 1, 7).role.followers[2]
         follower.last_caught_up_ms = follower.last_fetch_ms = 0
         produce(replicas, 7, b"one")
@@ -126,7 +126,7 @@ async def test_settled_follower_counts_as_caught_up_until_write(tmp_path: Path) 
 async def test_settled_follower_removed_from_isr_rejoins(tmp_path: Path) -> None:
     async with Replicas(tmp_path, 2) as replicas:
         create_many(replicas)
-        await settled(replicas)
+        await idle(replicas)
         replicas.change(isr=[1])
         await eventually(lambda: replicas.partition(1).isr == (1, 2), "its fetches have it proposed")
 
@@ -136,7 +136,7 @@ async def test_removed_follower_rejoins_when_response_precedes_metadata(
 ) -> None:
     async with Replicas(tmp_path, 2) as replicas:
         create_many(replicas)
-        await settled(replicas)
+        await idle(replicas)
         leader = hosted(replicas, 1, 0)
         role, now_ms = leader.role, replicas.server(1).clock.now_ms()
         proposal = role.proposal = IsrProposal((1,), role.leader_epoch, role.partition_epoch)
@@ -148,14 +148,14 @@ async def test_removed_follower_rejoins_when_response_precedes_metadata(
 async def test_new_epoch_of_the_same_leader_is_sent_by_the_follower_and_becomes_idle(tmp_path: Path) -> None:
     async with Replicas(tmp_path, 2) as replicas:
         create_many(replicas)
-        await settled(replicas)
+        await idle(replicas)
         replicas.change(leader=1)
         await eventually(
             lambda: any(
                 one.current_leader_epoch == 1 for session in sessions(replicas) for one in session.partitions.values()
             )
         )
-        await settled(replicas)
+        await idle(replicas)
         produce(replicas, 0, b"one")
         await eventually(lambda: hosted(replicas, 2, 0).high_watermark == 1)
 
@@ -164,7 +164,7 @@ async def test_a_session_that_begins_where_another_rests_takes_its_place(tmp_pat
     """A broker that was killed and comes back never uses its old session again."""
     async with Replicas(tmp_path, 2) as replicas:
         create_many(replicas)
-        before = await settled(replicas)
+        before = await idle(replicas)
         for fetcher in replicas.server(2).replication()._fetchers.values():
             fetcher._end_session()
         produce(replicas, 7, b"one")

@@ -17,7 +17,7 @@ from odradek.protocol.messages.list_offsets import (
 from odradek.server.runtime.lazy import Lazy
 from odradek.server.share.latest_offsets import End, Ends, LatestOffsets
 
-HERE, THERE, NOBODYS = ("t", 0), ("t", 1), ("t", 2)
+HERE, THERE, LEADERLESS = ("t", 0), ("t", 1), ("t", 2)
 
 
 def ends(answer: Callable[[ListOffsetsRequest], ListOffsetsResponse | None]) -> Ends:
@@ -34,7 +34,7 @@ def ends(answer: Callable[[ListOffsetsRequest], ListOffsetsResponse | None]) -> 
     leaders: Any = SimpleNamespace(other_leader=lambda *partition: "b2" if partition == THERE else None)
     peers: Any = Lazy(lambda: SimpleNamespace(send=send))
     found: list[Ends] = []
-    LatestOffsets(partitions, leaders, peers).look_up([HERE, THERE, NOBODYS], found.append)
+    LatestOffsets(partitions, leaders, peers).look_up([HERE, THERE, LEADERLESS], found.append)
     (one,) = found
     return one
 
@@ -59,5 +59,5 @@ def test_each_leader_is_queried_and_a_missing_answer_is_an_error(
     assert ends(lambda _: answer) == {
         HERE: End(ErrorCode.NONE, 11),
         THERE: expected,
-        NOBODYS: End(ErrorCode.LEADER_NOT_AVAILABLE),
+        LEADERLESS: End(ErrorCode.LEADER_NOT_AVAILABLE),
     }

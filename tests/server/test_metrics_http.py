@@ -236,7 +236,7 @@ async def test_scrape_has_metrics_of_share_groups(broker: odradek.Broker) -> Non
 
 
 async def test_scrape_has_metrics_of_topology_descriptions(broker: odradek.Broker) -> None:
-    def play() -> None:
+    def execute() -> None:
         make_topic(broker.bootstrap_servers, application.TOPIC)
         with WireClient(broker.bootstrap_servers) as client:
             find = FindCoordinatorRequest(key_type=0, coordinator_keys=[application.GROUP])
@@ -252,7 +252,7 @@ async def test_scrape_has_metrics_of_topology_descriptions(broker: odradek.Broke
             gone = client.call(DeleteGroupsRequest(groups_names=[application.GROUP]), 2)
             assert gone.results[0].error_code == 0
 
-    await asyncio.to_thread(play)
+    await asyncio.to_thread(execute)
     found = await scrape(broker)
     prefix = "kafka_server_group_coordinator_metrics_streams_group_"
     for what in ("set_success", "get_success", "delete_success"):

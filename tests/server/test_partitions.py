@@ -195,8 +195,8 @@ def test_a_failing_directory_takes_its_partitions_offline_and_no_others(
     with monkeypatch.context() as patched:
         patched.setattr(Log, "append", fail)
         assert path.produce(topic, batch_of(b"v"), index=0).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    told = other.client.receive(waiting, 12, number).responses[0].partitions[0]
-    assert told.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    reported = other.client.receive(waiting, 12, number).responses[0].partitions[0]
+    assert reported.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     for answer in (
         path.produce(topic, batch_of(b"v"), index=0),
         path.fetch(topic, index=0),

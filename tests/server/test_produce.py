@@ -200,8 +200,8 @@ def test_timed_out_produce_returns_base_offset(path: DataPath) -> None:
     hosted = path.hosted(topic)
     here, away = hosted.role.local_id, 99
     hosted.take_role(PartitionImage((here, away), (here, away), here, hosted.leader_epoch, 1, ()), now_ms())
-    told = path.produce(topic, batch_of(b"w"), acks=-1)
-    assert (told.error_code, told.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, 1)
+    reported = path.produce(topic, batch_of(b"w"), acks=-1)
+    assert (reported.error_code, reported.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, 1)
 
 
 # ---- what is opened

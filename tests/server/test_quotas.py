@@ -99,9 +99,9 @@ def test_requests_that_are_already_sent_wait_for_the_throttle(held: DataPath) ->
     request = ProduceRequest(acks=1, timeout_ms=1000, topic_data=data)
     numbers = [held.client.send(request, 12) for _ in range(3)]
     began = time.monotonic()
-    told = [held.client.receive(request, 12, number).throttle_time_ms for number in numbers]
-    assert all(one > 100 for one in told)
-    assert (time.monotonic() - began) * 1000 >= (told[0] + told[1]) / 2
+    reported = [held.client.receive(request, 12, number).throttle_time_ms for number in numbers]
+    assert all(one > 100 for one in reported)
+    assert (time.monotonic() - began) * 1000 >= (reported[0] + reported[1]) / 2
 
 
 def test_a_producer_that_wants_no_answer_is_held_too(held: DataPath) -> None:
@@ -168,10 +168,10 @@ def test_a_batch_larger_than_the_quota_is_fetched(held: DataPath) -> None:
 def test_time_of_requests_is_limited(held: DataPath) -> None:
     limit(held, request_percentage=0.01)  # a tenth of a millisecond in a second
     request = DescribeConfigsRequest(resources=[DescribeConfigsResource(4, "1", None)])
-    told = [held.client.call(request, 4).throttle_time_ms for _ in range(2)]
-    assert max(told) > 0
-    assert max(told) <= 1000, "at most a window"
-    assert timed_call(held.client) >= told[-1] / 2
+    reported = [held.client.call(request, 4).throttle_time_ms for _ in range(2)]
+    assert max(reported) > 0
+    assert max(reported) <= 1000, "at most a window"
+    assert timed_call(held.client) >= reported[-1] / 2
 
 
 def mutate(path: DataPath, *names: str, version: int, partitions: int = 1) -> Any:

@@ -187,7 +187,7 @@ def led(replicas: Replicas, number: int) -> tuple[list[tuple[int, int]], list[tu
     return [(number, now.leader_epoch)], [(number, endpoint.host, endpoint.port, f"rack-{number}")]
 
 
-def told(answer: ProduceResponse | FetchResponse) -> tuple[int, tuple[Any, ...]]:
+def reported(answer: ProduceResponse | FetchResponse) -> tuple[int, tuple[Any, ...]]:
     """The error of the one partition, and what is said of its leader."""
     (topic,) = answer.responses
     (one,) = topic.partition_responses if isinstance(answer, ProduceResponse) else topic.partitions
@@ -196,7 +196,7 @@ def told(answer: ProduceResponse | FetchResponse) -> tuple[int, tuple[Any, ...]]
     return one.error_code, ([(leader.leader_id, leader.leader_epoch)], nodes)
 
 
-NOBODY = ([(-1, -1)], [])
+NO_HINT = ([(-1, -1)], [])
 
 
 @pytest.fixture
@@ -211,21 +211,21 @@ async def changed(tmp_path: Path) -> AsyncIterator[Replicas]:
 
 async def test_fetch_from_non_leader_returns_current_leader(changed: Replicas) -> None:
     for number in (1, 3):  # whether it has a replica or not
-        assert told(await fetched(changed, number, 10)) == (NOT_LEADER, NOBODY)
-    assert told(await fetched(changed, 3, 15)) == (NOT_LEADER, NOBODY), "from version 16 on (KIP-951)"
+        assert reported(await fetched(changed, number, 10)) == (NOT_LEADER, NO_HINT)
+    assert reported(await fetched(changed, 3, 15)) == (NOT_LEADER, NO_HINT), "from version 16 on (KIP-951)"
     for version in (16, 17):
-        assert told(await fetched(changed, 3, version)) == (NOT_LEADER, led(changed, 2))
-        assert told(await fetched(changed, 1, version)) == (0, NOBODY), "consumers read from followers"
+        assert reported(await fetched(changed, 3, version)) == (NOT_LEADER, led(changed, 2))
+        assert reported(await fetched(changed, 1, version)) == (0, NO_HINT), "consumers read from followers"
         fenced = await fetched(changed, 1, version, leader_epoch=0)
-        assert told(fenced) == (ErrorCode.FENCED_LEADER_EPOCH, led(changed, 2))
+        assert reported(fenced) == (ErrorCode.FENCED_LEADER_EPOCH, led(changed, 2))
 
 
 async def test_produce_to_non_leader_returns_current_leader(changed: Replicas) -> None:
     for number in (1, 3):
-        assert told(await changed.send(number, 9)) == (NOT_LEADER, NOBODY), "from version 10 on (KIP-951)"
+        assert reported(await changed.send(number, 9)) == (NOT_LEADER, NO_HINT), "from version 10 on (KIP-951)"
         for version in (10, 12, 13):
-            assert told(await changed.send(number, version)) == (NOT_LEADER, led(changed, 2))
-    assert told(await changed.send(2, 13)) == (0, NOBODY), "who asks the right one is told nothing"
+            assert reported(await changed.send(number, version)) == (NOT_LEADER, led(changed, 2))
+    assert reported(await changed.send(2, 13)) == (0, NO_HINT), "who asks the right one is told nothing"
 
 
 async def test_produce_waiting_during_a_leader_change_returns_the_next_leader(changed: Replicas) -> None:
@@ -234,14 +234,14 @@ async def test_produce_waiting_during_a_leader_change_returns_the_next_leader(ch
     waiting = asyncio.create_task(changed.send(2, 13, acks=-1))
     await eventually(lambda: changed.hosted(2).log_end_offset > end)
     changed.change(leader=1)
-    assert told(await waiting) == (NOT_LEADER, led(changed, 1))
+    assert reported(await waiting) == (NOT_LEADER, led(changed, 1))
 
 
 async def test_leaderless_partition_returns_no_node_endpoint(changed: Replicas) -> None:
     changed.change(leader=-1)
     now = changed.partition(1)
     for answer in (await changed.send(1, 13), await fetched(changed, 3, 17)):
-        assert told(answer) == (NOT_LEADER, ([(-1, now.leader_epoch)], []))
+        assert reported(answer) == (NOT_LEADER, ([(-1, now.leader_epoch)], []))
 
 
 async def ends(replicas: Replicas, version: int, timestamp: int = -1) -> tuple[int, int, int]:

@@ -38,18 +38,18 @@ async def story(simulation: Simulation) -> list[object]:
     await node.start()
     places = await produce(node, 20)
     values = await consume(node, 20)
-    told = [places, sorted(values), simulation.loop.time() - simulation.loop.started, node.server.cluster_id]
+    reported = [places, sorted(values), simulation.loop.time() - simulation.loop.started, node.server.cluster_id]
     await node.stop()
-    return told
+    return reported
 
 
 def test_seed_is_reproducible_and_other_seeds_differ() -> None:
-    told = []
+    reported = []
     for seed in (1, 1, 2):
         with Simulation(seed) as simulation:
-            told.append(simulation.run(story(simulation)))
-    assert told[0] == told[1]
-    assert told[0][:2] == told[2][:2] and told[0][2:] != told[2][2:]
+            reported.append(simulation.run(story(simulation)))
+    assert reported[0] == reported[1]
+    assert reported[0][:2] == reported[2][:2] and reported[0][2:] != reported[2][2:]
 
 
 def test_an_hour_of_a_dead_member_s_session_is_an_instant() -> None:

@@ -107,9 +107,9 @@ def asked(client: WireClient, instance_id: bytes = ZERO_UUID) -> Any:
     return client.call(GetTelemetrySubscriptionsRequest(client_instance_id=instance_id), 0)
 
 
-def pushed(client: WireClient, told: Any, metrics: bytes, **fields: Any) -> int:
+def pushed(client: WireClient, reported: Any, metrics: bytes, **fields: Any) -> int:
     request = PushTelemetryRequest(
-        client_instance_id=told.client_instance_id, subscription_id=told.subscription_id, metrics=metrics
+        client_instance_id=reported.client_instance_id, subscription_id=reported.subscription_id, metrics=metrics
     )
     for name, value in fields.items():
         setattr(request, name, value)
@@ -130,8 +130,8 @@ def metrics_data(latency: float = 2.5, sent: int = 7, **labels: str) -> MetricsD
     return data
 
 
-def otlp_bytes(**told: Any) -> bytes:
-    found: bytes = metrics_data(**told).SerializeToString()
+def otlp_bytes(**reported: Any) -> bytes:
+    found: bytes = metrics_data(**reported).SerializeToString()
     return found
 
 
@@ -151,70 +151,74 @@ def lines_of(broker: odradek.Broker, instance_id: bytes) -> dict[str, float]:
 
 
 def test_client_gets_its_subscription_and_an_id(client: WireClient) -> None:
-    told = asked(client)
-    assert told.error_code == 0
-    assert told.client_instance_id != ZERO_UUID
-    assert (told.requested_metrics, told.push_interval_ms, told.telemetry_max_bytes) == (["*"], INTERVAL_MS, 5000)
-    assert (told.accepted_compression_types, told.delta_temporality) == ([4, 3, 1, 2], True)
-    again = asked(client, told.client_instance_id)
+    reported = asked(client)
+    assert reported.error_code == 0
+    assert reported.client_instance_id != ZERO_UUID
+    assert (reported.requested_metrics, reported.push_interval_ms, reported.telemetry_max_bytes) == (
+        ["*"],
+        INTERVAL_MS,
+        5000,
+    )
+    assert (reported.accepted_compression_types, reported.delta_temporality) == ([4, 3, 1, 2], True)
+    again = asked(client, reported.client_instance_id)
     assert again.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 def test_clients_without_a_subscription_push_nothing(broker: odradek.Broker) -> None:
     with WireClient(broker.bootstrap_servers, client_id="other") as client:
-        told = asked(client)
-    assert (told.requested_metrics, told.push_interval_ms) == ([], 300_000)
+        reported = asked(client)
+    assert (reported.requested_metrics, reported.push_interval_ms) == ([], 300_000)
 
 
 @pytest.mark.parametrize("compression", Compression)
 def test_pushed_metrics_are_shown_with_the_clients_labels(
     broker: odradek.Broker, client: WireClient, compression: Compression
 ) -> None:
-    told = asked(client)
+    reported = asked(client)
     body = bytes(compress(compression, otlp_bytes(latency=2.5, sent=7, node_id="3", client_id="spoofed")))
-    assert pushed(client, told, body, compression_type=int(compression)) == 0
+    assert pushed(client, reported, body, compression_type=int(compression)) == 0
     name = "kafka_client_producer_node_request_latency_avg"
     (line,) = [one for one in scraped(broker).splitlines() if one.startswith(name) and client.client_id in one]
     assert line.endswith(" 2.5")
     for label in ('client_software_name="tester"', 'client_software_version="1.2"', 'node_id="3"',
                   'client_source_address="127.0.0.1"', 'point_client_id="spoofed"'):  # fmt: skip
         assert label in line
-    assert lines_of(broker, told.client_instance_id)["kafka_client_producer_record_sent_total"] == 7
+    assert lines_of(broker, reported.client_instance_id)["kafka_client_producer_record_sent_total"] == 7
 
 
 def test_differences_add_up_to_a_counter(broker: odradek.Broker, client: WireClient) -> None:
-    told = asked(client)
-    assert pushed(client, told, otlp_bytes(sent=7)) == 0
-    assert pushed(client, told, otlp_bytes(sent=5), terminating=True) == 0
-    assert lines_of(broker, told.client_instance_id)["kafka_client_producer_record_sent_total"] == 12
+    reported = asked(client)
+    assert pushed(client, reported, otlp_bytes(sent=7)) == 0
+    assert pushed(client, reported, otlp_bytes(sent=5), terminating=True) == 0
+    assert lines_of(broker, reported.client_instance_id)["kafka_client_producer_record_sent_total"] == 12
 
 
 def test_pushes_are_forwarded_to_the_collector_with_the_client(
     broker: odradek.Broker, client: WireClient, collector: Collector
 ) -> None:
-    told = asked(client)
+    reported = asked(client)
     while not collector.got.empty():
         collector.got.get()
-    assert pushed(client, told, otlp_bytes(latency=1.25)) == 0
+    assert pushed(client, reported, otlp_bytes(latency=1.25)) == 0
     path, content_type, body = collector.got.get(timeout=10)
     assert (path, content_type) == ("/v1/metrics", "application/x-protobuf")
     (resource_metrics,) = ExportMetricsServiceRequest.FromString(body).resource_metrics
-    told_of = {one.key: one.value.string_value for one in resource_metrics.resource.attributes}
-    assert told_of["client_id"] == client.client_id
-    assert told_of["client_instance_id"] == uuid_to_text(told.client_instance_id)
-    assert told_of["principal"] == "User:ANONYMOUS"
+    reported_of = {one.key: one.value.string_value for one in resource_metrics.resource.attributes}
+    assert reported_of["client_id"] == client.client_id
+    assert reported_of["client_instance_id"] == uuid_to_text(reported.client_instance_id)
+    assert reported_of["principal"] == "User:ANONYMOUS"
     assert resource_metrics.scope_metrics[0].metrics[0].gauge.data_points[0].as_double == 1.25
 
 
 def test_pushes_that_cannot_be_taken_say_why(client: WireClient) -> None:
-    told = asked(client)
-    wrong = {"subscription_id": told.subscription_id + 1}
-    assert pushed(client, told, otlp_bytes(), **wrong, terminating=False) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
-    assert pushed(client, told, otlp_bytes()) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    assert pushed(client, told, otlp_bytes(), client_instance_id=ZERO_UUID) == ErrorCode.INVALID_REQUEST
-    assert pushed(client, told, otlp_bytes(), client_instance_id=bytes(15) + b"\x01") == ErrorCode.INVALID_REQUEST
-    assert pushed(client, told, otlp_bytes(), terminating=True) == 0
-    assert pushed(client, told, otlp_bytes(), terminating=True) == ErrorCode.INVALID_REQUEST
+    reported = asked(client)
+    wrong = {"subscription_id": reported.subscription_id + 1}
+    assert pushed(client, reported, otlp_bytes(), **wrong, terminating=False) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    assert pushed(client, reported, otlp_bytes()) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert pushed(client, reported, otlp_bytes(), client_instance_id=ZERO_UUID) == ErrorCode.INVALID_REQUEST
+    assert pushed(client, reported, otlp_bytes(), client_instance_id=bytes(15) + b"\x01") == ErrorCode.INVALID_REQUEST
+    assert pushed(client, reported, otlp_bytes(), terminating=True) == 0
+    assert pushed(client, reported, otlp_bytes(), terminating=True) == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(
@@ -238,14 +242,14 @@ def test_bytes_that_cannot_be_taken_say_why(
 
 
 def test_changed_subscriptions_reach_a_client_at_once(broker: odradek.Broker, client: WireClient) -> None:
-    told = asked(client)
+    reported = asked(client)
     subscribe(client, "more", **{"interval.ms": "200", "metrics": "org.apache.kafka.consumer.", "match": None})
-    again = asked(client, told.client_instance_id)
+    again = asked(client, reported.client_instance_id)
     assert (again.error_code, again.push_interval_ms) == (0, 200)
-    assert again.subscription_id != told.subscription_id
+    assert again.subscription_id != reported.subscription_id
     subscribe(client, "more", **{"interval.ms": None, "metrics": None})
-    back = asked(client, told.client_instance_id)
-    assert back.subscription_id == told.subscription_id
+    back = asked(client, reported.client_instance_id)
+    assert back.subscription_id == reported.subscription_id
 
 
 def test_telemetry_is_advertised_only_where_something_receives_it(broker: odradek.Broker, client: WireClient) -> None:

@@ -55,8 +55,8 @@ async def test_waiting_produce_times_out_when_isr_shrinks_below_minimum(tmp_path
         waiting = asyncio.create_task(replicas.send(1, acks=-1, timeout_ms=SOON_MS))
         await eventually(lambda: replicas.hosted(1).log_end_offset == 1)
         replicas.change(isr=[1])
-        told = only(await waiting)
-        assert (told.error_code, told.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+        reported = only(await waiting)
+        assert (reported.error_code, reported.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, 0)
         assert replicas.hosted(1).high_watermark == 0, "one replica is too few to commit it"
         assert only(await replicas.send(1, acks=-1)).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         assert only(await replicas.send(1, acks=1)).error_code == 0
@@ -73,8 +73,8 @@ async def test_waiting_produce_waits_for_raised_min_insync_replicas(tmp_path: Pa
         assert replicas.produce(1, b"v", acks=-1).error == ErrorCode.NOT_ENOUGH_REPLICAS
         assert not waiting.done() and replicas.hosted(1).high_watermark == 0
         replicas.follow_again(2)
-        told = only(await waiting)
-        assert (told.error_code, told.base_offset) == (0, 0)
+        reported = only(await waiting)
+        assert (reported.error_code, reported.base_offset) == (0, 0)
         assert replicas.hosted(1).role.isr == (1, 2)
 
 
@@ -90,9 +90,9 @@ async def test_isr_shrunk_before_flush_returns_not_enough_replicas_after_append(
         replicas.change(isr=[1])
         assert not waiting.done()
         disk.set()
-        told = only(await waiting)
+        reported = only(await waiting)
         wanted = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if acks == -1 else ErrorCode.NONE
-        assert (told.error_code, told.base_offset) == (wanted, 0)
+        assert (reported.error_code, reported.base_offset) == (wanted, 0)
 
 
 async def test_committed_produce_succeeds_when_minimum_is_raised_before_flush(
@@ -105,5 +105,5 @@ async def test_committed_produce_succeeds_when_minimum_is_raised_before_flush(
         await eventually(lambda: replicas.hosted(1).high_watermark == 1)
         min_insync(replicas, 3)
         disk.set()
-        told = only(await waiting)
-        assert (told.error_code, told.base_offset) == (0, 0)
+        reported = only(await waiting)
+        assert (reported.error_code, reported.base_offset) == (0, 0)

@@ -36,8 +36,8 @@ def batch(sequence: int) -> bytearray:
 
 def send(path: DataPath, topic: str, sequence: int) -> tuple[int, int]:
     """(error code, base offset)"""
-    told = path.produce(topic, batch(sequence), version=11, transactional_id="t")
-    return told.error_code, told.base_offset
+    reported = path.produce(topic, batch(sequence), version=11, transactional_id="t")
+    return reported.error_code, reported.base_offset
 
 
 def end(path: DataPath, topic: str, epoch: int = EPOCH) -> None:

@@ -52,12 +52,12 @@ def commit(path: DataPath, topic: str) -> int:
     request.topics[0].partitions = [partition]
     codes = [ErrorCode.NOT_COORDINATOR]
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         answer = path.client.call(request, LOOKING_UP)
         codes.append(answer.topics[0].partitions[0].error_code)
         return codes[-1] not in LATER
 
-    wait_until(is_told, "the group's coordinator answers")
+    wait_until(is_reported, "the group's coordinator answers")
     return codes[-1]
 
 

@@ -118,8 +118,8 @@ class CompactedHistory:
         name = "known to no coordinator" if kind.get("transactional") else None
         request = ProduceRequest(transactional_id=name, acks=-1, timeout_ms=30_000, topic_data=[data])
         for client in clients:
-            told = client.call(request, _PRODUCE_VERSION).responses[0].partition_responses[0]
-            assert (told.error_code, told.base_offset) == (0, self.end_offset), told
+            reported = client.call(request, _PRODUCE_VERSION).responses[0].partition_responses[0]
+            assert (reported.error_code, reported.base_offset) == (0, self.end_offset), reported
         self.end_offset += len(records)
 
     def _end(self, clients: Sequence[WireClient], sender: Sender) -> None:
@@ -128,7 +128,7 @@ class CompactedHistory:
         where = [WritableTxnMarkerTopic(self.topic, [0])]
         marker = WritableTxnMarker(sender.producer_id, sender.epoch, self._rng.random() < 0.5, where, 0)
         for client in clients:
-            told = client.call(WriteTxnMarkersRequest([marker]), _MARKERS_VERSION)
-            assert told.markers[0].topics[0].partitions[0].error_code == 0, told
+            reported = client.call(WriteTxnMarkersRequest([marker]), _MARKERS_VERSION)
+            assert reported.markers[0].topics[0].partitions[0].error_code == 0, reported
         self.end_offset += 1
         sender.open_since = None

@@ -161,8 +161,8 @@ class Cleaned:
 
     def producers(self, topic):
         with WireClient(self.broker.bootstrap) as client:
-            told = client.call(DescribeProducersRequest([TopicRequest(topic, [0])]), 0).topics[0].partitions[0]
-        assert told.error_code == 0, told
+            reported = client.call(DescribeProducersRequest([TopicRequest(topic, [0])]), 0).topics[0].partitions[0]
+        assert reported.error_code == 0, reported
         return sorted(
             (
                 one.producer_id,
@@ -171,14 +171,14 @@ class Cleaned:
                 one.coordinator_epoch,
                 one.current_txn_start_offset,
             )
-            for one in told.active_producers
+            for one in reported.active_producers
         )
 
     def is_led(self, topic):
         ask = ListOffsetsTopic(topic, [ListOffsetsPartition(partition_index=0, timestamp=-1)])
         with WireClient(self.broker.bootstrap) as client:
-            told = client.call(ListOffsetsRequest(replica_id=-1, topics=[ask]), 7)
-        return told.topics[0].partitions[0].error_code == 0
+            reported = client.call(ListOffsetsRequest(replica_id=-1, topics=[ask]), 7)
+        return reported.topics[0].partitions[0].error_code == 0
 
     def read(self, isolation):
         """All that a consumer of the topics sees: topic -> (offset, key, value, headers)."""
@@ -225,7 +225,7 @@ class Cleaned:
 
 
 @pytest.fixture(scope="module")
-def played(java_tools, tmp_path_factory):
+def executed(java_tools, tmp_path_factory):
     """Returns what both brokers have after each of three cleanings."""
     place = tmp_path_factory.mktemp("compaction")
     histories = [CompactedHistory(name, SEED, 120_000 if name == "large" else 60) for name in TOPICS]
@@ -286,9 +286,9 @@ def copy_while_it_rests(kafka, odradek):
 
 
 @pytest.fixture(scope="module")
-def started_again(played):
+def started_again(executed):
     """Returns what Kafka and we find in the directory that we cleaned: both after a kill, without snapshots of producers."""
-    _, theirs, ours, copied_at = played
+    _, theirs, ours, copied_at = executed
     for one in (theirs, ours):
         one.broker.kill()
     shutil.rmtree(theirs.broker.data_dir)
@@ -300,16 +300,16 @@ def started_again(played):
 @pytest.mark.parametrize("number", range(3))
 @pytest.mark.parametrize("topic", TOPICS)
 @pytest.mark.parametrize("what", WHAT)
-def test_both_cleaners_leave_the_same(played, what, topic, number):
-    theirs, ours = (one[what][topic] for one in played[0][number])
+def test_both_cleaners_leave_the_same(executed, what, topic, number):
+    theirs, ours = (one[what][topic] for one in executed[0][number])
     assert ours == theirs
 
 
 class Decided:
     """The contents of a topic after each of our cleanings, which must equal Kafka's."""
 
-    def __init__(self, played, topic):
-        self.states = [{what: of_all[topic] for what, of_all in ours.items()} for _, ours in played[0]]
+    def __init__(self, executed, topic):
+        self.states = [{what: of_all[topic] for what, of_all in ours.items()} for _, ours in executed[0]]
 
     def batches(self, number):
         return self.states[number]["batches"]
@@ -332,8 +332,8 @@ class Decided:
         return sum(map(len, self.states[number]["aborted"].values()))
 
 
-def test_the_cleaners_had_to_decide_all_that_there_is_to_decide(played):
-    soon, late, large, opened, appended = (Decided(played, topic) for topic in TOPICS)
+def test_the_cleaners_had_to_decide_all_that_there_is_to_decide(executed):
+    soon, late, large, opened, appended = (Decided(executed, topic) for topic in TOPICS)
     assert any(one["producer"][0] >= 0 and not one["records"] for one in soon.batches(2)), "the last of a producer"
     assert soon.markers(0) - soon.markers(2)
     assert late.markers(0) <= late.markers(1) <= late.markers(2)
@@ -349,8 +349,8 @@ def test_the_cleaners_had_to_decide_all_that_there_is_to_decide(played):
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_cleaned_log_without_its_checkpoint_equals_kafkas(played, started_again, topic):
-    before = played[0][-1][1]
+def test_cleaned_log_without_its_checkpoint_equals_kafkas(executed, started_again, topic):
+    before = executed[0][-1][1]
     theirs, ours = started_again
     for what in WHAT:
         assert ours[what][topic] == theirs[what][topic]

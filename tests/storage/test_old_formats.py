@@ -64,7 +64,7 @@ def test_old_format_segment_below_newer_ones_is_reported_when_read(tmp_path: Pat
     (directory / f"{MESSAGES:020d}{LOG_SUFFIX}").write_bytes(b"")
     (tmp_path / CLEAN_SHUTDOWN_FILE).write_text('{"version":0,"brokerEpoch":1}')
     log = opened(tmp_path)
-    with pytest.raises(OldFormatInLog) as told:
+    with pytest.raises(OldFormatInLog) as reported:
         log.read(2, 100)
-    assert told.value.error_code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    assert reported.value.error_code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
     assert log.read(0, 10_000).bytes() == old_messages(1), "a whole segment is given as it is, as Kafka gives it"

@@ -81,8 +81,8 @@ def test_a_snapshot_over_http(broker: odradek.Broker, http: Http, tmp_path: Path
     broker.reset()
     assert http("POST", "/v1/restore", {"path": str(tmp_path / "saved")})[0] == 200
     assert broker.topic("orders").values() == [b"1"]
-    status, told = http("POST", "/v1/restore", {"path": str(tmp_path)})
-    assert status == 400 and "is not a snapshot" in told["error"]
+    status, reported = http("POST", "/v1/restore", {"path": str(tmp_path)})
+    assert status == 400 and "is not a snapshot" in reported["error"]
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_a_snapshot_over_http(broker: odradek.Broker, http: Http, tmp_path: Path
 def test_wrong_request_gets_an_error_with_a_reason(
     http: Http, method: str, path: str, body: Any, status: int, words: str
 ) -> None:
-    code, told = http(method, path, body)
-    assert code == status and words in told["error"], told
+    code, reported = http(method, path, body)
+    assert code == status and words in reported["error"], reported
 
 
 def test_pages_of_a_browser_are_kept_out(http: Http) -> None:
@@ -115,12 +115,12 @@ def test_pages_of_a_browser_are_kept_out(http: Http) -> None:
 
 
 def test_the_description_lists_every_operation(http: Http) -> None:
-    status, told = http("GET", "/openapi.json")
-    assert status == 200 and told["openapi"].startswith("3.1")
-    assert told["paths"]["/v1/faults"]["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"][
-        "kind"
-    ]
-    identities = [one["operationId"] for path in told["paths"].values() for one in path.values()]
+    status, reported = http("GET", "/openapi.json")
+    assert status == 200 and reported["openapi"].startswith("3.1")
+    assert reported["paths"]["/v1/faults"]["post"]["requestBody"]["content"]["application/json"]["schema"][
+        "properties"
+    ]["kind"]
+    identities = [one["operationId"] for path in reported["paths"].values() for one in path.values()]
     assert len(identities) == len(set(identities)) >= 16
 
 
@@ -128,10 +128,10 @@ def test_a_process_serves_until_its_input_ends() -> None:
     command = [sys.executable, "-m", "odradek.testing", "--brokers", "3", "--override", "num.partitions=2"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdin is not None
-        told = json.loads(process.stdout.readline())
-        http = Http(told["control"])
+        reported = json.loads(process.stdout.readline())
+        http = Http(reported["control"])
         assert http("GET", "/v1/brokers")[1] == {
-            "bootstrap_servers": told["bootstrap_servers"],
+            "bootstrap_servers": reported["bootstrap_servers"],
             "broker_ids": [1, 2, 3],
         }
         assert http("POST", "/v1/brokers/2/kill", {})[0] == 200

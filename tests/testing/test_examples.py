@@ -33,6 +33,6 @@ def test_a_lost_answer_shows_the_bug(name: str, idempotent: bool) -> None:
     done = subprocess.run(
         command, cwd=PAYMENTS / folder, env=environment, capture_output=True, text=True, timeout=120, check=False
     )
-    told = done.stdout + done.stderr
-    assert (done.returncode == 0) is idempotent, told
-    assert (words in told) is not idempotent, told
+    reported = done.stdout + done.stderr
+    assert (done.returncode == 0) is idempotent, reported
+    assert (words in reported) is not idempotent, reported

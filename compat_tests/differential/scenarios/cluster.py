@@ -202,7 +202,7 @@ SCENARIOS = [
     ),
     scenario(
         "UnregisterController",
-        "one that is not there, and at a level that has no word for it",
+        "one that is not there, and at a level that lacks this API",
         ask("UnregisterController", controller_id=77),
         ask("UnregisterController", controller_id=-1),
     ),

@@ -20,7 +20,7 @@ def rejected(name: str, *steps: Step) -> object:
 SCENARIOS = [
     scenario(
         "ApiVersions",
-        "features and keys are told",
+        "features and keys",
         ask("ApiVersions", client_software_name="a", client_software_version="1"),
     ),
     scenario(

@@ -132,7 +132,7 @@ OFFSETS = [
         ),
     ),
 ]
-TOLD = [
+REPORTED = [
     scenario(
         "DescribeTransactions",
         "one that goes on, one that never began, one that nobody knows",
@@ -190,4 +190,4 @@ TOLD = [
     ),
     scenario("WriteTxnMarkers", "none", ask("WriteTxnMarkers", markers=[])),
 ]
-SCENARIOS = [*OFFSETS, *TOLD]
+SCENARIOS = [*OFFSETS, *REPORTED]

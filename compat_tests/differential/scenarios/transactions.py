@@ -59,10 +59,10 @@ def end(result: bool, *, name: Any = "$x", pid: Any = "@pid", epoch: Any = "@epo
 
 def ended(result: bool) -> list[Step]:
     """Ends the transaction, and waits until its markers are written."""
-    return [prepare("EndTxn", version=4, **end(result)), settled()]
+    return [prepare("EndTxn", version=4, **end(result)), completed()]
 
 
-def settled() -> Step:
+def completed() -> Step:
     return prepare("DescribeTransactions", transactional_ids=["$x"], until=is_complete)
 
 
@@ -186,7 +186,7 @@ END = [
         added(0),
         wrote(0, b"a"),
         ask("EndTxn", **end(COMMIT)),
-        settled(),
+        completed(),
         fetched(isolation_level=1),
     ),
     scenario(
@@ -197,7 +197,7 @@ END = [
         added(0),
         wrote(0, b"a"),
         ask("EndTxn", **end(ABORT)),
-        settled(),
+        completed(),
         fetched(isolation_level=1),
         fetched(isolation_level=0),
     ),
@@ -210,7 +210,7 @@ END = [
         added(0),
         wrote(0, b"a"),
         prepare("EndTxn", version=4, **end(COMMIT)),
-        settled(),
+        completed(),
         ask("EndTxn", **end(COMMIT)),
         ask("EndTxn", **end(ABORT)),
         versions="0-4",

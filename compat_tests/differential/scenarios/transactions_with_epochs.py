@@ -7,7 +7,7 @@ from typing import Any
 from ..ground import fetched, topic
 from ..scenario import Step, ask, prepare, scenario
 from .transactional_offsets import committed_offsets, offsets
-from .transactions import ABORT, COMMIT, begun, end, init, sent, settled
+from .transactions import ABORT, COMMIT, begun, completed, end, init, sent
 
 ADDING = 12
 _NEXT = {"pid": "producer_id", "epoch": "producer_epoch"}
@@ -20,7 +20,7 @@ def wrote(sequence: int, *values: bytes) -> Step:
 
 def ended(result: bool, **more: Any) -> list[Step]:
     """The transaction is over; the next has the epoch that the answer told."""
-    return [prepare("EndTxn", version=5, **end(result), keep=_NEXT, **more), settled()]
+    return [prepare("EndTxn", version=5, **end(result), keep=_NEXT, **more), completed()]
 
 
 def described() -> list[Step]:
@@ -38,13 +38,13 @@ SCENARIOS = [
         begun(),
         wrote(0, b"a"),
         ask("EndTxn", **end(COMMIT), keep=_NEXT),
-        settled(),
+        completed(),
         wrote(0, b"b"),
         ask("EndTxn", **end(ABORT), keep=_NEXT),
-        settled(),
+        completed(),
         wrote(0, b"c"),
         ask("EndTxn", **end(COMMIT), keep=_NEXT),
-        settled(),
+        completed(),
         described(),
         fetched(isolation_level=1),
         versions="5+",
@@ -56,7 +56,7 @@ SCENARIOS = [
         begun(),
         wrote(0, b"a"),
         ask("EndTxn", **end(COMMIT)),
-        settled(),
+        completed(),
         ask("EndTxn", **end(COMMIT)),
         ask("EndTxn", **end(ABORT)),
         described(),
@@ -67,10 +67,10 @@ SCENARIOS = [
         "an abort of which nothing has arrived",
         begun(),
         ask("EndTxn", **end(ABORT), keep=_NEXT),
-        settled(),
+        completed(),
         ask("EndTxn", **end(COMMIT)),
         ask("EndTxn", **end(ABORT), keep=_NEXT),
-        settled(),
+        completed(),
         ask("DescribeTransactions", transactional_ids=["$x"]),
         versions="5+",
     ),
@@ -81,7 +81,7 @@ SCENARIOS = [
         begun(),
         wrote(0, b"a"),
         prepare("EndTxn", version=5, **end(COMMIT)),
-        settled(),
+        completed(),
         ask("Produce", **sent(1, b"late")),
         described(),
         versions="12+",

@@ -24,5 +24,5 @@ class GroupCounters:
     descriptions_kept: int = 0
     """Of topologies (KIP-1331)."""
     descriptions_rejected: int = 0
-    descriptions_told: int = 0
+    descriptions_reported: int = 0
     descriptions_deleted: int = 0

@@ -102,7 +102,7 @@ def upgrade(state: ShardState, classic: ClassicGroup, now: int) -> ConsumerGroup
     for _, member in members:
         writing.write_member(state, group_id, member.member_id, member.metadata)
     writing.write_epoch(state, group_id, epoch, metadata_hash(state.image, group.subscribed_topics()))
-    group.was_rebalancing = not _is_settled(state, classic, group.subscribed_topics(), holdings.values())
+    group.was_rebalancing = not _is_stable(state, classic, group.subscribed_topics(), holdings.values())
     for _, member in members:
         assigned = {topic_id: frozenset(epochs) for topic_id, epochs in member.assigned.items()}
         writing.write_target(state, group_id, member.member_id, assigned)
@@ -114,7 +114,7 @@ def upgrade(state: ShardState, classic: ClassicGroup, now: int) -> ConsumerGroup
     return group
 
 
-def _is_settled(
+def _is_stable(
     state: ShardState, group: ClassicGroup, subscribed: Iterable[str], holdings: Collection[Holding]
 ) -> bool:
     """Returns whether its leader has assigned all partitions. If not, the group needs an assignment even if the member that

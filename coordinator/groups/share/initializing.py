@@ -62,15 +62,15 @@ def initialize_request(
 
 
 def initialized(state: ShardState, message: GroupRequest, now: int) -> None:
-    told = message.request
-    assert isinstance(told, StatesInitialized)
-    group = state.find(ShareGroup, told.group_id)
+    reported = message.request
+    assert isinstance(reported, StatesInitialized)
+    group = state.find(ShareGroup, reported.group_id)
     states = group.states if group is not None else None
-    if group is not None and states is not None and told.partitions:
-        initializing = without(states.initializing, told.partitions)
+    if group is not None and states is not None and reported.partitions:
+        initializing = without(states.initializing, reported.partitions)
         done = states.initialized
-        if not told.has_failed:
-            done = joined(done, {t: _named(state, t, indexes) for t, indexes in told.partitions.items()})
+        if not reported.has_failed:
+            done = joined(done, {t: _named(state, t, indexes) for t, indexes in reported.partitions.items()})
         group.asked_ms = max((s.since_ms for s in initializing.values()), default=now)
         writing.write_states(state, group.group_id, replace(states, initializing=initializing, initialized=done))
     state.reply(message, Done())

@@ -143,21 +143,21 @@ def delete_request(group_id: str, partitions: Mapping[bytes, Iterable[int]]) -> 
 
 
 def deleted(state: ShardState, message: GroupRequest, now: int) -> None:
-    told = message.request
-    assert isinstance(told, StatesDeleted)
-    group = state.find(ShareGroup, told.group_id)
+    reported = message.request
+    assert isinstance(reported, StatesDeleted)
+    group = state.find(ShareGroup, reported.group_id)
     if group is not None and group.states is not None:
         states = group.states
-        left = {t: name for t, name in states.deleting.items() if t not in told.topic_ids}
+        left = {t: name for t, name in states.deleting.items() if t not in reported.topic_ids}
         writing.write_states(state, group.group_id, StatePartitions(states.initializing, states.initialized, left))
     state.reply(message, Done())
 
 
 def delete_groups(state: ShardState, message: GroupRequest, now: int) -> None:
-    told = message.request
-    assert isinstance(told, DeletionOfGroups)
+    reported = message.request
+    assert isinstance(reported, DeletionOfGroups)
     answer = DeletionsOfStates({}, {})
-    for group_id in told.group_ids:
+    for group_id in reported.group_ids:
         group = state.find(ShareGroup, group_id)
         if group is None:
             continue

@@ -99,32 +99,32 @@ def _tasks(tasks: Iterable[TaskId]) -> list[TaskIdsResponse]:
 def _status(
     state: ShardState, message: GroupRequest, group: StreamsGroup, member: Member, delay: str | None
 ) -> list[StatusTold]:
-    told = []
+    reported = []
     topology_epoch = member.metadata.topology_epoch
     if group.topology is not None and topology_epoch < group.topology.epoch:
         words = (
             f"The member's topology epoch {topology_epoch} is behind the group's topology epoch {group.topology.epoch}."
         )
-        told.append((Status.STALE_TOPOLOGY, words))
+        reported.append((Status.STALE_TOPOLOGY, words))
     if delay is not None:
-        told.append((Status.ASSIGNMENT_DELAYED, delay))
+        reported.append((Status.ASSIGNMENT_DELAYED, delay))
     problem = group.configured.problem if group.configured is not None else None
     if problem is not None:
-        told.append((problem.status, str(problem)))
+        reported.append((problem.status, str(problem)))
     if group.shutdown_asked_by is not None:
         words = (
             f"Streams group member {group.shutdown_asked_by} encountered a fatal error and requested a shutdown for the "
             "entire application."
         )
-        told.append((Status.SHUTDOWN_APPLICATION, words))
+        reported.append((Status.SHUTDOWN_APPLICATION, words))
     missing = _missing_tags(state, group, member) if message.version >= CLIENT_TAGS_VERSION else []
     if missing:
         words = (
             f"Missing required client tags for rack-aware standby assignment: [{', '.join(missing)}]. Configure them via "
             "'client.tag.<tagKey>' in your Streams config."
         )
-        told.append((Status.MISSING_CLIENT_TAGS, words))
-    return [StatusTold(status_code=status, status_detail=words) for status, words in told]
+        reported.append((Status.MISSING_CLIENT_TAGS, words))
+    return [StatusTold(status_code=status, status_detail=words) for status, words in reported]
 
 
 def _missing_tags(state: ShardState, group: StreamsGroup, member: Member) -> list[str]:

@@ -12,7 +12,7 @@ from .partition_counts import Status, TopicsNotReady, decide, task_count
 from .topology import required_topics
 
 #: The number of topic names in a message.
-TOLD_TOPICS = 3
+REPORTED_TOPICS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,6 @@ def _creatable(topic: TopicInfo, decided: int) -> CreatableTopic:
 
 
 def _summary(names: Collection[str]) -> str:
-    more = len(names) - TOLD_TOPICS
-    told = ", ".join(list(names)[:TOLD_TOPICS])
-    return told + (f" and {more} additional topics" if more > 0 else "")
+    more = len(names) - REPORTED_TOPICS
+    reported = ", ".join(list(names)[:REPORTED_TOPICS])
+    return reported + (f" and {more} additional topics" if more > 0 else "")

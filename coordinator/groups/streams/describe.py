@@ -38,9 +38,9 @@ def describe(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, StreamsGroupDescribeRequest)
     groups = [described(state, group_id, StreamsGroup, DescribedGroup, _own_fields) for group_id in request.group_ids]
-    for told in groups if request.include_topology_description else ():
-        if (group := state.find(StreamsGroup, told.group_id)) is not None:
-            description.tell(state, group, told)
+    for reported in groups if request.include_topology_description else ():
+        if (group := state.find(StreamsGroup, reported.group_id)) is not None:
+            description.tell(state, group, reported)
     state.reply(message, StreamsGroupDescribeResponse(groups=groups))
 
 

@@ -40,7 +40,7 @@ Request = StreamsGroupTopologyDescriptionUpdateRequest
 #: A tag in StreamsGroupTopologyValue; Kafka numbers its own tags from 0. Its bytes are a StreamsGroupDescribeResponse
 #: with only the description.
 DESCRIPTION_TAG = 10_000
-TOLD_VERSION = 1
+REPORTED_VERSION = 1
 #: Version of the record that has the tag.
 TOPOLOGY_VERSION = 0
 
@@ -123,9 +123,9 @@ def _known_nodes(state: ShardState, request: Request) -> ValidationError | None:
 def _keep(state: ShardState, request: Request) -> ValidationError | None:
     group = state.find(StreamsGroup, request.group_id)
     assert group is not None and group.topology is not None, "it has a member, and the topology's epoch"
-    told = DescribedGroup(topology_description=_as_described(request.topology_description))
-    told.topology_description_status = AVAILABLE
-    data = encode(StreamsGroupDescribeResponse(groups=[told]), TOLD_VERSION)
+    reported = DescribedGroup(topology_description=_as_described(request.topology_description))
+    reported.topology_description_status = AVAILABLE
+    data = encode(StreamsGroupDescribeResponse(groups=[reported]), REPORTED_VERSION)
     topology = replace(group.topology, unknown_tags={**(group.topology.unknown_tags or {}), DESCRIPTION_TAG: data})
     limit = state.config.max_record_bytes
     if encoded_size(topology, TOPOLOGY_VERSION) > limit:
@@ -182,11 +182,11 @@ def deleted(state: ShardState, group: StreamsGroup) -> None:
 # Describing the topology.
 
 
-def tell(state: ShardState, group: StreamsGroup, told: DescribedGroup) -> None:
+def tell(state: ShardState, group: StreamsGroup, reported: DescribedGroup) -> None:
     stored = _stored(group.topology) if group.topology is not None else None
-    told.topology_description_status = NOT_STORED
+    reported.topology_description_status = NOT_STORED
     if stored is not None:
-        state.counters.descriptions_told += 1
-        kept, _ = decode(StreamsGroupDescribeResponse, TOLD_VERSION, stored)
-        told.topology_description = kept.groups[0].topology_description
-        told.topology_description_status = AVAILABLE
+        state.counters.descriptions_reported += 1
+        kept, _ = decode(StreamsGroupDescribeResponse, REPORTED_VERSION, stored)
+        reported.topology_description = kept.groups[0].topology_description
+        reported.topology_description_status = AVAILABLE

@@ -255,9 +255,12 @@ def _go_on(state: ShardState, message: GroupRequest, request: Request, said: Und
 
 
 def _remember_offsets(group: StreamsGroup, request: Request) -> None:
-    for told, known in ((request.task_offsets, group.task_offsets), (request.task_end_offsets, group.task_end_offsets)):
-        if told is not None:
-            known[request.member_id] = {TaskId(one.subtopology_id, one.partition): one.offset for one in told}
+    for reported, known in (
+        (request.task_offsets, group.task_offsets),
+        (request.task_end_offsets, group.task_end_offsets),
+    ):
+        if reported is not None:
+            known[request.member_id] = {TaskId(one.subtopology_id, one.partition): one.offset for one in reported}
 
 
 def _update_epoch(state: ShardState, group: StreamsGroup, said: Understood) -> None:

@@ -9,7 +9,7 @@ from .tasks import HeldTasks, TaskId
 
 #: Task -> member id -> process id.
 _Role = dict[TaskId, dict[str, str]]
-_NOBODY: Mapping[str, str] = {}
+_NO_HOLDERS: Mapping[str, str] = {}
 
 
 class TaskHolders:
@@ -19,13 +19,13 @@ class TaskHolders:
         self._warmup: _Role = {}
 
     def of_active(self, task: TaskId) -> Mapping[str, str]:
-        return self._active.get(task, _NOBODY)
+        return self._active.get(task, _NO_HOLDERS)
 
     def of_standby(self, task: TaskId) -> Mapping[str, str]:
-        return self._standby.get(task, _NOBODY)
+        return self._standby.get(task, _NO_HOLDERS)
 
     def of_warmup(self, task: TaskId) -> Mapping[str, str]:
-        return self._warmup.get(task, _NOBODY)
+        return self._warmup.get(task, _NO_HOLDERS)
 
     def take(self, member: Member) -> None:
         for held in (member.assigned, member.revoking):

@@ -132,7 +132,7 @@ def _agreed(names: Iterable[str], fixed: set[str], flexible: set[str], count_of:
 
 def _equal(counts: Mapping[str, int], shown: Mapping[str, int]) -> int:
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{name}={count}" for name, count in sorted(shown.items()))
-        words = f"Following topics do not have the same number of partitions: [{{{told}}}]"
+        reported = ", ".join(f"{name}={count}" for name, count in sorted(shown.items()))
+        words = f"Following topics do not have the same number of partitions: [{{{reported}}}]"
         raise TopicsNotReady(Status.INCORRECTLY_PARTITIONED_TOPICS, words)
     return next(iter(counts.values()))

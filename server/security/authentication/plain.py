@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 from .sasl import AuthenticationFailed, Identity
 
 _KEY = secrets.token_bytes(32)
-_NOBODY = secrets.token_bytes(32)
+_UNKNOWN_USER = secrets.token_bytes(32)
 
 
 @runtime_checkable
@@ -37,7 +37,7 @@ def password_check(users: dict[str, str]) -> PasswordCheck:
     digests = {name: _digest(password) for name, password in users.items()}
 
     def check(username: str, password: str) -> bool:
-        return hmac.compare_digest(digests.get(username, _NOBODY), _digest(password))
+        return hmac.compare_digest(digests.get(username, _UNKNOWN_USER), _digest(password))
 
     return check
 

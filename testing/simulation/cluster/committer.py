@@ -55,8 +55,8 @@ class Committer:
             await asyncio.sleep(BACKOFF_S)
         found = answer.topics[0].partitions[0].committed_offset
         if not self.acknowledged <= found <= self._sent:
-            told = f"{self.acknowledged} was acknowledged and {self._sent} sent"
-            raise Broken(ACKNOWLEDGED, f"group {GROUP} has committed {found}, where {told}")
+            reported = f"{self.acknowledged} was acknowledged and {self._sent} sent"
+            raise Broken(ACKNOWLEDGED, f"group {GROUP} has committed {found}, where {reported}")
 
     def _is_good(self, error: int) -> bool:
         reject_fatal(error, f"group {GROUP}")

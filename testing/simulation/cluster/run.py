@@ -66,11 +66,11 @@ class Run:
         """Raises Broken, and any other exception of this code."""
         gc.disable()  # garbage is freed when the run is over
         try:
-            return self._play()
+            return self._execute()
         finally:
             gc.enable()
 
-    def _play(self) -> Ran:
+    def _execute(self) -> Ran:
         with _listening(self._break), self._simulation as simulation:
             simulation.loop.set_exception_handler(self._met_exception)
             simulation.run(self._until_over())
@@ -100,10 +100,10 @@ class Run:
         self._cluster.on_power_failure, self._cluster.failed = self._watch.power_failed, self._break
         loop.watch = self._watch
         story = loop.create_task(self._story())
-        story.add_done_callback(self._told)
+        story.add_done_callback(self._reported)
         await self._over
 
-    def _told(self, story: asyncio.Task[None]) -> None:
+    def _reported(self, story: asyncio.Task[None]) -> None:
         failure = story.exception()
         if failure is not None:
             self._break(_bare(failure))

@@ -91,17 +91,17 @@ class LibRdKafka:
     name = "librdkafka"
 
     def produce(self, address: str) -> str:
-        told: list[str] = []
+        reported: list[str] = []
 
         def delivered(error: object, message: object) -> None:
-            told.append("ok" if error is None else error.name())  # type: ignore[attr-defined]
+            reported.append("ok" if error is None else error.name())  # type: ignore[attr-defined]
 
         producer = Producer(
             {"bootstrap.servers": address, "client.id": self.name, "retry.backoff.ms": 20, "linger.ms": 0}
         )
         producer.produce("orders", b"order 1", on_delivery=delivered)
         producer.flush(DEADLINE_S)
-        return told[0] if told else "nothing"
+        return reported[0] if reported else "nothing"
 
     def consume(self, address: str) -> str:
         consumer = Consumer(

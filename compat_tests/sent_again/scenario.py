@@ -100,10 +100,10 @@ class Client:
         )
 
     def send(self, topic: str, value: bytes) -> None:
-        self._producer.produce(topic, value, partition=0, on_delivery=self._told)
+        self._producer.produce(topic, value, partition=0, on_delivery=self._reported)
         self._producer.poll(0)
 
-    def _told(self, error: object, message: Message) -> None:
+    def _reported(self, error: object, message: Message) -> None:
         if error is not None:
             self.errors.append(str(error))
         else:
@@ -120,16 +120,16 @@ class Client:
         eventually(said, what=f"librdkafka says {words!r}", deadline_s=DEADLINE_S)
 
 
-def play(cluster: GatedCluster, fate: str, *, with_rejection: bool = True) -> Outcome:
+def execute(cluster: GatedCluster, fate: str, *, with_rejection: bool = True) -> Outcome:
     """`with_refusal`: else nothing happens to `refused`, so that the producer keeps its epoch."""
-    return _Play(cluster).run(fate, with_rejection)
+    return _Scenario(cluster).run(fate, with_rejection)
 
 
-def play_new(cluster: GatedCluster) -> NewOutcome:
-    return _Play(cluster).run_new()
+def execute_new(cluster: GatedCluster) -> NewOutcome:
+    return _Scenario(cluster).run_new()
 
 
-class _Play:
+class _Scenario:
     def __init__(self, cluster: GatedCluster) -> None:
         self.cluster = cluster
         self.calm = cluster.calm
@@ -241,7 +241,7 @@ def _await(hold: Hold) -> None:
     assert hold.came.wait(DEADLINE_S), f"{hold.value!r} did not come to the gate"
 
 
-def told_of_new(outcome: NewOutcome) -> str:
+def reported_of_new(outcome: NewOutcome) -> str:
     lines = [_answer(REJECTED, answer) for answer in outcome.rejected]
     lines += [f"delivered: {_named(outcome.delivered)}", f"stands: {_named(outcome.standing)}"]
     return "\n".join([*lines, f"lost: {_named(outcome.lost) or 'nothing'}"])
@@ -252,7 +252,7 @@ def _answer(topic: str, answer: Answered) -> str:
     return f"{topic}: {_named(values)} epoch {epoch} sequence {sequence} -> {ErrorCode(error).name}, offset {offset}"
 
 
-def told(outcome: Outcome) -> str:
+def reported(outcome: Outcome) -> str:
     """The outcome for people to read."""
     lines = []
     for topic, answers in ((REJECTED, outcome.rejected), (MOVED, outcome.moved)):

@@ -25,7 +25,7 @@ _SPARK_S = 180
 
 
 @dataclass
-class Play:
+class Scenario:
     cluster: Cluster
     senders: list[Sender]
     readers: list[Reader]

@@ -27,7 +27,7 @@ _NOT_YET = frozenset({14, 15})  # coordinator load in progress, coordinator not 
 
 
 @dataclass(frozen=True)
-class Told:
+class Reported:
     """The result of a step: a label for people and the flat answer."""
 
     step: str
@@ -61,7 +61,7 @@ def _until(error_code: Callable[[], int]) -> None:
         time.sleep(_POLL_S)
 
 
-class Player:
+class Runner:
     """A broker's side of one run of a scenario."""
 
     def __init__(
@@ -79,14 +79,14 @@ class Player:
         self._connections: dict[str, WireClient] = {}
         self._pending: dict[str, list[tuple[Message, int, int]]] = {}
 
-    def play(self) -> list[Told]:
+    def execute(self) -> list[Reported]:
         try:
-            return [told for n, step in enumerate(self.scenario.steps) for told in self._step(n, step)]
+            return [reported for n, step in enumerate(self.scenario.steps) for reported in self._step(n, step)]
         finally:
             for client in self._connections.values():
                 client.close()
 
-    def _step(self, number: int, step: Step) -> list[Told]:
+    def _step(self, number: int, step: Step) -> list[Reported]:
         label = f"{number + 1} {step.kind} {step.api}".rstrip()
         try:
             answer = self._carry_out(step)
@@ -96,7 +96,7 @@ class Player:
         except TimeoutError:
             self._connections.pop(step.on).close()
             answer = {"connection": f"no answer within {ANSWER_DEADLINE_S} s"}
-        return [Told(label, answer)] if step.compared and answer is not None else []
+        return [Reported(label, answer)] if step.compared and answer is not None else []
 
     def _carry_out(self, step: Step) -> Flat | None:
         client = self._connection(step.on)
@@ -111,9 +111,9 @@ class Player:
             number = client.send(request, version)
             self._pending.setdefault(step.on, []).append((request, version, number))
             return None
-        return self._take(step, self._settled(client, step, request, version), version)
+        return self._take(step, self._completed(client, step, request, version), version)
 
-    def _settled(self, client: WireClient, step: Step, request: Message, version: int) -> Any:
+    def _completed(self, client: WireClient, step: Step, request: Message, version: int) -> Any:
         """The answer, once a coordinator that is only just being made has come and `until` holds."""
         deadline = time.monotonic() + UNTIL_DEADLINE_S
         while True:
