@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from compat_tests.cluster.execute import Scenario
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
 
 from compat_tests.cluster.asyncio_clients import AiokafkaSender
 from compat_tests.cluster.mixed import MixedCluster
 from compat_tests.cluster.orders import TOPIC, KafkaPythonSender, LibrdkafkaSender, Sender
 from compat_tests.cluster.readers import Billing, KafkaPythonReader, Reader
+from compat_tests.cluster.scenario import Scenario
 from compat_tests.faults.replicas import differing
 from tests.server.cluster_process import COMBINED
 

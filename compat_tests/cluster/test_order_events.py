@@ -9,7 +9,6 @@ import contextlib
 from collections.abc import Iterator
 
 import pytest
-from compat_tests.cluster.execute import Scenario
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from odradek.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -21,6 +20,7 @@ from compat_tests.cluster.asyncio_clients import AiokafkaReader, AiokafkaSender
 from compat_tests.cluster.java_client import JavaSender
 from compat_tests.cluster.orders import TOPIC, KafkaPythonSender, LibrdkafkaSender, Sender, anomalies
 from compat_tests.cluster.readers import Billing, KafkaPythonReader
+from compat_tests.cluster.scenario import Scenario
 from compat_tests.cluster.spark_client import SparkQuery
 from tests.server.cluster_process import BROKER, COMBINED, Cluster
 

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from .cluster import APACHE, ODRADEK, GatedCluster
-from .execute import KILLED, LED_BY_ANOTHER, PROPERTIES, execute, execute_new, reported, reported_of_new
+from .scenario import KILLED, LED_BY_ANOTHER, PROPERTIES, execute, execute_new, reported, reported_of_new
 
 
 def main() -> None:

@@ -5,10 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from compat_tests.sent_again.execute import KILLED, PROPERTIES, Outcome, execute, execute_new, reported, reported_of_new
 from odradek.protocol.errors import ErrorCode
 
 from compat_tests.sent_again.cluster import APACHE, ODRADEK, GatedCluster
+from compat_tests.sent_again.scenario import (
+    KILLED,
+    PROPERTIES,
+    Outcome,
+    execute,
+    execute_new,
+    reported,
+    reported_of_new,
+)
 
 KINDS = [ODRADEK, pytest.param(APACHE, marks=pytest.mark.oracle)]
 

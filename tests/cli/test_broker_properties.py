@@ -116,7 +116,7 @@ def test_broker_that_only_connects_to_controllers_over_tls_uses_tls(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("listener", "host", "is_refused"),
+    ("listener", "host", "is_rejected"),
     [
         ("127.0.0.1", "127.0.0.1", True),
         ("", "127.0.0.1", True),
