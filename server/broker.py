@@ -82,6 +82,7 @@ class BrokerServer(Node):
             config,
             self.clock,
             self.lines,
+            self.audit,
             self.turns,
             self.client_quotas,
             self.dispatchers,

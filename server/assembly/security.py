@@ -18,4 +18,4 @@ def authorization(node: Node) -> tuple[AuditLog, Authorization | None]:
         return audit, None
     from ..security.authorization.authorization import Authorization
 
-    return audit, Authorization(node.config.values.static, audit)
+    return audit, Authorization(node.config.values.static, audit, node.clock.now_ms())

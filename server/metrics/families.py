@@ -18,6 +18,7 @@ from ..runtime.counters import Times, TopicMetrics
 from ..runtime.turn_budget import TURN_BUDGET_S
 from ..services import NodeServices, Services
 from . import authentication as metrics_authentication
+from . import authorization as metrics_authorization
 from . import cluster as metrics_cluster
 from . import damage as metrics_damage
 from . import descriptors as metrics_descriptors
@@ -58,6 +59,7 @@ def families(services: NodeServices) -> Iterator[Metric]:
     yield from _connections(services)
     yield from metrics_descriptors.descriptors(services)
     yield from metrics_authentication.authentications(services)
+    yield from metrics_authorization.authorization(services)
     yield from metrics_cluster.cluster(services)
     yield from metrics_cluster.quorum(services)
     if not isinstance(services, Services):  # a mere controller

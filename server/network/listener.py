@@ -189,7 +189,7 @@ class Listener:
         from .tls.handshaking import Handshaking
 
         if self._handshaking is None:
-            self._handshaking = Handshaking(self.name, self.shared.lines, self.refused)
+            self._handshaking = Handshaking(self.name, self.shared.lines, self.shared.audit, self.refused)
         return TlsConnection(self, tls)
 
     async def _connect(self, connection: Any, accepted: socket.socket) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from ..runtime.repeated_lines import RepeatedLines
     from ..runtime.turns import Turns
+    from ..security.audit import AuditLog
     from ..security.authentication.sasl_listeners import MakeSasl
 
 log = logging.getLogger("odradek.listener")
@@ -49,13 +50,14 @@ class ListenerSet(SharedParts):
         config: BrokerConfig,
         clock: Clock,
         lines: RepeatedLines,
+        audit: AuditLog,
         turns: Turns,
         quotas: ClientQuotas,
         dispatchers: Mapping[ListenerKind, Dispatcher],
         other_nodes: Callable[[], int],
         sasl: MakeSasl,
     ) -> None:
-        super().__init__(config, clock, lines, turns, quotas)
+        super().__init__(config, clock, lines, audit, turns, quotas)
         self._sasl = sasl
         self.other_nodes = other_nodes
         self.receiving = ReceiveBudget(config.get("queued.max.request.bytes"), self)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from ..runtime.repeated_lines import RepeatedLines
     from ..runtime.turns import Turns
+    from ..security.audit import AuditLog
     from .receive_budget import ReceiveBudget
     from .slow_calls import SlowRequests
 
@@ -25,12 +26,19 @@ class SharedParts:
     receiving: ReceiveBudget
 
     def __init__(
-        self, config: BrokerConfig, clock: Clock, lines: RepeatedLines, turns: Turns, quotas: ClientQuotas
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        lines: RepeatedLines,
+        audit: AuditLog,
+        turns: Turns,
+        quotas: ClientQuotas,
     ) -> None:
         self.config = config
         self.clock = clock
         #: Lines of the log that peers provoke.
         self.lines = lines
+        self.audit = audit
         self.turns = turns
         self.quotas = quotas
         self.turn_watch = turns.watch

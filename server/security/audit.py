@@ -63,6 +63,16 @@ class AuditLog:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PERIOD_S, self._end_period)
 
+    def failed_authentication(self, client_host: str, listener: str, mechanism: str, reason: str) -> None:
+        """Writes a client that did not prove who it is. `mechanism`: of SASL, "TLS", or "" before one was named."""
+        if not self.writes(logging.INFO):
+            return
+        host = client_host.lstrip("/")
+        text = f"Failed authentication from host = {host} on listener = {listener}"
+        text += f" with mechanism = {mechanism}: {reason}" if mechanism else f": {reason}"
+        fields = {"host": host, "listener": listener, "mechanism": mechanism, "reason": reason}
+        self.write(logging.INFO, "authentication", text, fields)
+
     def stop(self) -> None:
         """Writes the counts so far."""
         if self._timer is not None:

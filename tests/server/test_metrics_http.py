@@ -34,6 +34,11 @@ Samples = dict[str, float]
 
 _SOURCE = Path(__file__).parent / "java" / "ListMetrics.java"
 _DEADLINE_S = 60
+#: All clients may do everything, and decisions are counted.
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
@@ -85,7 +90,7 @@ async def test_metrics_are_off_unless_a_port_is_set() -> None:
 
 @pytest.fixture
 async def broker() -> AsyncIterator[odradek.Broker]:
-    async with odradek.Broker(config={"odradek.metrics.port": 0}) as running:
+    async with odradek.Broker(config={"odradek.metrics.port": 0, **AUTHORIZER}) as running:
         yield running
 
 
@@ -282,7 +287,9 @@ async def test_every_metric_has_the_name_of_one_of_kafkas(
     agent = f"-Dcom.sun.management.jmxremote.port={port}", "-Dcom.sun.management.jmxremote.host=127.0.0.1"
     open_to_all = "-Dcom.sun.management.jmxremote.authenticate=false", "-Dcom.sun.management.jmxremote.ssl=false"
     hostname = "-Djava.rmi.server.hostname=127.0.0.1"
-    with ApacheKafka(tmp_path, jvm=(*QUICK_JVM, *agent, *open_to_all, hostname), version=SPECIFICATION) as kafka:
+    with ApacheKafka(
+        tmp_path, AUTHORIZER, jvm=(*QUICK_JVM, *agent, *open_to_all, hostname), version=SPECIFICATION
+    ) as kafka:
         async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:
             await producer.send_and_wait("t", b"x")
         servers = (kafka.bootstrap, broker.bootstrap_servers)

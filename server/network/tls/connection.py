@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from ..listening import Listening
 
 
+#: The mechanism of clients that are authenticated by their certificates, for the audit log.
+TLS = "TLS"
+
+
 class TlsConnection(Connection):
     """`tls`: that of the listener when the connection was accepted."""
 
@@ -31,14 +35,18 @@ class TlsConnection(Connection):
             return
         found = transport.get_extra_info("ssl_object")
         if not self.tls.allows_cipher(found):
-            self.close_for(f"its cipher suite {found.cipher()[0]} is not in ssl.cipher.suites")
+            self._fail(f"its cipher suite {found.cipher()[0]} is not in ssl.cipher.suites")
             return
         if self.sasl_gate is not None:
             return  # SASL says who the client is
         try:
             self.principal = self.tls.principal_of(found)
         except ValueError as error:  # NoMatchingRule, or a subject that cannot be read
-            self.close_for(f"its certificate gives no principal: {error}")
+            self._fail(f"its certificate gives no principal: {error}")
+
+    def _fail(self, reason: str) -> None:
+        self.listener.shared.audit.failed_authentication(self.client_host, self.listener_name, TLS, reason)
+        self.close_for(reason)
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import socket
+import ssl
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from ...security.tls.failures import client_failure
-from ...security.tls.handshakes import Handshakes, TooManyHandshakes
-from .connection import TlsConnection
+from ...security.tls.handshakes import Handshakes, NoTls, TooManyHandshakes
+from .connection import TLS, TlsConnection
 
 if TYPE_CHECKING:
     from ...runtime.repeated_lines import RepeatedLines
+    from ...security.audit import AuditLog
 
 log = logging.getLogger("odradek.listener")
 
@@ -20,9 +22,10 @@ log = logging.getLogger("odradek.listener")
 class Handshaking:
     """`refused` counts the connections of the listener that were closed, by reason."""
 
-    def __init__(self, listener_name: str, lines: RepeatedLines, rejected: Counter[str]) -> None:
+    def __init__(self, listener_name: str, lines: RepeatedLines, audit: AuditLog, rejected: Counter[str]) -> None:
         self._name = listener_name
         self._lines = lines
+        self._audit = audit
         self._error_response = rejected
         self._handshakes = Handshakes()
 
@@ -46,6 +49,8 @@ class Handshaking:
             ip = connection.counted_as or ""
             words = client_failure(error, connection.tls.settings)
             self._log(ip, words, f"closing a connection of {ip} on {self._name}: {words}")
+            if isinstance(error, ssl.SSLError | NoTls):
+                self._audit.failed_authentication(ip, self._name, TLS, words)
             raise
 
     def _log(self, peer: str, kind: str, words: str) -> None:

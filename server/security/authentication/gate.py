@@ -54,6 +54,8 @@ class GatedConnection(Protocol):
 
     principal: str
     is_token_authenticated: bool
+    #: "/127.0.0.1"
+    client_host: str
     max_frame_bytes: int
     dispatcher: Any
     closed: bool
@@ -226,6 +228,9 @@ class SaslGate:
         """Ends the connection, with the reply before it; it takes nothing meanwhile."""
         self._listener.outcomes.failed += 1
         connection = self._connection
+        connection.listener.shared.audit.failed_authentication(
+            connection.client_host, connection.listener.name, self.authentication.mechanism, failure.words
+        )
         connection.hold(self)
 
         def end() -> None:

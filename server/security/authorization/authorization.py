@@ -14,6 +14,7 @@ from ..audit import AuditLog
 from ..plugins import is_own_class, load_class
 from .cluster_operations import CONTROLLER_OPERATIONS
 from .interface import Action, Authorizer, Configurable, FollowsAcls, RequestContext
+from .recent import RecentDecisions
 from .sessions import AuthorizationSession
 from .standard import StandardAuthorizer
 
@@ -48,11 +49,12 @@ class ClientCall(Protocol):
 class Authorization:
     """Decides for clients. Raises InvalidConfig for a class that cannot be used. `properties`: the node's own."""
 
-    def __init__(self, properties: Mapping[str, str], audit: AuditLog) -> None:
+    def __init__(self, properties: Mapping[str, str], audit: AuditLog, now_ms: int = 0) -> None:
         #: Grows with each change of the rules: decisions of an earlier version do not count.
         self.version = 0
         #: Decisions since the start.
         self.allowed = self.denied = 0
+        self.recent = RecentDecisions(now_ms)
         self._audit = audit
         self._kept = 0
         self._forwarded: OrderedDict[tuple[str, str], AuthorizationSession] = OrderedDict()
@@ -65,6 +67,11 @@ class Authorization:
             self._own = _own_authorizer(name, properties)
 
     # ---- state
+
+    @property
+    def class_name(self) -> str:
+        """The simple name of its class."""
+        return type(self._standard or self._own).__name__
 
     @property
     def uses_acls(self) -> bool:

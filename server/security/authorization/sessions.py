@@ -120,4 +120,7 @@ class AuthorizationSession:
         for operation in OPERATIONS_OF[resource_type]:
             if self._authorization.decide(self, operation, resource_type, name):
                 bits |= 1 << operation
+                self._authorization.allowed += 1
+            else:
+                self._authorization.denied += 1
         return bits
