@@ -62,6 +62,7 @@ class BrokerServer(Node):
         #: Lines of the log that peers provoke.
         self.lines = RepeatedLines()
         self.audit, self.authorizer = security.authorization(self)
+        self.policies = security.policies(config)
         self.pools = ThreadPools()
         #: Turns of the loop that took too long, and the large requests that take turns.
         self.turn_watch = TurnWatch(turn_clock)
@@ -75,7 +76,7 @@ class BrokerServer(Node):
             BROKER: Dispatcher(BROKER, handlers),
             CONTROLLER: Dispatcher(CONTROLLER, handlers),
         }
-        self.client_quotas = ClientQuotas(config)
+        self.client_quotas = ClientQuotas(config, security.quota_callback(config))
         self.client_quotas.on_metering = self.dispatchers[BROKER].meter
         self.sasl = SaslListeners(config, self.metadata)
         self.listeners = ListenerSet(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from .runtime.halting import decide
 
 if TYPE_CHECKING:
+    from ..replication.controller.policies import Policies
     from ..storage.directory import LogDirectory
     from ..storage.files.open_files import LogDirectoryFailure
     from .cluster.auto_creation import AutoCreation
@@ -95,6 +96,7 @@ class Node:
     audit: AuditLog
     #: None where every client may do everything.
     authorizer: Authorization | None
+    policies: Policies
     fetch_sessions: FetchSessions
     producer_ids: Lazy[ProducerIds]
     auto_creation: Lazy[AutoCreation]

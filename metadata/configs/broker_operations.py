@@ -7,10 +7,10 @@ from .inert import COUNTERS, JAVA
 from .key import CLASS, CLUSTER, INT, LIST, LONG, STRING, key
 
 KEYS = (
-    key("alter.config.policy.class.name", CLASS, inert=JAVA),
-    key("client.quota.callback.class", CLASS, inert=JAVA),
+    key("alter.config.policy.class.name", CLASS),
+    key("client.quota.callback.class", CLASS),
     key("config.providers", LIST, (), list_of(), CLUSTER),
-    key("create.topic.policy.class.name", CLASS, inert=JAVA),
+    key("create.topic.policy.class.name", CLASS),
     key("kafka.metrics.polling.interval.secs", INT, 10, at_least(1), inert=JAVA),
     key("kafka.metrics.reporters", LIST, (), list_of(), inert=JAVA),
     key("metric.reporters", LIST, ("org.apache.kafka.common.metrics.JmxReporter",), list_of(), CLUSTER, inert=JAVA),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least, between, list_of, non_null, one_of, one_of_ignoring_case
-from .inert import JAVA, KERBEROS, OAUTH_LOGIN, OPENSSL, PRINCIPALS, TLS_VERSIONS, TOKEN_CHECKS
+from .inert import JAVA, KERBEROS, OAUTH_LOGIN, OPENSSL, TLS_VERSIONS, TOKEN_CHECKS
 from .key import BOOLEAN, CLASS, DOUBLE, INT, LIST, LONG, PASSWORD, PER_BROKER, SHORT, STRING, key
 
 # TLS keys that can change while the broker runs, but only with a listener prefix.
@@ -33,7 +33,6 @@ KEYS = (
         CLASS,
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
         scope=PER_BROKER,
-        inert=PRINCIPALS,
     ),
     key("sasl.client.callback.handler.class", CLASS, inert=JAVA),
     key("sasl.enabled.mechanisms", LIST, ("GSSAPI",), list_of(), PER_BROKER),

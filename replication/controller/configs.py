@@ -29,6 +29,7 @@ from ...protocol.messages import incremental_alter_configs as incremental
 from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfigs
 from ...protocol.schema import Message
 from .min_isr import MIN_ISR
+from .policies import ConfigAlteration, violation
 from .result import ApiError, ControllerResult
 from .state import ControllerState
 from .topic_names import check_name
@@ -148,6 +149,7 @@ def _altered(
         _check_values(state, resource, after)
         or _check_exists(state, resource)
         or _check_min_isr(state, resource, [*changed, *gone], after)
+        or _check_policy(state, resource, changed)
     )
     if error is not None:
         return error
@@ -251,6 +253,14 @@ def _check_min_isr(
     return None
 
 
+def _check_policy(state: ControllerState, resource: ConfigResource, changed: Changes) -> ApiError | None:
+    """Keys that AlterConfigs deletes by not naming them are left out (KAFKA-14195)."""
+    policy = state.policies.alter_config
+    if policy is None:
+        return None
+    return violation(policy.validate, ConfigAlteration(ResourceType(resource[0]), resource[1], changed))
+
+
 def new_topic_configs(state: ControllerState, topic: CreatableTopic) -> list[Message] | ApiError:
     """Returns the records for the configs in the request."""
     nulls = [config.name for config in topic.configs if config.value is None]
@@ -259,7 +269,7 @@ def new_topic_configs(state: ControllerState, topic: CreatableTopic) -> list[Mes
         return ApiError(ErrorCode.INVALID_CONFIG, message)
     said = _said(topic)
     resource = (ResourceType.TOPIC, topic.name)
-    error = _validate_topic(state, topic.name, said) if said else None
+    error = (_validate_topic(state, topic.name, said) or _check_policy(state, resource, said)) if said else None
     return error or _with_elr_clearing(state, [_record(resource, name, value) for name, value in said.items()])
 
 

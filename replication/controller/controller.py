@@ -16,6 +16,7 @@ from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from .bootstrap import activation_records
+from .policies import Policies
 from .random_ids import RandomSource
 from .result import MAX_RECORDS_PER_REQUEST, ControllerResult, RequestError
 from .sessions import BrokerSessions
@@ -85,8 +86,8 @@ def _too_many_records(api: str) -> RequestError:
 class Controller:
     """The controller. `static`: the raw values of this node's own properties, overridden by the cluster's configs.
 
-    `rng`: see `RandomSource`. `kraft_upgrade_refusal`: the reason why the quorum cannot raise kraft.version to a level
-    now, or None. `uses_acls`: whether access rules have an effect.
+    `rng`: see `RandomSource`. `kraft_upgrade_error`: the reason why the quorum cannot raise kraft.version to a level
+    now, or None. `uses_acls`: whether access rules have an effect. `policies`: of a user's own.
     """
 
     def __init__(
@@ -98,9 +99,12 @@ class Controller:
         kraft_upgrade_error: Callable[[int], str | None] = lambda level: None,
         *,
         uses_acls: bool = False,
+        policies: Policies | None = None,
     ) -> None:
         self._state = ControllerState(node_id, cluster_id, static, rng)
         self._state.uses_acls = uses_acls
+        if policies is not None:
+            self._state.policies = policies
         self._state.kraft_upgrade_error = kraft_upgrade_error
 
     @property

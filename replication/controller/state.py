@@ -30,6 +30,7 @@ from ...protocol.internal.cluster_metadata import (
 )
 from ...protocol.schema import Message
 from .brokers_to_partitions import BrokersToPartitions
+from .policies import Policies
 from .random_ids import RandomSource
 from .sessions import BrokerSessions
 from .topic_names import has_collision_chars, unified
@@ -91,6 +92,8 @@ class ControllerState:
         self._learned: TopicsImage = EMPTY_IMAGE.topics
         #: Whether this node has an authorizer that uses the rules of the metadata log. The driver provides it.
         self.uses_acls = False
+        #: Of a user's own. The driver provides them.
+        self.policies = Policies()
         #: The id of each access rule.
         self.acls: dict[AclImage, bytes] = {}
         self._learned_acls: Map[bytes, AclImage] = EMPTY_IMAGE.acls

@@ -26,6 +26,7 @@ from .partitions import (
     usable_brokers,
 )
 from .placement import place
+from .policies import TopicCreation, violation
 from .random_ids import random_uuid
 from .result import MAX_PARTITIONS_PER_REQUEST, ApiError, ControllerResult, RequestError, in_own_words
 from .state import ControllerState
@@ -92,8 +93,10 @@ def _created(state: ControllerState, topic: CreatableTopic, version: int) -> _Ne
     if isinstance(configs, ApiError):
         return configs
     partitions = _assigned(state, topic_id, topic) if topic.assignments else _placed(state, topic_id, topic)
-    if isinstance(partitions, ApiError):
-        return partitions
+    error = partitions if isinstance(partitions, ApiError) else _check_policy(state, topic, partitions)
+    if error is not None:
+        return error
+    assert not isinstance(partitions, ApiError)
     if state.rejects_mutation(len(partitions)):
         return ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     result = CreatableTopicResult(name=topic.name, topic_id=topic_id, error_message=None, configs=[])
@@ -138,6 +141,21 @@ def _assigned(state: ControllerState, topic_id: bytes, topic: CreatableTopic) ->
             return all_fenced_in_assignment(index)
         made[index] = record
     return _check_consecutive(made) or [made[index] for index in sorted(made)]
+
+
+def _check_policy(state: ControllerState, topic: CreatableTopic, partitions: list[PartitionRecord]) -> ApiError | None:
+    policy = state.policies.create_topic
+    if policy is None:
+        return None
+    is_assigned = bool(topic.assignments)
+    creation = TopicCreation(
+        topic.name,
+        None if is_assigned else len(partitions),
+        None if is_assigned else len(partitions[0].replicas),
+        {one.partition_id: tuple(one.replicas) for one in partitions} if is_assigned else None,
+        {config.name: config.value for config in topic.configs if config.value is not None},
+    )
+    return violation(policy.validate, creation)
 
 
 def _check_nothing_else_said(topic: CreatableTopic) -> ApiError | None:

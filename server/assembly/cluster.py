@@ -84,6 +84,7 @@ def controller(node: Node) -> QuorumDriver:
         node.client_quotas,
         node.halt,
         node.authorizer,
+        node.policies,
     )
     made.forward = lambda *request, **client: node.forwarding().submit(*request, **client)
     made.register_controller = lambda: _register_controller(node)

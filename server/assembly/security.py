@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...replication.controller.policies import Policies
 from ..security.audit import AuditLog
 
 if TYPE_CHECKING:
+    from ..config.broker_config import BrokerConfig
     from ..node import Node
+    from ..quotas.callback import OwnQuotas
     from ..security.authorization.authorization import Authorization
 
 
@@ -19,3 +22,24 @@ def authorization(node: Node) -> tuple[AuditLog, Authorization | None]:
     from ..security.authorization.authorization import Authorization
 
     return audit, Authorization(node.config.values.static, audit, node.clock.now_ms())
+
+
+def quota_callback(config: BrokerConfig) -> OwnQuotas | None:
+    """Returns the class of a user's own that decides on quotas, if there is one. Raises InvalidConfig."""
+    name = config.get("client.quota.callback.class")
+    if name is None:
+        return None
+    from ..quotas.callback import ClientQuotaCallback, OwnQuotas
+    from ..security.plugins import load_class
+
+    return OwnQuotas(load_class("client.quota.callback.class", name, ClientQuotaCallback, config.values.static))
+
+
+def policies(config: BrokerConfig) -> Policies:
+    """Returns the policies of a node's controller. Raises InvalidConfig."""
+    properties = config.values.static
+    if not any(properties.get(f"{name}.policy.class.name", "").strip() for name in ("create.topic", "alter.config")):
+        return Policies()
+    from ..security.policies import read_policies
+
+    return read_policies(properties)

@@ -9,9 +9,11 @@ import asyncio
 import logging
 import socket
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..config.listeners import CannotListen
+from ..security.principals import principal_builder
 from .acceptor import SECURED_ACCEPTS_PER_TURN, Acceptor
 from .addresses import client_host, plain_address
 from .bound_sockets import bound_sockets
@@ -59,6 +61,8 @@ class Listener:
         self.sasl = sasl
         self.kind = kind
         self.name = endpoint.name
+        #: Makes the principals of clients; None for Kafka's default.
+        self.principal_builder = principal_builder(shared.config, endpoint.name)
         self.endpoint = endpoint
         self.dispatcher = dispatcher
         self.limits = shared.limits
@@ -262,6 +266,15 @@ class Listener:
         key = "socket.request.max.bytes" if most == self.max_frame_bytes else "sasl.server.max.receive.size"
         return f"{key} is {most}"
 
+    def _authenticate(self, connection: Connection, transport: asyncio.Transport) -> None:
+        """Has the builder make the principal of a client that proves nothing, now; of one that logs in, later."""
+        from .client_principals import authenticated, context_of  # which few brokers need
+
+        if connection.sasl_gate is not None:
+            connection.sasl_gate.context = partial(context_of, connection, transport)
+        elif self.shared.tls.of(self.name) is None:
+            authenticated(connection, transport, connection.principal)
+
     def opened(self, connection: Connection, transport: asyncio.Transport) -> None:
         peer: Any = transport.get_extra_info("peername") or ("", 0)
         ip = plain_address(peer[0])
@@ -274,6 +287,8 @@ class Listener:
             connection.counted_as = ip
         connection.remote_address = f"[{ip}]:{peer[1]}" if ":" in ip else f"{ip}:{peer[1]}"
         connection.connection_id = f"{self.endpoint.address}-{connection.remote_address}"
+        if self.principal_builder is not None:
+            self._authenticate(connection, transport)
         self.connections[connection] = None
         loop = asyncio.get_running_loop()
         connection.opened_s = loop.time()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from ..security.authentication.gate import SaslListener
+    from ..security.principals import PrincipalBuilder
     from .call import ListenerKind
     from .dispatch import Dispatcher
     from .shared_parts import SharedParts
@@ -19,6 +20,8 @@ class Listening(Protocol):
     kind: ListenerKind
     dispatcher: Dispatcher
     max_frame_bytes: int
+    #: Makes the principals of clients; None for Kafka's default.
+    principal_builder: PrincipalBuilder | None
     #: How clients authenticate; None for a listener without SASL.
     sasl: SaslListener | None
     #: All connections receive into one buffer.

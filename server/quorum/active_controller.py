@@ -25,6 +25,7 @@ from .pending_replies import ClientFields, Reply, WaitingReplies, failed_here, n
 from .startup import activation, new_controller
 
 if TYPE_CHECKING:
+    from ...replication.controller.policies import Policies
     from ..config.broker_config import BrokerConfig
     from ..quotas.client_quotas import ClientQuotas
     from ..runtime.clock import Clock
@@ -52,6 +53,7 @@ class ActiveController:
         room: LogRoom,
         quotas: ClientQuotas,
         authorizer: Authorization | None,
+        policies: Policies,
     ) -> None:
         #: Called when the controller has become active.
         self.on_activated: Callable[[], None]
@@ -68,6 +70,7 @@ class ActiveController:
         self._room = room
         self._quotas = quotas
         self._authorizer = authorizer
+        self._policies = policies
         self._waiting = WaitingReplies()
         self._controller: Controller | None = None
         #: Builds the state of a controller that becomes active.
@@ -176,7 +179,8 @@ class ActiveController:
     def new(self) -> Controller:
         """Returns a controller without state, to be activated."""
         uses_acls = self._authorizer is not None and self._authorizer.uses_acls
-        return new_controller(self._config, self._cluster_id, self._kraft_upgrade_error, uses_acls=uses_acls)
+        unsupported = self._kraft_upgrade_error
+        return new_controller(self._config, self._cluster_id, unsupported, uses_acls=uses_acls, policies=self._policies)
 
     def _kraft_upgrade_error(self, version: int) -> str | None:
         """Returns why this node, the leader, cannot raise the KRaft version to `version` now; None when it can."""

@@ -38,6 +38,7 @@ from .startup import take_over
 
 if TYPE_CHECKING:
     from ...replication.controller.controller import Controller
+    from ...replication.controller.policies import Policies
     from ...storage.directory import LogDirectory
     from ..config.broker_config import BrokerConfig
     from ..peers.peers import Peers
@@ -67,6 +68,7 @@ class QuorumDriver:
 
     `pools`: the threads that flush the metadata log and write its snapshots. `halt` ends the node for a failure; it
     returns whether it does. `authorizer`: decides what clients may ask of the controller; None if everything.
+    `policies`: of a user's own.
     """
 
     def __init__(
@@ -80,7 +82,8 @@ class QuorumDriver:
         publisher: ImagePublisher,
         quotas: ClientQuotas,
         halt: Callable[[Exception], bool],
-        authorizer: Authorization | None = None,
+        authorizer: Authorization | None,
+        policies: Policies,
     ) -> None:
         #: The epoch of this broker's registration. It shows that a request comes from this incarnation of the broker.
         self.broker_epoch = -1
@@ -101,7 +104,7 @@ class QuorumDriver:
         self._images = images = ImagePublishing(publisher, lambda: member.is_caught_up)
         room = LogRoom(config.metadata_log_dir, lines)
         self._active = active = ActiveController(
-            config, registration.cluster_id, clock, member, images, room, quotas, authorizer
+            config, registration.cluster_id, clock, member, images, room, quotas, authorizer, policies
         )
         self._snapshots: Snapshotting | None = None
         member.on_committed, member.on_replaced = images.advance, lambda snapshot: images.commits.replaced(snapshot)

@@ -23,6 +23,7 @@ from ...protocol.records.control import ControlRecord, ControlType
 from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
 from ...replication.controller.controller import Controller
+from ...replication.controller.policies import Policies
 from .formatting import BOOTSTRAP_FILE
 from .metadata_log import Loaded, MetadataLost, QuorumLog
 from .opening import InvalidQuorum
@@ -75,9 +76,14 @@ def take_over(
 
 
 def new_controller(
-    config: BrokerConfig, cluster_id: str, kraft_upgrade_error: Callable[[int], str | None], *, uses_acls: bool
+    config: BrokerConfig,
+    cluster_id: str,
+    kraft_upgrade_error: Callable[[int], str | None],
+    *,
+    uses_acls: bool,
+    policies: Policies,
 ) -> Controller:
-    """Returns a controller without state. `kraft_upgrade_refusal`, `uses_acls`: see Controller."""
+    """Returns a controller without state. `kraft_upgrade_error`, `uses_acls`, `policies`: see Controller."""
     return Controller(
         config.node_id,
         cluster_id,
@@ -85,6 +91,7 @@ def new_controller(
         random.SystemRandom(),
         kraft_upgrade_error,
         uses_acls=uses_acls,
+        policies=policies,
     )
 
 

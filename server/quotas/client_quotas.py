@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.client_quotas import (
@@ -17,8 +18,9 @@ from ...metadata.client_quotas import (
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
 )
+from .callback import OwnQuotas, QuotaKind
 from .connection_rates import ConnectionRates
-from .precedence import Find
+from .precedence import Find, Quota
 from .sensors import LONGEST_KEPT_ID, MOST_CLIENTS, BucketSensor, RateSensor, Sensors
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ Changes = Mapping["QuotaEntity", Mapping[str, float | None]]
 
 #: The quotas for which every request of a client is looked at.
 _METERED = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE)
+_METERED_KINDS = (QuotaKind.PRODUCE, QuotaKind.FETCH, QuotaKind.REQUEST)
 #: A percentage of the event loop's time, which is the broker's: a nanosecond in a second.
 PERCENT_PER_NS = 100 / 1e9
 _NOTHING: Mapping[str, float] = {}
@@ -47,7 +50,8 @@ class Meters(NamedTuple):
 class ClientQuotas:
     """The quotas of a node and the sensors of its clients."""
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: BrokerConfig, callback: OwnQuotas | None = None) -> None:
+        self._callback = callback
         windows: int = config.get("quota.window.num")
         window_ms: int = 1000 * config.get("quota.window.size.seconds")
         #: The quota of bytes fetched is exceeded by no single answer: what all windows but one may hold, in seconds.
@@ -60,15 +64,16 @@ class ClientQuotas:
         def rates() -> RateSensor:
             return RateSensor(windows, window_ms)
 
-        self.produced = Sensors(self._finder(PRODUCER_BYTE_RATE), rates)
-        self.fetched = Sensors(self._finder(CONSUMER_BYTE_RATE), rates)
-        self.requests = Sensors(self._finder(REQUEST_PERCENTAGE), rates)
+        self.produced = Sensors(self._finder(PRODUCER_BYTE_RATE), rates, self._own(QuotaKind.PRODUCE))
+        self.fetched = Sensors(self._finder(CONSUMER_BYTE_RATE), rates, self._own(QuotaKind.FETCH))
+        self.requests = Sensors(self._finder(REQUEST_PERCENTAGE), rates, self._own(QuotaKind.REQUEST))
         self.mutations = Sensors(
-            self._finder(CONTROLLER_MUTATION_RATE), lambda: BucketSensor(mutation_windows, mutation_window_ms)
+            self._finder(CONTROLLER_MUTATION_RATE),
+            lambda: BucketSensor(mutation_windows, mutation_window_ms),
+            self._own(QuotaKind.CONTROLLER_MUTATION),
         )
         self.connections = ConnectionRates(rates, self.longest_pause_ms)
-        #: Called with True when requests are to be metered, and with False when they no longer are.
-        self.on_metering: Callable[[bool], None] = lambda on: None
+        self._on_metering: Callable[[bool], None] = lambda on: None
         #: By principal and client id, those who have sent a request.
         self._meters: dict[tuple[str, str | None], Meters] = {}
         for sensors in (self.produced, self.fetched, self.requests):
@@ -77,6 +82,17 @@ class ClientQuotas:
         #: By key, the entities that have a quota.
         self._counts: Counter[str] = Counter()
         self._is_metering = False
+
+    @property
+    def on_metering(self) -> Callable[[bool], None]:
+        """Called with True when requests are to be metered, and with False when they no longer are."""
+        return self._on_metering
+
+    @on_metering.setter
+    def on_metering(self, function: Callable[[bool], None]) -> None:
+        self._on_metering = function
+        if self._callback is not None:
+            function(True)
 
     def apply(self, changes: Changes, quotas: Quotas) -> None:
         """Takes over new quotas. `changes` leads from the previous ones to `quotas`."""
@@ -89,17 +105,32 @@ class ClientQuotas:
             if CONNECTION_CREATION_RATE in changed:
                 self.connections.set(entity, after.get(CONNECTION_CREATION_RATE))
         self._quotas = quotas
-        for sensors in (self.produced, self.fetched, self.requests):
-            sensors.forget_quotas()
-        self.mutations.forget_quotas()
-        self._meters.clear()
-        is_metering = any(self._counts[key] for key in _METERED)
+        if self._callback is not None:
+            self._callback.follow(quotas)
+        self._forget_quotas()
+        is_metering = self._callback is not None or any(self._counts[key] for key in _METERED)
         if is_metering != self._is_metering:
             self._is_metering = is_metering
             self.on_metering(is_metering)
 
+    def _forget_quotas(self) -> None:
+        for sensors in (self.produced, self.fetched, self.requests):
+            sensors.forget_quotas()
+        self.mutations.forget_quotas()
+        self._meters.clear()
+
+    def user_of(self, principal: str, kind: QuotaKind) -> str:
+        """Returns as whom sensors know a client: its user, or to a class of a user's own its whole principal."""
+        if self._callback is None:
+            return principal.partition(":")[2]
+        if self._callback.have_changed((kind,)):
+            self._forget_quotas()
+        return principal
+
     def meters(self, principal: str, client_id: str | None, now_ms: Callable[[], int]) -> Meters:
         """Returns the sensors of a client. `now_ms` is called for one that has not been seen."""
+        if self._callback is not None and self._callback.have_changed(_METERED_KINDS):
+            self._forget_quotas()
         found = self._meters.get((principal, client_id))
         return self._learn(principal, client_id, now_ms()) if found is None else found
 
@@ -112,13 +143,18 @@ class ClientQuotas:
         return min(requests.record(spent_ns * PERCENT_PER_NS, now_ms), self.longest_pause_ms)
 
     def _learn(self, principal: str, client_id: str | None, now_ms: int) -> Meters:
-        client = (principal.partition(":")[2], client_id or "", now_ms)
+        user = principal if self._callback is not None else principal.partition(":")[2]
+        client = (user, client_id or "", now_ms)
         found = Meters(self.produced.of(*client), self.fetched.of(*client), self.requests.of(*client))
         if len(self._meters) >= MOST_CLIENTS:
             self._meters.clear()
         if len(client[1]) <= LONGEST_KEPT_ID:
             self._meters[principal, client_id] = found
         return found
+
+    def _own(self, kind: QuotaKind) -> Callable[[str, str], Quota | None] | None:
+        callback = self._callback
+        return None if callback is None else partial(callback.quota, kind)
 
     def _finder(self, key: str) -> Find:
         def find(entity: QuotaEntity) -> float | None:

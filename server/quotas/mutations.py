@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .callback import QuotaKind
 from .sensors import BucketSensor
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def mutation_quota(
     """Returns the quota that holds for a request; None without one, and for requests of nodes (no principal)."""
     if api not in STRICT_SINCE or principal is None:
         return None
-    sensor = quotas.mutations.of(principal.partition(":")[2], client_id or "", now_ms)
+    sensor = quotas.mutations.of(quotas.user_of(principal, QuotaKind.CONTROLLER_MUTATION), client_id or "", now_ms)
     if sensor is None:
         return None
     return MutationQuota(sensor, now_ms, is_strict=version >= STRICT_SINCE[api])

@@ -7,7 +7,7 @@ from hashlib import sha256
 from heapq import nsmallest
 from typing import Generic, Protocol, TypeVar
 
-from .precedence import Find, Share, quota_of
+from .precedence import Find, Quota, Share, quota_of
 from .rates import Rate, TokenBucket, bucket_throttle_ms, rate_throttle_ms
 
 #: A measure of a client that was silent for so long is dropped, as in Kafka.
@@ -73,10 +73,15 @@ SensorT = TypeVar("SensorT", bound=Sensor)
 
 
 class Sensors(Generic[SensorT]):
-    """The sensors of one kind of quota. `find` looks up the quota of an entity, `make` makes a sensor."""
+    """The sensors of one kind of quota. `find` looks up the quota of an entity, `make` makes a sensor. With `own`, a
+    class of a user's own decides on the quota of a client, by its user and client id.
+    """
 
-    def __init__(self, find: Find, make: Callable[[], SensorT]) -> None:
+    def __init__(
+        self, find: Find, make: Callable[[], SensorT], own: Callable[[str, str], Quota | None] | None = None
+    ) -> None:
         self._find = find
+        self._own = own
         self._make = make
         self._sensors: dict[Share, SensorT] = {}
         self._clients: dict[tuple[str, str], SensorT | None] = {}
@@ -107,7 +112,7 @@ class Sensors(Generic[SensorT]):
             self._clients.clear()
         if now_ms - self._swept_ms >= EXPIRY_MS:
             self._sweep(now_ms)
-        quota = quota_of(self._find, client[0], client_id)
+        quota = quota_of(self._find, client[0], client_id) if self._own is None else self._own(client[0], client_id)
         sensor = None
         if quota is not None:
             share = Share(quota.share.user, client[1] if quota.share.client_id else "")

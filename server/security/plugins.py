@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from ...metadata.configs import InvalidConfig
 
 PREFIX = "python:"
+
+
+@runtime_checkable
+class Configurable(Protocol):
+    """A class of a user's own that reads the node's properties."""
+
+    def configure(self, properties: Mapping[str, str]) -> None:
+        """Takes the node's own properties. What it raises ends the start."""
 
 
 def is_own_class(text: str) -> bool:
@@ -15,8 +24,11 @@ def is_own_class(text: str) -> bool:
     return text.startswith(PREFIX)
 
 
-def load_class(key: str, text: str, interface: type[Any]) -> Any:
-    """Returns an instance of the class. `interface`: a runtime-checkable protocol. Raises InvalidConfig."""
+def load_class(key: str, text: str, interface: type[Any], properties: Mapping[str, str] | None = None) -> Any:
+    """Returns an instance of the class. `interface`: a runtime-checkable protocol. Raises InvalidConfig.
+
+    With `properties`, a class that is Configurable is configured by them.
+    """
     module, colon, name = text.removeprefix(PREFIX).rpartition(":")
     if not is_own_class(text) or not colon:
         raise InvalidConfig(f"{key}={text}: a class of your own is named as python:package.module:Name")
@@ -26,4 +38,9 @@ def load_class(key: str, text: str, interface: type[Any]) -> Any:
         raise InvalidConfig(f"{key}={text}: cannot be made: {type(failure).__name__}: {failure}") from failure
     if not isinstance(made, interface):
         raise InvalidConfig(f"{key}={text}: does not implement {interface.__name__}")
+    if properties is not None and isinstance(made, Configurable):
+        try:
+            made.configure(properties)
+        except Exception as failure:
+            raise InvalidConfig(f"{key}={text}: configure failed: {failure}") from failure
     return made

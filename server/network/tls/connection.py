@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from ...security.tls.listener_tls import ListenerTls
+from ..client_principals import authenticated, not_authenticated
 from ..connection import Connection
 from .copied_sender import CopiedSender
 
@@ -35,18 +36,16 @@ class TlsConnection(Connection):
             return
         found = transport.get_extra_info("ssl_object")
         if not self.tls.allows_cipher(found):
-            self._fail(f"its cipher suite {found.cipher()[0]} is not in ssl.cipher.suites")
+            not_authenticated(self, TLS, f"its cipher suite {found.cipher()[0]} is not in ssl.cipher.suites")
             return
         if self.sasl_gate is not None:
             return  # SASL says who the client is
         try:
-            self.principal = self.tls.principal_of(found)
+            principal = self.tls.principal_of(found)
         except ValueError as error:  # NoMatchingRule, or a subject that cannot be read
-            self._fail(f"its certificate gives no principal: {error}")
-
-    def _fail(self, reason: str) -> None:
-        self.listener.shared.audit.failed_authentication(self.client_host, self.listener_name, TLS, reason)
-        self.close_for(reason)
+            not_authenticated(self, TLS, f"its certificate gives no principal: {error}")
+            return
+        authenticated(self, transport, principal, TLS)
 
     def pause_writing(self) -> None:
         super().pause_writing()

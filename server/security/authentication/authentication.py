@@ -184,6 +184,10 @@ class Authentication:
         self.session_ends_ms = now_ms + lifetime_ms if limits else None
         return lifetime_ms
 
+    def failed(self, words: str) -> Failure:
+        """Returns the failure of a client whose token is right, but who gets no principal."""
+        return self._failed_token(words, self._general_words(), True)
+
     def _failed_token(self, words: str, shown: str, is_delayed: bool) -> Failure:
         return self._failure(words, error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, shown=shown, is_delayed=is_delayed)
 

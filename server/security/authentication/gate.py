@@ -17,7 +17,9 @@ from ....protocol.errors import ErrorCode
 from ....protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from ....protocol.messages.sasl_handshake import SaslHandshakeResponse
 from ....protocol.schema import Message
+from ..principals import AuthenticationContext, NoPrincipal, built
 from .authentication import Authenticated, Authentication, Failure, Settings, State
+from .sasl import Identity
 
 _key_of = struct.Struct(">h").unpack_from
 _pack_length = struct.Struct(">i").pack
@@ -124,6 +126,9 @@ class SaslGate:
         self._dispatcher: GatedDispatcher = connection.listener.dispatcher
         self.served = self._dispatcher.served
         connection.max_frame_bytes = listener.max_receive_bytes
+        self._is_renewed = False
+        #: Makes what the builder of principals gets; set where the listener has one.
+        self.context: Callable[[str, str, str], AuthenticationContext]
 
     # What a connection and its calls use of a dispatcher.
 
@@ -212,12 +217,31 @@ class SaslGate:
 
     def _completed(self) -> None:
         authentication, connection = self.authentication, self._connection
-        assert authentication.identity is not None
-        connection.principal = f"User:{authentication.identity.name}"
-        connection.is_token_authenticated = authentication.identity.is_token
+        identity = authentication.identity
+        assert identity is not None
+        connection.principal = self._principal(identity)
+        connection.is_token_authenticated = identity.is_token
         connection.max_frame_bytes = connection.listener.max_frame_bytes
         connection.dispatcher = self if authentication.session_ends_ms is not None else self._dispatcher
         self._listener.outcomes.successful += 1
+
+    def _principal(self, identity: Identity) -> str:
+        """Returns the principal of a client. Raises Failure where the listener's builder makes none, or another one for a
+        session that is renewed.
+        """
+        connection, authentication = self._connection, self.authentication
+        builder, principal = connection.listener.principal_builder, f"User:{identity.name}"
+        if builder is None:
+            return principal
+        authorization_id = identity.authorization_id or identity.name
+        try:
+            principal = built(builder, self.context(principal, authentication.mechanism, authorization_id))
+        except NoPrincipal as error:
+            raise authentication.failed(str(error)) from None
+        if self._is_renewed and principal != connection.principal:
+            raise authentication.failed("it authenticates again as another principal")
+        self._is_renewed = True
+        return principal
 
     def _reject(self, frame: Any, failure: Failure) -> None:
         """A frame that may not be taken: its body is not looked at."""

@@ -89,7 +89,7 @@ class KerberosServer:
             raise AuthenticationFailed("Kerberos: the client chooses a security layer that is not offered")
         principal = str(self._context.initiator_name)
         try:
-            self.identity = Identity(self._names.short_name(principal))
+            self.identity = Identity(self._names.short_name(principal), authorization_id=principal)
         except NoMatchingRule as error:
             raise AuthenticationFailed(f"Kerberos: {error}") from None
         return b""

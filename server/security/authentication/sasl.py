@@ -22,6 +22,8 @@ class Identity(NamedTuple):
     expires_ms: int | None = None
     #: Whether it came with a delegation token (KIP-48).
     is_token: bool = False
+    #: The name that was authenticated, where rules have made another of it.
+    authorization_id: str = ""
 
 
 class AuthenticationFailed(Exception):

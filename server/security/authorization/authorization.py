@@ -13,7 +13,7 @@ from ....metadata.image import AclImage
 from ..audit import AuditLog
 from ..plugins import is_own_class, load_class
 from .cluster_operations import CONTROLLER_OPERATIONS
-from .interface import Action, Authorizer, Configurable, FollowsAcls, RequestContext
+from .interface import Action, Authorizer, FollowsAcls, RequestContext
 from .recent import RecentDecisions
 from .sessions import AuthorizationSession
 from .standard import StandardAuthorizer
@@ -224,13 +224,7 @@ def _own_authorizer(name: str, properties: Mapping[str, str]) -> Any:
         raise InvalidConfig(
             f"{CLASS_KEY}={name}: there is {STANDARD_CLASS}, and python:package.module:Name for a class of your own"
         )
-    made = load_class(CLASS_KEY, name, Authorizer)
-    if isinstance(made, Configurable):
-        try:
-            made.configure(properties)
-        except Exception as failure:
-            raise InvalidConfig(f"{CLASS_KEY}={name}: configure failed: {failure}") from failure
-    return made
+    return load_class(CLASS_KEY, name, Authorizer, properties)
 
 
 def _pascal_case(name: str) -> str:

@@ -11,6 +11,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from ....metadata.acls import Operation, ResourceType
 from ....metadata.image import AclImage
+from ..plugins import Configurable
+
+__all__ = ["Action", "Authorizer", "Configurable", "FollowsAcls", "RequestContext"]
 
 
 class RequestContext(NamedTuple):
@@ -39,14 +42,6 @@ class Authorizer(Protocol):
 
     def authorize(self, context: RequestContext, action: Action) -> bool:
         """Returns whether the client may do it."""
-
-
-@runtime_checkable
-class Configurable(Protocol):
-    """An authorizer that reads the node's properties."""
-
-    def configure(self, properties: Mapping[str, str]) -> None:
-        """Takes the node's own properties. What it raises ends the start."""
 
 
 @runtime_checkable
