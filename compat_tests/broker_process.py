@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import socket
 import subprocess
 import time
@@ -22,11 +23,19 @@ class BrokerFailed(RuntimeError):
     """The broker did not start, or ended by itself; the text holds what it logged last."""
 
 
+#: Below Linux's default `ip_local_port_range`, which begins at 32768; 9092 and other well-known ports are not in it.
+_PORTS = (20_000, 32_000)
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Returns a port that nobody listens on, below those that the system gives to clients: until the broker binds it, no
+    connection of another process takes it.
+    """
+    while True:
+        port = random.SystemRandom().randrange(*_PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def start_all(nodes: Iterable[BrokerProcess]) -> None:

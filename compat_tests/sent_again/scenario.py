@@ -176,9 +176,9 @@ class _Scenario:
         paused.pause()
         self.cluster.await_in_sync(REJECTED, {self.calm})
         self.cluster.await_acceptance(REJECTED, ErrorCode.NOT_ENOUGH_REPLICAS)
-        error_text, behind = gate.hold_answer(b"refused-1"), gate.hold_request(b"refused-2")
+        rejection, behind = gate.hold_answer(b"refused-1"), gate.hold_request(b"refused-2")
         self.client.send(REJECTED, b"refused-1")
-        _await(error_text)
+        _await(rejection)
         self.client.send(REJECTED, b"refused-2")
         _await(behind)
         paused.go_on()
@@ -186,7 +186,7 @@ class _Scenario:
         self.cluster.await_acceptance(REJECTED, ErrorCode.NONE)
 
         def release() -> None:
-            error_text.go.set()
+            rejection.go.set()
             behind.go.set()
             eventually(lambda: self._answer_to(b"refused-2") is not None, what="it is answered", deadline_s=DEADLINE_S)
             if self._answer_to(b"refused-2") == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:

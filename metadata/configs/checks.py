@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from .values import InvalidConfig, Value, reject, shown
+from .values import InvalidConfig, Value, invalid_value, shown
 
 _MOST_PORT = 65535
 _MOST_ID = 2**31 - 1
@@ -24,12 +24,12 @@ def at_least(low: float) -> Check:
 def between(low: float, high: float | None) -> Check:
     def check(name: str, value: Value) -> None:
         if value is None:
-            raise reject(name, "null", "Value must be non-null")
+            raise invalid_value(name, "null", "Value must be non-null")
         assert isinstance(value, int | float)
         if value < low:
-            raise reject(name, shown(value), f"Value must be at least {low}")
+            raise invalid_value(name, shown(value), f"Value must be at least {low}")
         if high is not None and value > high:
-            raise reject(name, shown(value), f"Value must be no more than {high}")
+            raise invalid_value(name, shown(value), f"Value must be no more than {high}")
 
     return check
 
@@ -43,7 +43,7 @@ def port(name: str, value: Value) -> None:
 def one_of(*words: str) -> Check:
     def check(name: str, value: Value) -> None:
         if value not in words:
-            raise reject(name, shown(value), f"String must be one of: {', '.join(words)}")
+            raise invalid_value(name, shown(value), f"String must be one of: {', '.join(words)}")
 
     return check
 
@@ -51,7 +51,7 @@ def one_of(*words: str) -> Check:
 def one_of_ignoring_case(*words: str) -> Check:
     def check(name: str, value: Value) -> None:
         if not isinstance(value, str) or value.upper() not in words:
-            raise reject(name, shown(value), f"String must be one of (case insensitive): {', '.join(words)}")
+            raise invalid_value(name, shown(value), f"String must be one of (case insensitive): {', '.join(words)}")
 
     return check
 
@@ -80,17 +80,17 @@ def list_of(*words: str, empty: bool = True, null: bool = False) -> Check:
 
 def non_null(name: str, value: Value) -> None:
     if value is None:
-        raise reject(name, "null", "entry must be non null")
+        raise invalid_value(name, "null", "entry must be non null")
 
 
 def non_empty(name: str, value: Value) -> None:
     if value == "":
-        raise reject(name, "", "String must be non-empty")
+        raise invalid_value(name, "", "String must be non-empty")
 
 
 def gzip_level(name: str, value: Value) -> None:
     if not (isinstance(value, int) and (1 <= value <= 9 or value == -1)):
-        raise reject(name, shown(value), "Value must be between 1 and 9 or equal to -1")
+        raise invalid_value(name, shown(value), "Value must be between 1 and 9 or equal to -1")
 
 
 _REPLICA = re.compile(r"([0-9]+:[0-9]+)?")
@@ -100,7 +100,7 @@ def throttled_replicas(name: str, value: Value) -> None:
     assert isinstance(value, tuple)
     proposed = [element.strip() for element in value]
     if "".join(proposed) != "*" and not all(_REPLICA.fullmatch(element) for element in proposed):
-        raise reject(
+        raise invalid_value(
             name,
             shown(value),
             f"{name} must be the literal '*' or a list of replicas in the following format: "
@@ -135,7 +135,7 @@ def share_auto_offset_reset(name: str, value: Value) -> None:
             return
     elif text in ("earliest", "latest"):
         return
-    raise reject(
+    raise invalid_value(
         name,
         text,
         f"Invalid value `{text}` for configuration {name}. "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from .tables import TOPIC
-from .values import InvalidConfig, Value, reject
+from .values import InvalidConfig, Value, invalid_value
 
 Values = Mapping[str, Value]
 _FROM_RETENTION = -2  # local.retention.*: the same as retention.*
@@ -85,9 +85,9 @@ def _local_within(unit: str) -> Callable[[Values], None]:
         if total == -1 or local == _FROM_RETENTION or (unit == "bytes" and total < 0):
             return
         if local == -1:
-            raise reject(name, local, f"Value must not be -1 as retention.{unit} value is set as {total}.")
+            raise invalid_value(name, local, f"Value must not be -1 as retention.{unit} value is set as {total}.")
         if local > total:
-            raise reject(name, local, f"Value must not be more than retention.{unit} property value: {total}")
+            raise invalid_value(name, local, f"Value must not be more than retention.{unit} property value: {total}")
 
     return rule
 
@@ -99,7 +99,7 @@ def _copy_lag_within(unit: str) -> Callable[[Values], None]:
         local = _number(values, f"retention.{unit}") if local == _FROM_RETENTION else local
         lag = _number(values, name)
         if lag > 0 and 0 <= local < lag:
-            raise reject(name, lag, f"Value must not exceed local.retention.{unit} (effective value: {local})")
+            raise invalid_value(name, lag, f"Value must not exceed local.retention.{unit} (effective value: {local})")
 
     return rule
 

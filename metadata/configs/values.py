@@ -68,7 +68,7 @@ _DECIMAL = re.compile(r"[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?|
 _BESIDE_COMMA = " \t\n\r\f\v"
 
 
-def reject(name: str, value: object, why: str = "") -> InvalidConfig:
+def invalid_value(name: str, value: object, why: str = "") -> InvalidConfig:
     """Returns Kafka's exception for an invalid value: the key, the value and the reason."""
     return InvalidConfig(f"Invalid value {value} for configuration {name}{': ' if why else ''}{why}")
 
@@ -79,17 +79,17 @@ def parse(name: str, text: str, config_type: ConfigType) -> Value:
     match config_type:
         case ConfigType.BOOLEAN:
             if trimmed.lower() not in ("true", "false"):
-                raise reject(name, text, "Expected value to be either true or false")
+                raise invalid_value(name, text, "Expected value to be either true or false")
             return trimmed.lower() == "true"
         case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG:
             number = _whole_number(trimmed)
             limit = 1 << _BITS[config_type] - 1
             if number is None or not -limit <= number < limit:
-                raise reject(name, text, f"Not a number of type {config_type.name}")
+                raise invalid_value(name, text, f"Not a number of type {config_type.name}")
             return number
         case ConfigType.DOUBLE:
             if not _DECIMAL.fullmatch(trimmed):
-                raise reject(name, text, "Not a number of type DOUBLE")
+                raise invalid_value(name, text, "Not a number of type DOUBLE")
             return float(trimmed.rstrip("fFdD") if trimmed[-1] in "fFdD" else trimmed)
         case ConfigType.LIST:
             return tuple(element.strip(_BESIDE_COMMA) for element in trimmed.split(",")) if trimmed else ()

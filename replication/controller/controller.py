@@ -69,11 +69,11 @@ def _decision(api: str) -> Decision:
     return found
 
 
-def reject(request: Message, request_error: RequestError) -> Message:
+def error_response(request: Message, request_error: RequestError) -> Message:
     """Returns the error response, see error_responses.py."""
-    from .error_responses import reject as error_text
+    from .error_responses import error_response as made
 
-    return error_text(request, request_error)
+    return made(request, request_error)
 
 
 def _too_many_records(api: str) -> RequestError:
@@ -157,7 +157,7 @@ class Controller:
             if result.atomic and len(result.records) > MAX_RECORDS_PER_REQUEST:
                 raise _too_many_records(api)
         except RequestError as request_error:
-            return ControllerResult([], reject(request, request_error))
+            return ControllerResult([], error_response(request, request_error))
         return result._replace(records=[], kraft_version=0) if result.validate_only else result
 
     def replay(self, records: Sequence[Message], epoch: int, append_timestamp_ms: int) -> None:

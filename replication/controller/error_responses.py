@@ -53,7 +53,7 @@ from .result import RequestError
 from .security.delegation_tokens import RemoveExpiredTokensRequest, RemoveExpiredTokensResponse
 
 
-def reject(request: Message, request_error: RequestError) -> Message:
+def error_response(request: Message, request_error: RequestError) -> Message:
     """Returns the error response: in its top-level error code if it has one, else in that of each requested item."""
     special = _SPECIAL.get(type(request))
     if special is not None:

@@ -198,9 +198,9 @@ class QuorumReplica:
             return
         asked = wire.partition_of(request)
         if request.cluster_id not in (None, core.config.cluster_id):
-            core.reply(token, wire.error_text(request, ErrorCode.INCONSISTENT_CLUSTER_ID))
+            core.reply(token, wire.error_response(request, ErrorCode.INCONSISTENT_CLUSTER_ID))
         elif asked is None or not core.is_credible(wire.epoch_of(asked)):
-            core.reply(token, wire.error_text(request, ErrorCode.INVALID_REQUEST))
+            core.reply(token, wire.error_response(request, ErrorCode.INVALID_REQUEST))
         elif isinstance(request, VoteRequest):
             core.reply(token, self._elections.handle(request, asked, now))
         elif isinstance(request, FetchRequest):

@@ -149,7 +149,7 @@ def snapshot_request(
 # ---- responses
 
 
-def error_text(request: Message, error: ErrorCode) -> Message:
+def error_response(request: Message, error: ErrorCode) -> Message:
     """Returns a top-level error response."""
     response: Message = _RESPONSES[type(request)](error_code=int(error))
     return response

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...metadata.acls import CLUSTER_NAME, OPERATIONS_OF, Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...replication.controller.controller import reject
+from ...replication.controller.controller import error_response
 from ..security.authorization.cluster_operations import rejected
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def cluster_error(services: NodeServices, call: Call, operation: Operation) -> M
     """Returns the response to a request whose client may not do that on the cluster; None if it may."""
     if not denies_on_cluster(services, call, operation):
         return None
-    return reject(call.request, rejected(call.api.name, operation))
+    return error_response(call.request, rejected(call.api.name, operation))
 
 
 def group_error(services: NodeServices, call: Call, operation: Operation = Operation.READ) -> Message | None:

@@ -24,7 +24,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ...protocol.messages.broker_registration import BrokerRegistrationRequest
 from ...protocol.schema import Message
-from ...replication.controller.controller import reject
+from ...replication.controller.controller import error_response
 from ...replication.controller.maintenance import FenceBrokerRequest, MoveLeadersRequest
 from ...replication.controller.result import RequestError
 from ...replication.controller.sessions import BrokerSessions
@@ -99,7 +99,7 @@ class BrokerSessionWatch:
         """Decides a registration or a heartbeat; without a connection it is this process's own."""
         controller = self._controller
         if not controller.is_active:
-            reply(reject(request, RequestError(ErrorCode.NOT_CONTROLLER)))
+            reply(error_response(request, RequestError(ErrorCode.NOT_CONTROLLER)))
         elif isinstance(request, BrokerHeartbeatRequest):
             self._hear(request, connection)
             before = controller.quorum_log.end_offset

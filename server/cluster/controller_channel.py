@@ -20,7 +20,7 @@ from ...protocol.internal.headers import RequestHeader, ResponseHeader
 from ...protocol.internal.principal import DefaultPrincipalData
 from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ...protocol.schema import Message
-from ...replication.controller.controller import reject
+from ...replication.controller.controller import error_response
 from ...replication.controller.result import RequestError
 from ..network.addresses import encoded_client_host
 
@@ -83,7 +83,7 @@ class Forwarding:
         key = request.SCHEMA.key
         assert key is not None, f"{type(request).__name__} never leaves the controller"
         if self._waiting >= MAX_WAITING or self._is_closed:
-            reply(reject(request, RequestError(ErrorCode.REQUEST_TIMED_OUT)))
+            reply(error_response(request, RequestError(ErrorCode.REQUEST_TIMED_OUT)))
             return
         self._waiting += 1
         deadline_ms = self._clock.now_ms() + FORWARDING_TIMEOUT_MS
@@ -123,7 +123,7 @@ class Forwarding:
         controller = self._controller
         left_ms = forwarded.deadline_ms - self._clock.now_ms()
         if left_ms <= 0 or self._is_closed:
-            self._done(forwarded, reject(forwarded.request, RequestError(ErrorCode.REQUEST_TIMED_OUT)))
+            self._done(forwarded, error_response(forwarded.request, RequestError(ErrorCode.REQUEST_TIMED_OUT)))
         elif controller.is_active:
             controller.decide(
                 forwarded.request,
@@ -166,9 +166,9 @@ def is_not_controller(request: Message, response: Message) -> bool:
     """Returns True if nothing was decided because the receiver is not the active controller."""
     if getattr(response, "error_code", None) == ErrorCode.NOT_CONTROLLER:
         return True
-    rejected = reject(request, RequestError(ErrorCode.NOT_CONTROLLER))
+    rejected = error_response(request, RequestError(ErrorCode.NOT_CONTROLLER))
     # A request that names nothing has an empty response, whatever the error.
-    return response == rejected and rejected != reject(request, RequestError(ErrorCode.REQUEST_TIMED_OUT))
+    return response == rejected and rejected != error_response(request, RequestError(ErrorCode.REQUEST_TIMED_OUT))
 
 
 # ---- envelopes
@@ -212,7 +212,7 @@ def unwrapped(forwarded: _Forwarded, response: EnvelopeResponse) -> Message | No
     """Returns the response in the envelope; None when the request has to be sent again."""
     if response.error_code == ErrorCode.NOT_CONTROLLER:
         return None
-    validation_error = reject(forwarded.request, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR))
+    validation_error = error_response(forwarded.request, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR))
     if response.error_code != ErrorCode.NONE or response.response_data is None:
         return validation_error
     key = forwarded.request.SCHEMA.key

@@ -199,7 +199,7 @@ class ActiveController:
         """Fails the waiting requests, and discards the controller's state."""
         self.is_active, self._controller = False, None
         self._images.commits.forget_appended()
-        self._waiting.reject()
+        self._waiting.reject_all()
 
     def activate_if_leader(self) -> None:
         """Makes a new controller active, in slices, when this node may have one and has none."""

@@ -73,9 +73,9 @@ class LogRoom:
         self._lines.log(log, logging.ERROR, "", ("no room", api), words)
         if api == _NO_OP:
             return ControllerResult([], result.response)
-        from ...replication.controller.error_responses import reject  # which few brokers ever need
+        from ...replication.controller.error_responses import error_response  # which few brokers ever need
 
-        return ControllerResult([], reject(request, RequestError(ErrorCode.KAFKA_STORAGE_ERROR, words)))
+        return ControllerResult([], error_response(request, RequestError(ErrorCode.KAFKA_STORAGE_ERROR, words)))
 
 
 def _free_bytes(path: str) -> int:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
-from ...replication.controller.controller import reject
+from ...replication.controller.controller import error_response
 from ...replication.controller.result import RequestError
 
 log = logging.getLogger("odradek.quorum")
@@ -50,7 +50,7 @@ class WaitingReplies:
             waiting = self._waiting.popleft()
             _answer(waiting.reply, waiting.response)
 
-    def reject(self) -> None:
+    def reject_all(self) -> None:
         """Fails all waiting requests: this node no longer decides, and does not know whether its decisions will be
         committed.
         """
@@ -60,11 +60,11 @@ class WaitingReplies:
 
 
 def not_controller(request: Message) -> Message:
-    return reject(request, RequestError(ErrorCode.NOT_CONTROLLER))
+    return error_response(request, RequestError(ErrorCode.NOT_CONTROLLER))
 
 
 def failed_here(request: Message) -> Message:
-    return reject(request, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR))
+    return error_response(request, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
 def _answer(reply: Reply, response: Message) -> None:

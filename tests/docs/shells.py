@@ -12,11 +12,11 @@ import os
 import re
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
+from compat_tests.broker_process import free_port as free_port
 from compat_tests.java.fetch import ORACLE, classpath, java
 from compat_tests.java.tool import JVM_FLAGS
 from tests.docs.pages import Block
@@ -31,12 +31,6 @@ KAFKA_TOOLS = {
     "kafka-features.sh": "org.apache.kafka.tools.FeatureCommand",
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
 }
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def write_kafka_tools(folder: Path) -> None:

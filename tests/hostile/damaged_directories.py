@@ -218,8 +218,8 @@ def _start(images: Images, case: Case, copy: Path, lines: Lines) -> str:
     broker = odradek.Broker(data_dir=copy, config=CONFIG)
     try:
         broker.start()
-    except REJECTIONS as error_text:
-        text = str(error_text)
+    except REJECTIONS as rejection:
+        text = str(rejection)
         _hold("\n" not in text, case, f"more than one line: {text}")
         _hold(Path(case.file).name in text, case, f"does not name the file: {text}")
         _hold("odradek repair" in text, case, f"names no command: {text}")

@@ -73,7 +73,7 @@ def test_share_partition_is_recreated_after_failed_state_read(persister: SlowPer
     hosted = led_in_epoch(1)
     first = partitions.open(KEY, hosted)
     persister.answer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    assert first.error_text is not None and partitions.get(KEY) is None
+    assert first.validation_error is not None and partitions.get(KEY) is None
     second = partitions.open(KEY, hosted)
     persister.answer()
     assert partitions.get(KEY) is second and second.state_machine is not None

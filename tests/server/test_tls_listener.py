@@ -175,7 +175,7 @@ def test_client_that_trusts_another_authority_is_named_once(
     for _ in range(3):
         with pytest.raises(ssl.SSLError):
             is_served(address_of(broker, "SSL"), client_context(Authority()))
-    wait_until(lambda: listener_of(broker, "SSL").rejected["handshake"] == 3)
+    wait_until(lambda: listener_of(broker, "SSL").refused["handshake"] == 3)
     assert len([line for line in lines_of(caplog) if "it does not trust the certificate of this listener" in line]) == 1
 
 
@@ -242,7 +242,7 @@ def test_client_of_an_older_version_costs_one_line(
         for _ in range(2):
             with pytest.raises(ssl.SSLError):
                 is_served(address_of(broker, "SSL"), context)
-        wait_until(lambda: listener_of(broker, "SSL").rejected["handshake"] == 2)
+        wait_until(lambda: listener_of(broker, "SSL").refused["handshake"] == 2)
         (line,) = lines_of(caplog)
     assert "it offers no version of TLS that is enabled here (TLSv1.3)" in line
 

@@ -23,7 +23,7 @@ from ....protocol.messages.create_topics import CreatableTopicResult, CreateTopi
 from ....protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest
 from ....protocol.schema import Message
 from ....protocol.uuids import ZERO_UUID
-from ....replication.controller.controller import reject
+from ....replication.controller.controller import error_response
 from ....replication.controller.result import RequestError
 from ....replication.controller.topic_names import CLUSTER_METADATA_TOPIC
 from .cluster_operations import CONTROLLER_OPERATIONS, rejected
@@ -55,7 +55,7 @@ def check(session: AuthorizationSession, request: Any, image: MetadataImage, *, 
     if operation is not None:
         if session.allows_on_cluster(operation):
             return Checked(request)
-        return Checked(None, reject(request, rejected(session.api, operation)))
+        return Checked(None, error_response(request, rejected(session.api, operation)))
     match request:
         case CreateTopicsRequest():
             return _create_topics(session, request)
@@ -68,7 +68,7 @@ def check(session: AuthorizationSession, request: Any, image: MetadataImage, *, 
         case incremental.IncrementalAlterConfigsRequest():
             return _alter_configs(session, request, incremental.AlterConfigsResourceResponse)
         case CreateDelegationTokenRequest() if not may_create_token(session, request):
-            return Checked(None, reject(request, RequestError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)))
+            return Checked(None, error_response(request, RequestError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)))
     return Checked(request)
 
 
