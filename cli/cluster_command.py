@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .client.commands import second_words
+from .cluster_security import NAMES
 from .options import FAILED, MISUSED, UsageError, add_override, complain, overrides_of, path, port, shown, warn
 
 if TYPE_CHECKING:
+    from ..protocol.internal.cluster_metadata import UserScramCredentialRecord
     from .cluster_plan import Plan
 
 DEFAULT_DATA_DIR = "odradek-cluster"
@@ -23,6 +25,8 @@ EPILOG = """\
 examples:
   odradek cluster start                              three brokers on 127.0.0.1:9092 to 9094
   odradek cluster start --brokers 5 --port 0         on any free ports; the line it prints says which
+  odradek cluster start --security scram             clients log in within TLS; nodes meet over mutual TLS
+  odradek cluster start --properties mine.properties   with your own certificates and users
   odradek cluster status
   odradek cluster stop
 
@@ -44,6 +48,21 @@ def add_to(commands: Any) -> None:
     start.add_argument("--brokers", type=_count, default=None, metavar="N", help="how many (default: 3, or as before)")
     start.add_argument(
         "--port", type=port, metavar="P", help="the first broker's; 0 for any (default: 9092, or as before)"
+    )
+    start.add_argument(
+        "--security",
+        choices=NAMES,
+        help="make certificates and a user: clients come by TLS, with certificates of their own (mtls), or log in (scram, "
+        "plain); clients/admin.properties has their settings",
+    )
+    start.add_argument("--properties", type=path, metavar="FILE", help="properties of every node, under --override")
+    start.add_argument(
+        "-S",
+        "--add-scram",
+        metavar="MECHANISM=[...]",
+        action="append",
+        default=[],
+        help="a user of a new cluster, as SCRAM-SHA-512=[name=alice,password=...]; may be repeated",
     )
     add_override(start, "a property of every node; may be repeated")
     start.set_defaults(run=run_start)
@@ -88,8 +107,9 @@ def run_start(options: argparse.Namespace) -> int:
 
 def _start(options: argparse.Namespace, directory: Path, overrides: dict[str, str]) -> int:
     """Starts the nodes and waits for them. Raises what `run_start` explains."""
-    from .cluster_plan import grown, read_plan, write_plan, write_properties
+    from .cluster_plan import ListenerNames, grown, read_plan, write_plan, write_properties
     from .cluster_processes import ClusterFailed, ClusterProcesses, node_pids
+    from .cluster_security import chosen
 
     plan = read_plan(directory)
     running = node_pids(plan, directory) if plan is not None else {}
@@ -98,18 +118,29 @@ def _start(options: argparse.Namespace, directory: Path, overrides: dict[str, st
         raise ClusterFailed(f"of the cluster in {directory} node {nodes} runs already; `odradek cluster stop` ends it")
     known = len(plan.nodes) if plan is not None else DEFAULT_BROKERS
     first = options.port if options.port is not None else (9092 if plan is None else 0)
-    plan = grown(plan, options.brokers or known, first or None)
+    security = chosen(directory, options.security, is_new=plan is None)
+    users = _users(options.add_scram)
+    if security is not None:
+        overrides = security.shared_properties() | overrides
+        users += security.scram_records()
+    has_internal = bool(ListenerNames.of(overrides).internal)
+    plan = grown(plan, options.brokers or known, first or None, has_internal=has_internal)
     _check(plan, directory, overrides)
     write_plan(directory, plan)
-    write_properties(plan, directory, overrides)
-    _format(plan, directory)
+    if security is not None:
+        security.write(plan)
+    write_properties(plan, directory, overrides, security)
+    _format(plan, directory, users)
     is_stopped = _signals()
     cluster = ClusterProcesses(plan, directory)
     try:
         cluster.begin()
         if cluster.await_serving(is_stopped):
             addresses = ",".join(plan.addresses)
-            print(f"odradek: {len(plan.nodes)} brokers serving on {addresses} (data in {directory})", flush=True)
+            told = f"data in {directory}"
+            if security is not None:
+                told += f"; settings of clients in {security.client_properties}"
+            print(f"odradek: {len(plan.nodes)} brokers serving on {addresses} ({told})", flush=True)
             cluster.wait(is_stopped)
     finally:
         in_order = cluster.stop()
@@ -125,14 +156,23 @@ def _directory(options: argparse.Namespace) -> Path:
 
 
 def _overrides(options: argparse.Namespace) -> dict[str, str]:
-    """Raises UsageError for a key that the cluster decides about; says which keys are not known."""
-    from ..server.config.broker_config import unknown_properties
+    """The properties that all nodes have. Raises UsageError for a key that the cluster decides about; says which keys are
+    not known.
+    """
+    from ..server.config.broker_config import read_properties, unknown_properties
     from .cluster_plan import OWN_KEYS
 
     overrides = overrides_of(options)
-    own = sorted(OWN_KEYS & overrides.keys())
-    if own:
-        raise UsageError(f"--override {', '.join(own)}: each node of a cluster has its own; leave it out")
+    file: dict[str, str] = {}
+    if options.properties is not None:
+        try:
+            file = read_properties(options.properties)
+        except OSError as error:
+            raise UsageError(f"cannot read {options.properties}: {error.strerror or error}") from None
+    for name, given in (("--override", overrides), (f"--properties {options.properties}:", file)):
+        if own := sorted(OWN_KEYS & given.keys()):
+            raise UsageError(f"{name} {', '.join(own)}: each node of a cluster has its own; leave it out")
+    overrides = file | overrides
     for line in unknown_properties(overrides):
         warn(line)
     return overrides
@@ -154,15 +194,24 @@ def _check(plan: Plan, directory: Path, overrides: dict[str, str]) -> None:
         )
 
 
-def _format(plan: Plan, directory: Path) -> None:
-    """All nodes belong to one cluster from the beginning."""
+def _users(texts: list[str]) -> list[UserScramCredentialRecord]:
+    """Raises UsageError."""
+    if not texts:
+        return []
+    from .scram_option import scram_user
+
+    return [scram_user(text) for text in texts]
+
+
+def _format(plan: Plan, directory: Path, users: list[UserScramCredentialRecord]) -> None:
+    """All nodes belong to one cluster from the beginning. `users`: of a new one."""
     from ..server.config.broker_config import BrokerConfig, read_properties
     from ..server.quorum.formatting import format_directories
     from .cluster_plan import properties_file
 
     for node in plan.nodes:
         config = BrokerConfig(read_properties(properties_file(directory, node)))
-        format_directories(config, plan.cluster_id, ignore_formatted=True)
+        format_directories(config, plan.cluster_id, ignore_formatted=True, users=users)
 
 
 def _signals() -> Callable[[], bool]:
@@ -183,9 +232,14 @@ def run_status(options: argparse.Namespace) -> int:
         return complain(error, FAILED)
     if plan is None:
         return complain(f"there is no cluster in {directory}; `odradek cluster start` makes one", FAILED)
+    from ..metadata.configs import InvalidConfig
     from .cluster_status import status
 
-    print("\n".join(status(plan, directory)))
+    try:
+        lines = status(plan, directory)
+    except (InvalidConfig, OSError) as error:  # stores and properties of the nodes
+        return complain(error, FAILED)
+    print("\n".join(lines))
     return 0
 
 

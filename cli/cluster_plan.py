@@ -10,8 +10,13 @@ import errno
 import json
 import random
 import socket
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from .cluster_security import ClusterSecurity
 
 FILE = "cluster.json"
 HOST = "127.0.0.1"
@@ -24,17 +29,21 @@ OWN_KEYS = frozenset((
 ))  # fmt: skip
 
 
+_CONTROLLER = "CONTROLLER"
+
+
 class CannotListen(Exception):
     """The port that a person asked for cannot be had."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """`controller_port` is 0 for one that is only a broker."""
+    """`controller_port` is 0 for a mere broker, `internal_port` where brokers meet on the listener of clients."""
 
     id: int
     port: int
     controller_port: int = 0
+    internal_port: int = 0
 
     @property
     def roles(self) -> str:
@@ -78,7 +87,7 @@ def _check(plan: Plan) -> None:
     if not isinstance(plan.cluster_id, str) or ids != list(range(1, len(ids) + 1)) or not ids:
         raise ValueError("it has a cluster id, and nodes that are numbered from 1")
     for node in plan.nodes:
-        for port in (node.port, node.controller_port):
+        for port in (node.port, node.controller_port, node.internal_port):
             if type(port) is not int or not 0 <= port <= MOST_PORT:
                 raise ValueError(f"node {node.id} has port {port!r}")
 
@@ -90,7 +99,27 @@ def write_plan(directory: Path, plan: Plan) -> None:
     written.replace(directory / FILE)
 
 
-def grown(plan: Plan | None, brokers: int, first_port: int | None) -> Plan:
+class ListenerNames(NamedTuple):
+    """`internal` is "" where brokers meet on the listener of clients."""
+
+    clients: str
+    internal: str
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> ListenerNames:
+        """Returns those that the properties of all nodes name: in `inter.broker.listener.name` and in the map of
+        protocols, or in `security.inter.broker.protocol`.
+        """
+        entries = properties.get("listener.security.protocol.map", "").upper().split(",")
+        names = [entry.partition(":")[0].strip() for entry in entries if entry.strip()]
+        internal = properties.get("inter.broker.listener.name", "").strip().upper()
+        clients = [name for name in names if name not in (_CONTROLLER, internal)]
+        if internal and clients:
+            return cls(clients[0], internal)
+        return cls(internal or properties.get("security.inter.broker.protocol", "PLAINTEXT").strip().upper(), "")
+
+
+def grown(plan: Plan | None, brokers: int, first_port: int | None, *, has_internal: bool = False) -> Plan:
     """The plan with this many brokers; nodes that are there keep their ids. Raises ValueError where it has more already."""
     from ..protocol.uuids import uuid_to_text
     from ..replication.controller.random_ids import random_uuid
@@ -105,10 +134,12 @@ def grown(plan: Plan | None, brokers: int, first_port: int | None) -> Plan:
     if not known:
         controllers = CONTROLLERS if brokers >= CONTROLLERS else 1
     nodes = known + tuple(Node(number, 0) for number in range(len(known) + 1, brokers + 1))
-    return Plan(cluster_id, _with_ports(nodes, controllers, first_port))
+    return Plan(cluster_id, _with_ports(nodes, controllers, first_port, has_internal))
 
 
-def _with_ports(nodes: tuple[Node, ...], controllers: int, first_port: int | None) -> tuple[Node, ...]:
+def _with_ports(
+    nodes: tuple[Node, ...], controllers: int, first_port: int | None, has_internal: bool
+) -> tuple[Node, ...]:
     """All begin together, so whatever port somebody else has taken meanwhile can be another."""
     taken: list[socket.socket] = []
     try:
@@ -118,7 +149,8 @@ def _with_ports(nodes: tuple[Node, ...], controllers: int, first_port: int | Non
             port = _free_port(wanted, taken, must_be=bool(first_port))
             is_controller = number < controllers
             controller_port = _free_port(node.controller_port, taken) if is_controller else 0
-            found.append(replace(node, port=port, controller_port=controller_port))
+            internal_port = _free_port(node.internal_port, taken) if has_internal else 0
+            found.append(replace(node, port=port, controller_port=controller_port, internal_port=internal_port))
         return tuple(found)
     finally:
         for held in taken:
@@ -158,15 +190,19 @@ def properties(plan: Plan, node: Node, directory: Path, overrides: dict[str, str
     """Every topic has three replicas and takes writes while two live, where there are so many brokers."""
     replicas = min(3, len(plan.nodes))
     min_isr = max(1, replicas - 1)
-    listeners = f"PLAINTEXT://{node.address}"
+    names = ListenerNames.of(overrides)
+    advertised = f"{names.clients}://{node.address}"
+    if names.internal:
+        advertised += f",{names.internal}://{HOST}:{node.internal_port}"
+    listeners = advertised
     if node.controller_port:
-        listeners += f",CONTROLLER://{HOST}:{node.controller_port}"
+        listeners += f",{_CONTROLLER}://{HOST}:{node.controller_port}"
     made = {
         "process.roles": node.roles,
         "node.id": node.id,
         "listeners": listeners,
-        "advertised.listeners": f"PLAINTEXT://{node.address}",
-        "controller.listener.names": "CONTROLLER",
+        "advertised.listeners": advertised,
+        "controller.listener.names": _CONTROLLER,
         "controller.quorum.voters": plan.voters,
         "log.dirs": node_directory(directory, node) / "data",
         "default.replication.factor": replicas,
@@ -179,10 +215,15 @@ def properties(plan: Plan, node: Node, directory: Path, overrides: dict[str, str
     return {key: str(value) for key, value in made.items()} | overrides
 
 
-def write_properties(plan: Plan, directory: Path, overrides: dict[str, str]) -> None:
+def write_properties(
+    plan: Plan, directory: Path, overrides: dict[str, str], security: ClusterSecurity | None = None
+) -> None:
+    """`overrides`: the properties that all nodes have. Only the owner reads the files: they may hold passwords."""
     from ..server.config.properties import format_properties
+    from ..server.security.provisioning.authority import write_secret
 
     for node in plan.nodes:
         node_directory(directory, node).mkdir(parents=True, exist_ok=True)
-        text = format_properties(properties(plan, node, directory, overrides))
-        properties_file(directory, node).write_text(text, encoding="utf-8")
+        own = security.node_properties(node) if security is not None else {}
+        text = format_properties(properties(plan, node, directory, own | overrides))
+        write_secret(properties_file(directory, node), text)

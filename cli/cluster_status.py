@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +17,11 @@ from ..protocol.messages.describe_quorum import (
 from ..protocol.messages.metadata import MetadataRequest
 from ..server.network.endpoint import Endpoint
 from ..server.peers.peers import Peers
-from .cluster_plan import Plan
+from .cluster_plan import ListenerNames, Plan, properties_file
 from .cluster_processes import node_pids
 
 _TIMEOUT_MS = 5000
+_CLIENT_ID = "odradek-status"
 _QUORUM = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
 
 
@@ -34,7 +37,7 @@ class Answers(NamedTuple):
 def status(plan: Plan, directory: Path) -> list[str]:
     """The lines to be printed."""
     pids = node_pids(plan, directory)
-    answers = asyncio.run(_ask(plan, pids))
+    answers = asyncio.run(_ask(plan, pids, *_connections(plan, directory))) if pids else None
     missing = _missing_quorum(plan, pids)
     if missing and answers is not None:
         answers = answers._replace(quorum=None)  # a controller that was active finds out seconds later
@@ -63,14 +66,37 @@ def _missing_quorum(plan: Plan, pids: dict[int, int]) -> str:
     )
 
 
-async def _ask(plan: Plan, pids: dict[int, int]) -> Answers | None:
+def _connections(plan: Plan, directory: Path) -> tuple[str, Callable[[], Peers]]:
+    """Returns the listener on which the brokers meet, and how this command connects to it: as they do. Raises InvalidConfig,
+    OSError.
+    """
+    from ..server.config.broker_config import BrokerConfig, read_properties
+
+    properties = read_properties(properties_file(directory, plan.nodes[0]))
+    names = ListenerNames.of(properties)
+    listener = names.internal or names.clients
+    if listener == "PLAINTEXT":
+        return listener, lambda: Peers(_CLIENT_ID)
+    from ..server.runtime.metadata_cache import MetadataCache
+    from ..server.security.authentication.sasl_listeners import SaslListeners
+    from ..server.security.tls.node_tls import NodeTls
+
+    logging.getLogger("odradek.config").setLevel(logging.ERROR)  # each node's log has its own warnings
+    config = BrokerConfig(properties)
+    sasl, tls = SaslListeners(config, MetadataCache()), NodeTls(config)
+    sasl.check()
+    return listener, lambda: Peers(_CLIENT_ID, sasl.login, tls.connection_arguments)
+
+
+async def _ask(plan: Plan, pids: dict[int, int], listener: str, connect: Callable[[], Peers]) -> Answers | None:
     """The answers of the first node that runs and answers: another program may have the port of one that is down."""
-    peers = Peers("odradek-status")
+    peers = connect()
     try:
         for node in plan.nodes:
             if node.id not in pids:
                 continue
-            endpoint = Endpoint("PLAINTEXT", *_host_port(node.address))
+            host, port = _host_port(node.address)
+            endpoint = Endpoint(listener, host, node.internal_port or port)
             metadata = await _answer(peers, endpoint, MetadataRequest(topics=None))
             if metadata is not None and metadata.cluster_id == plan.cluster_id:
                 return Answers(metadata, _described(await _answer(peers, endpoint, _QUORUM)))
