@@ -13,7 +13,7 @@ from types import TracebackType
 
 from odradek.protocol.messages.metadata import MetadataRequest
 
-from .wire import WireClient
+from .access import connect
 
 _STOP_DEADLINE_S = 30
 POLL_S = 0.02
@@ -162,7 +162,7 @@ class BrokerProcess:
             raise BrokerFailed(f"{self.name} did not serve in {self.start_deadline_s} s:\n{self.last_words()}")
 
     def _serves(self) -> bool:
-        with contextlib.suppress(OSError), WireClient(self.bootstrap, timeout=5) as client:
+        with contextlib.suppress(OSError), connect(self.bootstrap, timeout=5) as client:
             return bool(client.call(MetadataRequest(topics=[]), 1).brokers)
         return False
 

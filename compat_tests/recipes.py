@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
-from .wire import WireClient
+from .access import connect
 
 T = TypeVar("T")
 DEADLINE_S = 30.0
@@ -35,7 +35,7 @@ def make_topic(bootstrap: str, name: str, partitions: int = 1, configs: Mapping[
     """Makes a topic, waits until every partition is led, and gives the topic's id."""
     settings = [CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()]
     wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=settings)
-    with WireClient(bootstrap) as client:
+    with connect(bootstrap) as client:
         made = client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000), 7).topics[0]
         assert made.error_code == 0, made.error_message
         ends = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)]

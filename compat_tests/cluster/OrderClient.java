@@ -1,8 +1,12 @@
 import java.io.BufferedReader;
+import java.io.FileReader;
+import java.io.IOException;
 import java.io.InputStreamReader;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -49,10 +53,10 @@ public final class OrderClient {
     }
 
     private static void send(String[] arguments) throws Exception {
-        Map<String, Object> settings = Map.of(
+        Map<String, Object> settings = secured(Map.of(
             "bootstrap.servers", arguments[0], "acks", "all", "enable.idempotence", true, "linger.ms", 5,
             "metadata.recovery.strategy", "none", // as orders.py says
-            "delivery.timeout.ms", Integer.valueOf(arguments[5]), "max.block.ms", Long.valueOf(arguments[5]));
+            "delivery.timeout.ms", Integer.valueOf(arguments[5]), "max.block.ms", Long.valueOf(arguments[5])));
         int customers = Integer.parseInt(arguments[3]);
         long pauseMs = Long.parseLong(arguments[4]);
         try (var producer = new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
@@ -66,10 +70,25 @@ public final class OrderClient {
         }
     }
 
-    private static void read(String[] arguments) {
-        Map<String, Object> settings = Map.of(
+    /** With the properties of the file that access.py names in the environment. */
+    private static Map<String, Object> secured(Map<String, Object> settings) throws IOException {
+        String file = System.getenv("ODRADEK_TEST_CLIENT_PROPERTIES");
+        Map<String, Object> all = new HashMap<>();
+        if (file != null) {
+            Properties read = new Properties();
+            try (var in = new FileReader(file)) {
+                read.load(in);
+            }
+            read.forEach((key, value) -> all.put((String) key, value));
+        }
+        all.putAll(settings);
+        return all;
+    }
+
+    private static void read(String[] arguments) throws IOException {
+        Map<String, Object> settings = secured(Map.of(
             "bootstrap.servers", arguments[0], "group.id", arguments[2], "auto.offset.reset", "earliest",
-            "auto.commit.interval.ms", 500, "metadata.max.age.ms", 2000, "metadata.recovery.strategy", "none");
+            "auto.commit.interval.ms", 500, "metadata.max.age.ms", 2000, "metadata.recovery.strategy", "none"));
         try (var consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
             consumer.subscribe(List.of(arguments[1]));
             while (isReading) {

@@ -6,6 +6,8 @@ import asyncio
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
+from compat_tests import access
+
 from .orders import CUSTOMERS, DELIVERY_MS, PAUSE_S, TOPIC, Sender
 from .readers import COMMIT_MS, METADATA_MS, POLL_S, Reader
 
@@ -17,7 +19,11 @@ class AiokafkaSender(Sender):
     async def _send_all(self) -> None:
         # How long aiokafka goes on with a record is its request timeout.
         producer = AIOKafkaProducer(
-            bootstrap_servers=self.bootstrap, enable_idempotence=True, linger_ms=5, request_timeout_ms=DELIVERY_MS
+            bootstrap_servers=self.bootstrap,
+            enable_idempotence=True,
+            linger_ms=5,
+            request_timeout_ms=DELIVERY_MS,
+            **access.aiokafka(),
         )
         async with producer:
             while not self.is_over:
@@ -47,6 +53,7 @@ class AiokafkaReader(Reader):
             auto_offset_reset="earliest",
             auto_commit_interval_ms=COMMIT_MS,
             metadata_max_age_ms=METADATA_MS,
+            **access.aiokafka(),
         )
         async with consumer:
             while not self._is_over.is_set():

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from kafka import KafkaProducer
 
+from compat_tests import access
+
 TOPIC = "order-events"
 GROUP = "billing"
 CUSTOMERS = 20
@@ -78,7 +80,7 @@ class LibrdkafkaSender(Sender):
     @contextlib.contextmanager
     def producer(self) -> Iterator[Send]:  # type: ignore[override]
         settings = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": DELIVERY_MS, **RECOVERY}
-        producer = Producer({"bootstrap.servers": self.bootstrap, **settings})
+        producer = Producer({"bootstrap.servers": self.bootstrap, **settings, **access.librdkafka()})
 
         def reported(error: KafkaError | None, message: object) -> None:
             order = message.value().decode()  # type: ignore[attr-defined]
@@ -102,6 +104,7 @@ class KafkaPythonSender(Sender):
             linger_ms=5,
             delivery_timeout_ms=DELIVERY_MS,
             max_block_ms=DELIVERY_MS,
+            **access.kafka_python(),
         )
         acknowledged, failed = self.acknowledged, self.failed
 
@@ -120,7 +123,7 @@ def read_all(bootstrap: str, at_least: int) -> Found:
     """Returns all records, from the first one to the end; fails when there are fewer."""
     found: Found = defaultdict(list)
     settings = {"group.id": "reader", "auto.offset.reset": "earliest", "enable.auto.commit": False}
-    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
+    consumer = Consumer({"bootstrap.servers": bootstrap, **settings, **access.librdkafka()})
     try:
         partitions = consumer.list_topics(TOPIC, 30).topics[TOPIC].partitions
         ends = {

@@ -10,12 +10,17 @@ from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaConsumer
 from kafka.errors import KafkaConnectionError
 
+from compat_tests import access
+
 from .orders import RECOVERY, TOPIC
 
 COMMIT_MS = 500
 #: Partitions that are added are found by then.
 METADATA_MS = 2_000
 POLL_S = 0.2
+#: A poll of kafka-python that is shorter than a join may lose it (see its FINDINGS), and joins take longer over TLS. It ends
+#: as soon as there are records.
+KAFKA_PYTHON_POLL_S = 3.0
 _END_S = 60
 
 
@@ -60,6 +65,7 @@ class Billing(Reader):
             "auto.commit.interval.ms": COMMIT_MS,
             "topic.metadata.refresh.interval.ms": METADATA_MS,
             **RECOVERY,
+            **access.librdkafka(),
         }
         consumer = Consumer(settings)
         consumer.subscribe([TOPIC])
@@ -90,10 +96,11 @@ class KafkaPythonReader(Reader):
             auto_offset_reset="earliest",
             auto_commit_interval_ms=COMMIT_MS,
             metadata_max_age_ms=METADATA_MS,
+            **access.kafka_python(),
         )
         while not self._is_over.is_set():
             # kafka-python 3.0 now and then lets a refused connection out of poll, see its FINDINGS: one polls again.
             with contextlib.suppress(KafkaConnectionError):
-                for records in consumer.poll(timeout_ms=int(POLL_S * 1000)).values():
+                for records in consumer.poll(timeout_ms=int(KAFKA_PYTHON_POLL_S * 1000)).values():
                     self.seen.update(record.value.decode() for record in records)
         consumer.close()

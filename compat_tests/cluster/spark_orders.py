@@ -11,8 +11,11 @@ import sys
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "spark_examples"))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from session import spark_session
+
+from compat_tests import access
 
 _COLUMNS = ("partition", "offset", "cast(key as string) as customer", "cast(value as string) as order_id")
 _SCHEMA = "partition int, offset long, customer string, order_id string"
@@ -21,6 +24,8 @@ _SCHEMA = "partition int, offset long, customer string, order_id string"
 def main(bootstrap: str, topic: str, directory: Path) -> None:
     spark = spark_session("order-events")
     source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+    for key, value in access.java().items():
+        source = source.option(f"kafka.{key}", value)
     records = source.option("subscribe", topic).option("startingOffsets", "earliest").load()
     rows, checkpoint = str(directory / "rows"), str(directory / "checkpoint")
     sink = records.selectExpr(*_COLUMNS).writeStream.format("json").option("checkpointLocation", checkpoint)

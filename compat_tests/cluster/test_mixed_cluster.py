@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
 
+from compat_tests.access import granted
 from compat_tests.cluster.asyncio_clients import AiokafkaSender
 from compat_tests.cluster.mixed import MixedCluster
 from compat_tests.cluster.orders import TOPIC, KafkaPythonSender, LibrdkafkaSender, Sender
 from compat_tests.cluster.readers import Billing, KafkaPythonReader, Reader
 from compat_tests.cluster.scenario import Scenario
+from compat_tests.cluster.secured import SecuredMixedCluster, access_of
 from compat_tests.faults.replicas import differing
 from tests.server.cluster_process import COMBINED
 
@@ -31,13 +33,16 @@ _MOST_STOPS = 10
 
 
 @pytest.fixture(scope="module")
-def execute(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
+def execute(
+    java_tools: None, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Scenario]:
     # Apache Kafka misses a broker when its session is over.
     impatient = {"broker_session_timeout_ms": "3000", "broker_heartbeat_interval_ms": "500"}
     overrides = {"offsets_topic_num_partitions": "3", "min_insync_replicas": "2", **impatient}
-    cluster = MixedCluster(tmp_path_factory.mktemp("mixed"), [COMBINED] * 3, **overrides)
+    kind = SecuredMixedCluster if request.config.getoption("--secured") else MixedCluster
+    cluster = kind(tmp_path_factory.mktemp("mixed"), [COMBINED] * 3, **overrides)
     cluster.node(APACHE).is_apache = True
-    with cluster, contextlib.ExitStack() as clients:
+    with granted(access_of(cluster)), cluster, contextlib.ExitStack() as clients:
         cluster.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
         bootstrap = cluster.bootstrap
         senders: list[Sender] = [

@@ -16,11 +16,13 @@ from odradek.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 
+from compat_tests.access import granted
 from compat_tests.cluster.asyncio_clients import AiokafkaReader, AiokafkaSender
 from compat_tests.cluster.java_client import JavaSender
 from compat_tests.cluster.orders import TOPIC, KafkaPythonSender, LibrdkafkaSender, Sender, anomalies
 from compat_tests.cluster.readers import Billing, KafkaPythonReader
 from compat_tests.cluster.scenario import Scenario
+from compat_tests.cluster.secured import SecuredCluster, access_of
 from compat_tests.cluster.spark_client import SparkQuery
 from tests.server.cluster_process import BROKER, COMBINED, Cluster
 
@@ -30,10 +32,14 @@ _TOPIC_RESOURCE, _SET = 2, 0
 
 
 @pytest.fixture(scope="module")
-def execute(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
+def execute(
+    java_tools: None, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Scenario]:
     overrides = {"offsets_topic_num_partitions": "3", "min_insync_replicas": "2"}
     directory = tmp_path_factory.mktemp("orders")
-    with Cluster(directory, [COMBINED] * 3, **overrides) as cluster, contextlib.ExitStack() as clients:
+    kind = SecuredCluster if request.config.getoption("--secured") else Cluster
+    made = kind(directory, [COMBINED] * 3, **overrides)
+    with granted(access_of(made)), made as cluster, contextlib.ExitStack() as clients:
         cluster.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
         # A client that knows one broker finds all. Spark makes clients anew all along, which must find one that lives.
         first, second, third = (node.bootstrap for node in cluster.nodes.values())

@@ -24,11 +24,16 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=4, help="how many in a round")
     parser.add_argument("--only", action="append", choices=tuple(FAULTS), help="draw from these faults")
     parser.add_argument("--kind", choices=("odradek", "apache"), default="odradek")
+    parser.add_argument("--secured", action="store_true", help="mutual TLS between nodes, SCRAM within TLS for clients")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the logs and histories of bad rounds there")
     options = parser.parse_args()
     if rejected := why_not():
         sys.exit(rejected)
-    plan = Plan(options.kind, options.nodes, options.faults, names=tuple(options.only or FAULTS))
+    if options.secured and (options.kind == "apache" or options.lanes > 1):
+        parser.error("--secured is of Odradek's nodes, one round at a time")
+    plan = Plan(
+        options.kind, options.nodes, options.faults, names=tuple(options.only or FAULTS), secured=options.secured
+    )
     bad = 0
     with ThreadPoolExecutor(options.lanes) as lanes:
         seeds = range(options.seed, options.seed + options.rounds)

@@ -14,6 +14,8 @@ from typing import Any, TextIO
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
+from compat_tests import access
+
 from .history import Committed, Resumed, Seen, write
 
 BATCH = 100
@@ -32,7 +34,7 @@ _SETTINGS: dict[str, Any] = {
 
 
 def consumer(bootstrap: str, group: str) -> Consumer:
-    return Consumer({**_SETTINGS, "bootstrap.servers": bootstrap, "group.id": group})
+    return Consumer({**_SETTINGS, **access.librdkafka(), "bootstrap.servers": bootstrap, "group.id": group})
 
 
 def from_the_start(topic: str, partitions: int) -> list[TopicPartition]:

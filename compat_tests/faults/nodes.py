@@ -13,11 +13,12 @@ from types import TracebackType
 
 from compat_tests.broker_process import BrokerProcess, start_all
 from compat_tests.oracle import node_command
+from compat_tests.secured_nodes import SecuredNodes
 
 from .network import Network
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
-_BROKER_PORT, _CONTROLLER_PORT = 9092, 9093
+_BROKER_PORT, _CONTROLLER_PORT, _INTERNAL_PORT = 9092, 9093, 9094
 #: Timeouts are Kafka's defaults but for these: rounds are short.
 _PROPERTIES = {
     "default.replication.factor": "3",
@@ -37,7 +38,15 @@ _PROPERTIES = {
 class ClusterNode(BrokerProcess):
     """A node in its namespace, with a small disk of its own."""
 
-    def __init__(self, kind: str, network: Network, node: int, directory: Path, disk: str = "256m") -> None:
+    def __init__(
+        self,
+        kind: str,
+        network: Network,
+        node: int,
+        directory: Path,
+        disk: str = "256m",
+        secured: SecuredNodes | None = None,
+    ) -> None:
         super().__init__(directory, start_deadline_s=120)
         self.name = f"{kind} {node}"
         self.kind = kind
@@ -45,6 +54,7 @@ class ClusterNode(BrokerProcess):
         self.network = network
         self.host, self.port = network.address(node), _BROKER_PORT
         self.is_paused = False
+        self._secured = secured
         self.data_dir.mkdir(exist_ok=True)
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={disk}", "tmpfs", str(self.data_dir)], check=True)
 
@@ -56,12 +66,14 @@ class ClusterNode(BrokerProcess):
             return [*within, *node_command(CLUSTER_ID, file)]
         odradek = f"{shlex.quote(sys.executable)} -m odradek"
         formats = f"{odradek} format {shlex.quote(str(file))} --cluster-id {CLUSTER_ID} --ignore-formatted"
+        if self._secured is not None:
+            formats += f" --add-scram {shlex.quote(self._secured.scram)}"
         # The shell becomes the broker: the pid is one.
         return [*within, "sh", "-c", f"{formats} && exec {odradek} start {shlex.quote(str(file))}"]
 
     def _all_properties(self) -> dict[str, str]:
         voters = ",".join(f"{n}@{self.network.address(n)}:{_CONTROLLER_PORT}" for n in self.network.nodes)
-        return {
+        made = {
             **_PROPERTIES,
             "process.roles": "broker,controller",
             "node.id": str(self.node),
@@ -71,6 +83,7 @@ class ClusterNode(BrokerProcess):
             "controller.quorum.voters": voters,
             "log.dirs": str(self.log_dir),
         }
+        return made if self._secured is None else self._secured.secured(made, self.host, _INTERNAL_PORT)
 
     @property
     def log_dir(self) -> Path:
@@ -108,7 +121,8 @@ class ClusterNode(BrokerProcess):
 class FaultyCluster:
     """The nodes and their network, started together and thrown away in the end."""
 
-    def __init__(self, kind: str, count: int, directory: Path) -> None:
+    def __init__(self, kind: str, count: int, directory: Path, secured: SecuredNodes | None = None) -> None:
+        self._secured = secured
         self.network = Network(count)
         self.nodes: dict[int, ClusterNode] = {}
         self._kind, self._directory = kind, directory
@@ -122,7 +136,7 @@ class FaultyCluster:
         try:
             for number in self.network.nodes:
                 place = self._directory / f"node-{number}"
-                self.nodes[number] = ClusterNode(self._kind, self.network, number, place)
+                self.nodes[number] = ClusterNode(self._kind, self.network, number, place, secured=self._secured)
             self.start_all()
         except BaseException:
             self.__exit__(None, None, None)

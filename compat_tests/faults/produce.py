@@ -13,6 +13,8 @@ from typing import Any, TextIO
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from compat_tests import access
+
 from .history import Sent, value_of, write
 
 #: Few records are on their way at a time, so that a fault meets many different states and the history stays readable.
@@ -71,6 +73,7 @@ def produce(bootstrap: str, topic: str, notes: Notes, stopped: list[int]) -> Non
             "linger.ms": 2,
             "error_cb": lambda error: failed.append(error) if error.fatal() else None,
             "log_level": 0,
+            **access.librdkafka(),
         }
     )
     numbers = itertools.count()

@@ -14,8 +14,9 @@ from random import Random
 
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
+from compat_tests.access import connect, granted
 from compat_tests.recipes import eventually
-from compat_tests.wire import WireClient
+from compat_tests.secured_nodes import SecuredNodes
 
 from .checker import History, anomalies, sent_again
 from .consume import everything
@@ -44,6 +45,8 @@ class Plan:
     names: Sequence[str] = tuple(FAULTS)
     #: The names one after the other; else one is drawn each time.
     in_turn: bool = False
+    #: Mutual TLS between nodes, SCRAM within TLS for clients.
+    secured: bool = False
 
     def draw(self, rng: Random) -> Iterator[str]:
         every = list(self.names)
@@ -71,7 +74,8 @@ class Outcome:
 def execute(seed: int, plan: Plan, directory: Path, say: Callable[[str], None] = lambda _: None) -> Outcome:
     outcome, rng = Outcome(seed), Random(seed)
     directory.mkdir(parents=True, exist_ok=True)
-    with FaultyCluster(plan.kind, plan.nodes, directory) as cluster:
+    nodes = SecuredNodes(directory / "access") if plan.secured else None
+    with granted(nodes.access if nodes else None), FaultyCluster(plan.kind, plan.nodes, directory, nodes) as cluster:
         make_topic(cluster)
         clients = Clients(cluster.bootstrap, directory, plan.producers)
         with clients:
@@ -96,7 +100,7 @@ def make_topic(cluster: FaultyCluster) -> None:
     wanted = CreateTopicsRequest([CreatableTopic(TOPIC, PARTITIONS, 3)], timeout_ms=10_000)
 
     def made() -> bool:
-        with WireClient(next(iter(cluster.nodes.values())).bootstrap) as client:
+        with connect(next(iter(cluster.nodes.values())).bootstrap) as client:
             return client.call(wanted, 7).topics[0].error_code in (0, 36)
 
     eventually(made, what=f"{TOPIC} is made", deadline_s=60)

@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 type arena struct {
@@ -78,12 +81,28 @@ func main() {
 }
 
 func (a *arena) client(more ...kgo.Opt) *kgo.Client {
-	made, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(a.bootstrap)}, more...)...)
+	made, err := kgo.NewClient(append(append([]kgo.Opt{kgo.SeedBrokers(a.bootstrap)}, login()...), more...)...)
 	if err != nil {
 		panic(err)
 	}
 	a.closeWhenOver = append(a.closeWhenOver, made.Close)
 	return made
+}
+
+// login is how the client connects to a secured broker: by SCRAM-SHA-512 within TLS, when the environment has a user.
+func login() []kgo.Opt {
+	user := os.Getenv("FRANZ_USER")
+	if user == "" {
+		return nil
+	}
+	pem, err := os.ReadFile(os.Getenv("FRANZ_CA_FILE"))
+	if err != nil {
+		panic(err)
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(pem)
+	mechanism := scram.Auth{User: user, Pass: os.Getenv("FRANZ_PASSWORD")}.AsSha512Mechanism()
+	return []kgo.Opt{kgo.DialTLSConfig(&tls.Config{RootCAs: trusted}), kgo.SASL(mechanism)}
 }
 
 func (a *arena) makeTopic(partitions int32) error {

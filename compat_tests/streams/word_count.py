@@ -9,6 +9,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from compat_tests import access
 from compat_tests.java.fetch import ORACLE, STREAMS, classpath, home, java
 from compat_tests.java.tool import JVM_FLAGS
 from compat_tests.recipes import eventually
@@ -77,9 +78,17 @@ class Words:
 
     def __init__(self, bootstrap: str, topics: tuple[str, str], partitions: int) -> None:
         self._input, output = topics
-        self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0})
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0, **access.librdkafka()}
+        )
         self._consumer = Consumer(
-            {"bootstrap.servers": bootstrap, "group.id": "reader", "isolation.level": "read_committed", "log_level": 0}
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "reader",
+                "isolation.level": "read_committed",
+                "log_level": 0,
+                **access.librdkafka(),
+            }
         )
         self._consumer.assign([TopicPartition(output, index, 0) for index in range(partitions)])
         self.written: Counter[str] = Counter()

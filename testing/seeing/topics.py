@@ -142,7 +142,8 @@ class TopicView:
         async def work() -> int:
             if not leaders(run, name):
                 await self._create(run, 1, -1, {})
-            return await asyncio.to_thread(send, leader_address(run, name, partition), name, partition, batch)
+            files = run.secured.files if run.secured is not None else None
+            return await asyncio.to_thread(send, leader_address(run, name, partition), name, partition, batch, files)
 
         return self._embedded._do("append()", work)
 

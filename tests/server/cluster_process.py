@@ -18,9 +18,9 @@ from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, Par
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.schema import Message
 
+from compat_tests.access import connect
 from compat_tests.broker_process import free_port, start_all
 from compat_tests.odradek_process import OdradekProcess
-from compat_tests.wire import WireClient
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 DEADLINE_S = 60
@@ -52,7 +52,7 @@ class ClusterNode(OdradekProcess):
         os.kill(self.pid, signal.SIGCONT)
 
     def ask(self, request: Message, version: int) -> Any:
-        with WireClient(self.bootstrap, timeout=10) as client:
+        with connect(self.bootstrap, timeout=10) as client:
             return client.call(request, version)
 
 

@@ -75,6 +75,12 @@ async def test_kafka_python_aiokafka_and_confluent_kafka_work_with_their_setting
         secured.reset()
 
 
+def test_records_are_sent_and_seen_without_a_client(secured: odradek.Broker) -> None:
+    secured.reset()
+    assert secured.topic("sent").send(b"one", b"two").result == 0
+    assert [one.value for one in secured.topic("sent").wait_for(records=2)] == [b"one", b"two"]
+
+
 def test_client_without_the_security_of_the_broker_is_refused(secured: odradek.Broker) -> None:
     with (
         WireClient(secured.bootstrap_servers, timeout=DEADLINE_S) as client,

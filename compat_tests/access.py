@@ -1,0 +1,119 @@
+"""How the clients of a test connect: in plain text, or as a user of a secured cluster.
+
+`granted` names a file of client properties, as Kafka's tools take it, in the environment, so that the programs which a test
+starts connect alike. Clients add what is here to their settings; without the file it is nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import ssl
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from odradek.cli.client.properties import jaas_options, read_client_properties
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from odradek.server.security.authentication.client import PasswordLogin
+
+from .wire import WireClient
+
+VARIABLE = "ODRADEK_TEST_CLIENT_PROPERTIES"
+
+
+@contextlib.contextmanager
+def granted(file: Path | None) -> Iterator[None]:
+    """Has clients connect by the properties of `file`; None: in plain text."""
+    before = os.environ.pop(VARIABLE, None)
+    try:
+        if file is not None:
+            os.environ[VARIABLE] = str(file)
+        yield
+    finally:
+        os.environ.pop(VARIABLE, None)
+        if before is not None:
+            os.environ[VARIABLE] = before
+
+
+def java() -> dict[str, str]:
+    """The properties themselves, but for the addresses."""
+    path = os.environ.get(VARIABLE)
+    found = read_client_properties(Path(path)) if path else {}
+    return {key: value for key, value in found.items() if key != "bootstrap.servers"}
+
+
+def librdkafka(properties: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """`properties`: Java's; by default those that were granted."""
+    found = java() if properties is None else properties
+    if not found:
+        return {}
+    made = {"security.protocol": found["security.protocol"]}
+    if "ssl.truststore.location" in found:
+        made["ssl.ca.location"] = found["ssl.truststore.location"]
+    if "ssl.keystore.location" in found:
+        made |= dict.fromkeys(("ssl.certificate.location", "ssl.key.location"), found["ssl.keystore.location"])
+    if login := _login(found):
+        made |= {"sasl.mechanism": login.mechanism, "sasl.username": login.username, "sasl.password": login.password}
+    return made
+
+
+def kafka_python() -> dict[str, Any]:
+    found = java()
+    if not found:
+        return {}
+    return {**_python(found), "ssl_cafile": found["ssl.truststore.location"]}
+
+
+def aiokafka() -> dict[str, Any]:
+    found = java()
+    return {**_python(found), "ssl_context": _context(found)} if found else {}
+
+
+def connect(bootstrap: str, *, timeout: float = 30) -> WireClient:
+    """A client of bare requests that has logged in. Raises OSError."""
+    found = java()
+    client = WireClient(bootstrap, timeout=timeout, tls=_context(found) if found else None)
+    login = _login(found)
+    if login is not None:
+        try:
+            log_in(client, login)
+        except BaseException:
+            client.close()
+            raise
+    return client
+
+
+def log_in(client: WireClient, login: PasswordLogin) -> None:
+    """Raises ConnectionError for a login that is refused."""
+    answer = client.call(SaslHandshakeRequest(mechanism=login.mechanism), 1)
+    if answer.error_code:
+        raise ConnectionError(f"{login.mechanism} is refused: {answer.mechanisms}")
+    exchange = login.client("")
+    token: bytes | None = exchange.first()
+    while token is not None:
+        told = client.call(SaslAuthenticateRequest(auth_bytes=token), 2)
+        if told.error_code:
+            raise ConnectionError(told.error_message)
+        token = exchange.answer(told.auth_bytes)
+
+
+def _login(properties: Mapping[str, str]) -> PasswordLogin | None:
+    if "sasl.jaas.config" not in properties:
+        return None
+    options = jaas_options(properties["sasl.jaas.config"])
+    return PasswordLogin(properties["sasl.mechanism"], options["username"], options["password"])
+
+
+def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=properties["ssl.truststore.location"])
+
+
+def _python(properties: Mapping[str, str]) -> dict[str, Any]:
+    made: dict[str, Any] = {"security_protocol": properties["security.protocol"]}
+    login = _login(properties)
+    if login is not None:
+        made |= {"sasl_mechanism": login.mechanism}
+        made |= {"sasl_plain_username": login.username, "sasl_plain_password": login.password}
+    return made

@@ -1,0 +1,41 @@
+"""The clusters of the plays with mutual TLS between nodes and SCRAM for clients: `pytest compat_tests/cluster --secured`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.quorum.formatting import format_directories
+
+from compat_tests.broker_process import free_port
+from compat_tests.secured_nodes import SecuredNodes
+from tests.server.cluster_process import CLUSTER_ID, Cluster, ClusterNode
+
+from .mixed import MixedCluster
+
+
+class SecuredCluster(Cluster):
+    """A cluster without a listener in plain text. Its clients connect as `compat_tests.access.granted` says."""
+
+    def __init__(self, directory: Path, roles: Iterable[str], **overrides: str) -> None:
+        self._provided = SecuredNodes(directory / "access")
+        super().__init__(directory, roles, **overrides)
+
+    @property
+    def access(self) -> Path:
+        return self._provided.access
+
+    def _format(self, node: ClusterNode) -> None:
+        node.properties = self._provided.secured(node.properties, "127.0.0.1", free_port())
+        config = BrokerConfig(node.properties)
+        format_directories(config, CLUSTER_ID, ignore_formatted=True, users=self._provided.users())
+
+
+class SecuredMixedCluster(SecuredCluster, MixedCluster):
+    """Nodes of either kind."""
+
+
+def access_of(cluster: Cluster) -> Path | None:
+    """Returns the file with which clients connect; None where they come in plain text."""
+    return cluster.access if isinstance(cluster, SecuredCluster) else None

@@ -1,0 +1,55 @@
+"""Clusters whose nodes meet over mutual TLS, and whose clients log in by SCRAM within TLS; there is no other way in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from odradek.cli.scram_option import scram_user
+from odradek.protocol.internal.cluster_metadata import UserScramCredentialRecord
+from odradek.server.security.provisioning.authority import Authority
+from odradek.server.security.provisioning.clients import ClientFiles
+from odradek.server.security.provisioning.profile import INTERNAL, NODE_NAME, Security
+
+USER, PASSWORD = "tester", "tester-secret-1d7e"
+
+
+class SecuredNodes:
+    """The authority and the user of a cluster. `access`: the file with which clients connect."""
+
+    def __init__(self, directory: Path) -> None:
+        self.security = Security(users={USER: PASSWORD})
+        self._authority = Authority.new()
+        self._directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        files = ClientFiles(directory, self.security)
+        files.write(self._authority)
+        files.write_properties("")
+        self.access = files.properties_file(USER)
+
+    @property
+    def scram(self) -> str:
+        """The user as `odradek format --add-scram` takes it."""
+        return f"{self.security.mechanism}=[name={USER},password={PASSWORD}]"
+
+    def users(self) -> list[UserScramCredentialRecord]:
+        return [scram_user(self.scram)]
+
+    def secured(self, properties: dict[str, str], host: str, internal_port: int) -> dict[str, str]:
+        """Returns the properties of a node in plain text with its listeners secured, and one more between brokers."""
+        node = properties["node.id"]
+        key, trusted = self._directory / f"node-{node}.pem", self._directory / "authority.pem"
+        identity = self._authority.issue(NODE_NAME, (host, "localhost"))
+        key.write_text(identity.key_pem + identity.chain_pem)
+        made = {
+            **properties,
+            **self.security.properties(several_nodes=True),
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(key),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(trusted),
+        }
+        between = f",{INTERNAL}://{host}:{internal_port}" if "broker" in properties["process.roles"] else ""
+        for name in ("listeners", "advertised.listeners"):
+            if name in made:
+                made[name] = made[name].replace("PLAINTEXT://", f"{self.security.protocol}://") + between
+        return made

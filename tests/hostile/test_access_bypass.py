@@ -1,0 +1,252 @@
+"""A user who may use topics, groups and transactional ids of his own reaches for those of another: by forwarding, by old
+versions, by topic id, by transactional id and by group. Each request is denied, and nothing of the other changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import ssl
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import odradek
+import pytest
+from compat_tests.differential.player import BY_NAME, build
+from odradek.metadata.acls import ResourceType
+from odradek.protocol.apis import APIS
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.envelope import EnvelopeRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.schema import Message
+from odradek.server.cluster.controller_channel import encoded_principal
+from odradek.server.security.authentication.client import PasswordLogin
+
+from compat_tests.access import log_in
+from compat_tests.authorization.probes import (
+    DESTRUCTIVE,
+    ON_GROUPS,
+    ON_TOPICS,
+    ON_TRANSACTIONAL_IDS,
+    Probe,
+    Target,
+)
+from compat_tests.recipes import eventually
+from compat_tests.wire import ConnectionClosed, WireClient, request_frame
+
+USERS = {"admin": "admin-secret", "mallory": "mallory-secret"}
+THEIRS, MINE = "orders", "mine"
+DENIED = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+#: A topic that one may not describe is as one that is not there.
+HIDDEN = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
+#: The request is refused as a whole, before its items are looked at.
+REFUSED = {ErrorCode.INVALID_REQUEST, ErrorCode.GROUP_ID_NOT_FOUND}
+_NOT_YET = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
+_ALL, _ALLOW, _LITERAL = 2, 3, 3
+
+
+class Ground:
+    """Three brokers with access rules, a topic, a group and a transactional id of `admin`, and the same of `mallory`."""
+
+    def __init__(self, cluster: odradek.Cluster) -> None:
+        self.cluster = cluster
+        self.addresses = cluster.bootstrap_servers.split(",")
+        self.admin = self.client("admin", self.addresses[0])
+        self._prepare()
+
+    def client(self, user: str, address: str) -> WireClient:
+        made = WireClient(address, client_id=user)
+        log_in(made, PasswordLogin("PLAIN", user, USERS[user]))
+        return made
+
+    def _prepare(self) -> None:
+        topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=3) for name in (THEIRS, MINE)]
+        made = self.admin.call(CreateTopicsRequest(topics=topics, timeout_ms=30_000), 7)
+        assert {topic.error_code for topic in made.topics} == {0}
+        self.ids = {topic.name: topic.topic_id for topic in made.topics}
+        kinds = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
+        rules = [AclCreation(kind, MINE, _LITERAL, "User:mallory", "*", _ALL, _ALLOW) for kind in kinds]
+        answer = self.admin.call(CreateAclsRequest(creations=rules), 3)
+        assert {result.error_code for result in answer.results} == {0}
+        for kind in (0, 1):
+            asked = FindCoordinatorRequest(key_type=kind, coordinator_keys=[THEIRS, MINE])
+            eventually(
+                lambda asked=asked: not codes_of(self.admin.call(asked, 4)) & _NOT_YET,
+                what="there are coordinators",
+            )
+        servers = self.cluster.servers.values()
+        eventually(lambda: all(len(one.metadata.image.acls) == 3 for one in servers), what="all have the rules")
+        self.cluster.topic(THEIRS).send(b"secret")
+
+    def target(self, kind: ResourceType) -> Target:
+        """Resources of which only one is not mallory's own."""
+        own = Target(MINE, self.ids[MINE], MINE, MINE)
+        if kind is ResourceType.TOPIC:
+            return replace(own, topic=THEIRS, topic_id=self.ids[THEIRS])
+        return replace(own, group=THEIRS) if kind is ResourceType.GROUP else replace(own, transactional_id=THEIRS)
+
+    def state(self) -> Any:
+        """The parts of the cluster that an attack would change."""
+        server = next(iter(self.cluster.servers.values()))
+        image = server.metadata.image
+        topics = sorted(
+            (topic.name, len(topic.partitions)) for topic in image.topics.by_id.values() if topic.name[0] != "_"
+        )
+        rules = sorted(map(str, image.acls))
+        return topics, rules, sorted(image.scram), self.cluster.topic(THEIRS).values(), str(image.configs)
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    security = odradek.Security("SASL_PLAINTEXT", "PLAIN", users=USERS, authorizer=True)
+    with odradek.Cluster(brokers=3, security=security) as cluster:
+        yield Ground(cluster)
+
+
+def versions_of(probe: Probe, request: Message, wanted: tuple[bytes, ...]) -> list[int]:
+    """The versions in which the request of a probe names what is wanted: others lack the field, or have another for it."""
+    api = BY_NAME[probe.api]
+    found = []
+    for version in range(api.versions.low, api.versions.high + 1):
+        with contextlib.suppress(Exception):  # a name where the version has an id, and the like
+            frame = request_frame(request, version, 0, "")
+            found += [version] if any(one in frame for one in wanted) else []
+    return found
+
+
+def codes_of(answer: Any) -> set[int]:
+    """Every error code anywhere in an answer, by whichever name."""
+    if isinstance(answer, list):
+        return {code for one in answer for code in codes_of(one)}
+    if not isinstance(answer, Message):
+        return set()
+    found: set[int] = set()
+    for field in answer.SCHEMA.fields:
+        value = getattr(answer, field.name)
+        found |= {value} if field.name.endswith("error_code") else codes_of(value)
+    return found
+
+
+def check_denied(ground: Ground, probe: Probe, kind: ResourceType) -> None:
+    request = build(BY_NAME[probe.api].request, probe.fields(ground.target(kind)))
+    before = ground.state()
+    versions = versions_of(probe, request, (THEIRS.encode(), ground.ids[THEIRS]))
+    assert probe.version is None or probe.version in versions
+    denied = 0
+    for version in versions:
+        for address in ground.addresses:
+            with ground.client("mallory", address) as client:
+                try:
+                    codes = codes_of(client.call(request, version))
+                except ConnectionClosed:  # a version that is not served
+                    continue
+            assert codes & (DENIED | HIDDEN | REFUSED | _NOT_YET), (version, codes)
+            denied += bool(codes & (DENIED | HIDDEN | REFUSED))
+    assert denied
+    assert ground.state() == before
+
+
+@pytest.mark.parametrize("probe", [*ON_TOPICS, *DESTRUCTIVE], ids=str)
+def test_topic_of_another_is_denied_in_every_version_by_name_and_by_id(probe: Probe, ground: Ground) -> None:
+    check_denied(ground, probe, ResourceType.TOPIC)
+
+
+@pytest.mark.parametrize("probe", ON_GROUPS, ids=str)
+def test_group_of_another_is_denied_in_every_version(probe: Probe, ground: Ground) -> None:
+    check_denied(ground, probe, ResourceType.GROUP)
+
+
+@pytest.mark.parametrize("probe", ON_TRANSACTIONAL_IDS, ids=str)
+def test_transactional_id_of_another_is_denied_in_every_version(probe: Probe, ground: Ground) -> None:
+    check_denied(ground, probe, ResourceType.TRANSACTIONAL_ID)
+
+
+def test_own_transactional_id_is_served(ground: Ground) -> None:
+    """The attacks above are denied for the resource of another, not for the rest of the request."""
+    request = InitProducerIdRequest(transactional_id=MINE, transaction_timeout_ms=60_000)
+    coordinator = FindCoordinatorRequest(key_type=1, coordinator_keys=[MINE])
+    with ground.client("mallory", ground.addresses[0]) as client:
+        found = client.call(coordinator, 4).coordinators[0]
+    with ground.client("mallory", f"{found.host}:{found.port}") as client:
+        answer = eventually(
+            lambda: (told := client.call(request, 4)).error_code not in _NOT_YET and told, what="it is answered"
+        )
+    assert answer.error_code == 0
+
+
+CHANGES: list[tuple[Message, int]] = [
+    (CreateTopicsRequest(topics=[CreatableTopic("planted", 1, 1)], timeout_ms=10_000), 7),
+    (CreateAclsRequest(creations=[AclCreation(5, "kafka-cluster", 3, "User:mallory", "*", 2, 3)]), 3),
+    (
+        AlterUserScramCredentialsRequest(
+            deletions=[], upsertions=[ScramCredentialUpsertion("admin", 2, 4096, b"salt", b"p" * 64)]
+        ),
+        0,
+    ),
+]
+
+
+@pytest.mark.parametrize(("request_", "version"), CHANGES, ids=lambda value: type(value).__name__)
+def test_change_that_a_broker_forwards_is_denied_by_the_controller(
+    request_: Message, version: int, ground: Ground
+) -> None:
+    before = ground.state()
+    for address in ground.addresses:  # two of them hand it on
+        with ground.client("mallory", address) as client:
+            codes = codes_of(client.call(request_, version))
+        assert codes & DENIED, codes
+        assert ground.state() == before
+
+
+def test_envelope_of_a_client_is_not_opened(ground: Ground) -> None:
+    """A request in an envelope acts for whom the envelope names: only nodes may send one."""
+    before = ground.state()
+    request, version = CHANGES[0]
+    forged = EnvelopeRequest(request_frame(request, version, 1, "x")[4:], encoded_principal("User:admin"), bytes(4))
+    for address in ground.addresses:
+        with ground.client("mallory", address) as client:
+            try:
+                assert client.call(forged, 0).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            except ConnectionClosed:
+                continue  # clients' listeners do not have the API
+    for server in ground.cluster.servers.values():
+        for listener in server.listeners:
+            if listener.name in ("CONTROLLER", "INTERNAL"):
+                check_needs_a_certificate(listener.endpoint.address, forged)
+    assert ground.state() == before
+
+
+def check_needs_a_certificate(address: str, request: Message) -> None:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with pytest.raises((ConnectionError, ssl.SSLError)), WireClient(address, tls=context) as client:
+        client.call(request, 0)
+
+
+def test_denials_that_repeat_are_one_line_of_the_audit_log(ground: Ground, caplog: pytest.LogCaptureFixture) -> None:
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name="orders-of-the-board")], allow_auto_topic_creation=False)
+    with caplog.at_level(logging.INFO, "odradek.audit"), ground.client("mallory", ground.addresses[0]) as client:
+        for _ in range(200):
+            assert client.call(asked, 9).topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    lines = [record.getMessage() for record in caplog.records if "orders-of-the-board" in record.getMessage()]
+    assert len(lines) == 1
+    assert "Principal = User:mallory is Denied" in lines[0]
+
+
+def test_every_probe_names_an_api_that_exists() -> None:
+    known = {api.name for api in APIS.values()}
+    assert {probe.api for probe in (*ON_TOPICS, *ON_GROUPS, *ON_TRANSACTIONAL_IDS, *DESTRUCTIVE)} <= known

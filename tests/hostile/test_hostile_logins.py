@@ -1,0 +1,182 @@
+"""Clients that try to get past TLS and SASL: each attempt is refused and logged once, and costs the others nothing.
+
+`test_half_open_handshakes.py` has handshakes that do not go on, compat_tests/security/test_sasl_sequences.py the answers
+beside those of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from odradek.cli.scram_option import scram_user
+from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.quorum.formatting import format_directories
+from odradek.server.security.authentication.client import PasswordLogin
+
+from compat_tests.access import log_in
+from compat_tests.broker_process import free_port
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.wire import WireClient
+from tests.hostile.hostile_logins import (
+    ISSUED,
+    LOGIN_ATTACKS,
+    OVERHEARD,
+    PASSWORD,
+    TOKEN_ATTACKS,
+    USER,
+    Attack,
+    attempt,
+)
+from tests.hostile.test_half_open_handshakes import MOST_WORK_S, p99_work_s
+from tests.security.issuer import AUDIENCE, ISSUER
+from tests.server.certificates import Authority, pem_properties
+
+ATTEMPTS = 20
+DEADLINE_S = 60
+#: All attacks together; a connection costs some kB, and none of them stays.
+MOST_GROWTH_BYTES = 30 << 20
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+#: Attacks come from addresses of their own, by which their lines are found in the log.
+_hosts = itertools.count(1)
+
+
+class Target(OdradekProcess):
+    """A broker with listeners for logins by password, for tokens, and for TLS alone."""
+
+    def __init__(self, directory: Path, authority: Authority) -> None:
+        names = ("LOGIN", "TOKENS", "TLS")
+        self.at = {name: f"127.0.0.1:{free_port()}" for name in names}
+        keys = directory / "keys.json"
+        keys.write_text(json.dumps(ISSUED.key_set()))
+        properties = {
+            "log.dirs": str(directory / "logs"),
+            "listeners": ",".join(f"{name}://{self.at[name]}" for name in names),
+            "listener.security.protocol.map": "LOGIN:SASL_PLAINTEXT,TOKENS:SASL_PLAINTEXT,TLS:SSL,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "LOGIN",
+            "listener.name.login.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+            "listener.name.login.plain.sasl.jaas.config": f'{PLAIN} user_{USER}="{PASSWORD}";',
+            "listener.name.tokens.sasl.enabled.mechanisms": "OAUTHBEARER",
+            "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+            "sasl.oauthbearer.expected.audience": AUDIENCE,
+            "sasl.oauthbearer.expected.issuer": ISSUER,
+            "connection.failed.authentication.delay.ms": "20",
+            **pem_properties(authority.issue(name="node"), authority, directory / "tls"),
+        }
+        users = [scram_user(f"SCRAM-SHA-256=[name={USER},password={PASSWORD}]")]
+        format_directories(BrokerConfig(properties), users=users)
+        super().__init__(directory, properties)
+
+    def lines_about(self, source: str) -> list[str]:
+        return [line for line in self.log_file.read_text().splitlines() if source in line]
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority()
+
+
+@pytest.fixture(scope="module")
+def target(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    with Target(tmp_path_factory.mktemp("hostile-logins"), authority) as running:
+        assert isinstance(running, Target)
+        with WireClient(running.at["LOGIN"]) as client:
+            OVERHEARD.overhear(client)
+        yield running
+
+
+def check_refused_and_logged_once(target: Target, address: str, attack: Attack) -> None:
+    source = f"127.7.0.{next(_hosts)}"
+    assert all(attempt(address, attack, source) for _ in range(ATTEMPTS))
+    deadline = time.monotonic() + DEADLINE_S
+    while not target.lines_about(source):
+        assert time.monotonic() < deadline, "nothing was logged"
+        time.sleep(0.02)
+    lines = target.lines_about(source)
+    assert len(lines) == 1, lines
+    assert PASSWORD not in target.log_file.read_text()
+
+
+@pytest.mark.parametrize("name", LOGIN_ATTACKS)
+def test_attack_on_a_login_is_refused_and_logged_once(name: str, target: Target) -> None:
+    check_refused_and_logged_once(target, target.at["LOGIN"], LOGIN_ATTACKS[name])
+
+
+@pytest.mark.parametrize("name", TOKEN_ATTACKS)
+def test_forged_or_stale_token_is_refused_and_logged_once(name: str, target: Target) -> None:
+    check_refused_and_logged_once(target, target.at["TOKENS"], TOKEN_ATTACKS[name])
+
+
+def test_renegotiation_is_refused(target: Target, authority: Authority, tmp_path: Path) -> None:
+    """openssl's client asks for it with a line "R"; only TLS 1.2 has it."""
+    trusted = authority.pem(tmp_path / "authority.pem")
+    command = [
+        "openssl",
+        "s_client",
+        "-connect",
+        target.at["TLS"],
+        "-tls1_2",
+        "-CAfile",
+        str(trusted),
+        "-verify_return_error",
+    ]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as client:
+        assert client.stdin is not None and client.stdout is not None
+        printed = []
+        for (
+            line
+        ) in client.stdout:  # the session is there before the line is typed: s_client reads commands from then on
+            printed.append(line)
+            if "Extended master secret" in line:
+                break
+        client.stdin.write("R\n")
+        client.stdin.flush()
+        rest, _ = client.communicate(timeout=DEADLINE_S)
+    told = "".join([*printed, rest])
+    assert "RENEGOTIATING" in told
+    assert "no renegotiation" in told
+    with WireClient(target.at["TLS"], tls=ssl.create_default_context(cadata=authority.pem_text)) as served:
+        assert served.call(ApiVersionsRequest(), 0).error_code == 0
+
+
+def test_attacks_leave_a_good_client_its_latency_and_the_broker_its_memory(target: Target) -> None:
+    every = [("LOGIN", attack) for attack in LOGIN_ATTACKS.values()]
+    every += [("TOKENS", attack) for attack in TOKEN_ATTACKS.values()]
+    process = psutil.Process(target.pid)
+    is_over = threading.Event()
+    inside: list[bool] = []
+
+    def attack_until_over() -> None:
+        for listener, attack in itertools.cycle(every):
+            if is_over.is_set():
+                return
+            inside.append(not attempt(target.at[listener], attack, "127.8.0.1"))
+
+    with WireClient(target.at["LOGIN"], source="127.0.0.2") as client:
+        log_in(client, PasswordLogin("PLAIN", USER, PASSWORD))
+        before_s, memory = p99_work_s(client, target.pid), process.memory_info().rss
+        attackers = [threading.Thread(target=attack_until_over, daemon=True) for _ in range(4)]
+        for one in attackers:
+            one.start()
+        try:
+            during_s = p99_work_s(client, target.pid)
+        finally:
+            is_over.set()
+        for one in attackers:
+            one.join(DEADLINE_S)
+            assert not one.is_alive()
+        assert len(inside) >= len(every)
+        assert not any(inside)
+        assert process.memory_info().rss - memory < MOST_GROWTH_BYTES
+        assert during_s < max(2 * before_s, MOST_WORK_S), (before_s, during_s, len(inside))
