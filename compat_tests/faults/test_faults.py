@@ -40,7 +40,7 @@ def test_nothing_acknowledged_is_lost_moved_or_doubled(seed: int, names: tuple[s
 
 def test_nothing_acknowledged_is_lost_on_a_secured_cluster(tmp_path: Path) -> None:
     """One fault; `python -m compat_tests.faults --secured --rounds 20` has all of them."""
-    outcome = play(3, Plan(names=("kill",), faults=1, secured=True), tmp_path)
+    outcome = execute(3, Plan(names=("kill",), faults=1, secured=True), tmp_path)
     assert not outcome.anomalies, f"{outcome}\n" + "\n".join(outcome.anomalies[:20])
     assert outcome.seen >= outcome.acknowledged > 0
 

@@ -181,7 +181,7 @@ TOKEN_ATTACKS: dict[str, Attack] = {
 
 
 def attempt(address: str, attack: Attack, source: str) -> bool:
-    """Plays an attack from `source`; returns whether it stayed outside."""
+    """Runs an attack from `source`; returns whether it stayed outside."""
     with WireClient(address, timeout=20, source=source) as client:
         with contextlib.suppress(ConnectionClosed):
             attack(client)

@@ -13,7 +13,6 @@ from typing import Any
 
 import odradek
 import pytest
-from compat_tests.differential.player import BY_NAME, build
 from odradek.metadata.acls import ResourceType
 from odradek.protocol.apis import APIS
 from odradek.protocol.errors import ErrorCode
@@ -40,6 +39,7 @@ from compat_tests.authorization.probes import (
     Probe,
     Target,
 )
+from compat_tests.differential.runner import BY_NAME, build
 from compat_tests.recipes import eventually
 from compat_tests.wire import ConnectionClosed, WireClient, request_frame
 
