@@ -137,10 +137,10 @@ def _start(options: argparse.Namespace, directory: Path, overrides: dict[str, st
         cluster.begin()
         if cluster.await_serving(is_stopped):
             addresses = ",".join(plan.addresses)
-            told = f"data in {directory}"
+            summary = f"data in {directory}"
             if security is not None:
-                told += f"; settings of clients in {security.client_properties}"
-            print(f"odradek: {len(plan.nodes)} brokers serving on {addresses} ({told})", flush=True)
+                summary += f"; settings of clients in {security.client_properties}"
+            print(f"odradek: {len(plan.nodes)} brokers serving on {addresses} ({summary})", flush=True)
             cluster.wait(is_stopped)
     finally:
         in_order = cluster.stop()

@@ -93,10 +93,10 @@ def log_in(client: WireClient, login: PasswordLogin) -> None:
     exchange = login.client("")
     token: bytes | None = exchange.first()
     while token is not None:
-        told = client.call(SaslAuthenticateRequest(auth_bytes=token), 2)
-        if told.error_code:
-            raise ConnectionError(told.error_message)
-        token = exchange.answer(told.auth_bytes)
+        reported = client.call(SaslAuthenticateRequest(auth_bytes=token), 2)
+        if reported.error_code:
+            raise ConnectionError(reported.error_message)
+        token = exchange.answer(reported.auth_bytes)
 
 
 def _login(properties: Mapping[str, str]) -> PasswordLogin | None:

@@ -39,10 +39,10 @@ def main() -> int:
         embedded.stop()
         print(f"odradek.testing: {error}", file=sys.stderr)
         return 2
-    told: dict[str, Any] = {"bootstrap_servers": embedded.bootstrap_servers, "control": control.url}
+    printed: dict[str, Any] = {"bootstrap_servers": embedded.bootstrap_servers, "control": control.url}
     if options.security is not None:
-        told |= {"client_properties": embedded.client_properties, "users": embedded.users}
-    print(json.dumps(told), flush=True)
+        printed |= {"client_properties": embedded.client_properties, "users": embedded.users}
+    print(json.dumps(printed), flush=True)
     threading.Thread(target=_wait_for_the_end_of_input, args=(ended,), daemon=True).start()
     ended.wait()
     control.close()

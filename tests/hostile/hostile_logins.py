@@ -139,8 +139,8 @@ def scram_without_its_first_message(client: WireClient) -> None:
 def presenting(token: Callable[[], str]) -> Attack:
     def attack(client: WireClient) -> None:
         assert handshake(client, "OAUTHBEARER").error_code == 0
-        told = authenticate(client, f"n,,\x01auth=Bearer {token()}\x01\x01".encode())
-        assert told.error_code or json.loads(told.auth_bytes)["status"] == "invalid_token"
+        reported = authenticate(client, f"n,,\x01auth=Bearer {token()}\x01\x01".encode())
+        assert reported.error_code or json.loads(reported.auth_bytes)["status"] == "invalid_token"
         authenticate(client, b"\x01")  # RFC 7628, section 3.2.3: then the failure comes
 
     return attack

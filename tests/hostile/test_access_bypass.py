@@ -183,7 +183,7 @@ def test_own_transactional_id_is_served(ground: Ground) -> None:
         found = client.call(coordinator, 4).coordinators[0]
     with ground.client("mallory", f"{found.host}:{found.port}") as client:
         answer = eventually(
-            lambda: (told := client.call(request, 4)).error_code not in _NOT_YET and told, what="it is answered"
+            lambda: (reported := client.call(request, 4)).error_code not in _NOT_YET and reported, what="it is answered"
         )
     assert answer.error_code == 0
 

@@ -143,9 +143,9 @@ def test_renegotiation_is_refused(target: Target, authority: Authority, tmp_path
         client.stdin.write("R\n")
         client.stdin.flush()
         rest, _ = client.communicate(timeout=DEADLINE_S)
-    told = "".join([*printed, rest])
-    assert "RENEGOTIATING" in told
-    assert "no renegotiation" in told
+    reported = "".join([*printed, rest])
+    assert "RENEGOTIATING" in reported
+    assert "no renegotiation" in reported
     with WireClient(target.at["TLS"], tls=ssl.create_default_context(cadata=authority.pem_text)) as served:
         assert served.call(ApiVersionsRequest(), 0).error_code == 0
 

@@ -51,11 +51,11 @@ def secured(request: pytest.FixtureRequest) -> Iterator[odradek.Broker]:
 
 def produce(settings: dict[str, str], topic: str = "orders") -> str:
     """Returns the error of a delivery, "" without."""
-    told: list[KafkaError | None] = []
+    reported: list[KafkaError | None] = []
     producer = Producer({**settings, "message.timeout.ms": 15_000, "log_level": 0})
-    producer.produce(topic, b"order", on_delivery=lambda error, _: told.append(error))
+    producer.produce(topic, b"order", on_delivery=lambda error, _: reported.append(error))
     producer.flush(DEADLINE_S)
-    return "".join(error.name() for error in told if error is not None)
+    return "".join(error.name() for error in reported if error is not None)
 
 
 async def test_kafka_python_aiokafka_and_confluent_kafka_work_with_their_settings(secured: odradek.Broker) -> None:
@@ -250,14 +250,14 @@ def test_program_for_other_languages_prints_settings_of_clients() -> None:
     command = [sys.executable, "-m", "odradek.testing", "--security", "scram"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdin is not None
-        told = json.loads(process.stdout.readline())
-        properties = told["client_properties"]
+        reported = json.loads(process.stdout.readline())
+        properties = reported["client_properties"]
         producer = KafkaProducer(
-            bootstrap_servers=told["bootstrap_servers"],
+            bootstrap_servers=reported["bootstrap_servers"],
             security_protocol=properties["security.protocol"],
             sasl_mechanism=properties["sasl.mechanism"],
             sasl_plain_username="admin",
-            sasl_plain_password=told["users"]["admin"],
+            sasl_plain_password=reported["users"]["admin"],
             ssl_cafile=properties["ssl.truststore.location"],
         )
         producer.send("orders", b"order").get(DEADLINE_S)
