@@ -13,9 +13,6 @@ clients/admin.crt, .key, .pem  its certificate, where clients have one
 
 from __future__ import annotations
 
-import json
-import secrets
-import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,6 +69,9 @@ class ClusterSecurity:
 
     def write(self, plan: Plan) -> None:
         """Writes all files; certificates are new each time, the authority is kept. Raises OSError, ValueError."""
+        import json
+        import socket
+
         from ..server.security.provisioning.authority import Authority, write_secret
         from ..server.security.provisioning.clients import ClientFiles
         from ..server.security.provisioning.profile import NODE_NAME
@@ -109,10 +109,14 @@ def chosen(directory: Path, name: str | None, *, is_new: bool) -> ClusterSecurit
         return ClusterSecurity(directory, *known)
     if name is None:
         return None
+    import secrets  # the parser of every command imports this module
+
     return ClusterSecurity(directory, name, {USER: secrets.token_urlsafe(_PASSWORD_BYTES)})
 
 
 def _read(directory: Path) -> tuple[str, dict[str, str]] | None:
+    import json
+
     path = directory / FILE
     try:
         data = json.loads(path.read_text(encoding="utf-8"))

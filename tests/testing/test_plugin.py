@@ -11,7 +11,7 @@ from kafka import KafkaProducer
 
 
 def send(place, topic, value):
-    producer = KafkaProducer(bootstrap_servers=place.bootstrap_servers, acks="all", client_id="checkout")
+    producer = KafkaProducer(**place.client_settings("kafka-python"), acks="all", client_id="checkout")
     producer.send(topic, value).get(timeout=10)
     producer.close()
 
@@ -71,6 +71,14 @@ def test_a_suite_uses_the_fixtures_under_xdist(tmp_path: Path) -> None:
     assert "6 passed" in text, text
 
 
+def test_a_suite_is_secured_by_a_fixture_of_its_own(tmp_path: Path) -> None:
+    fixture = 'import pytest\n\n\n@pytest.fixture(scope="session")\ndef odradek_security():\n    return "scram"\n'
+    (tmp_path / "conftest.py").write_text(fixture)
+    check = '\n\ndef test_address(odradek_broker):\n    assert odradek_broker.users == {"admin": "admin-secret"}\n'
+    text = pytest_of(tmp_path, SUITE + check, "-q")
+    assert "7 passed" in text, text
+
+
 def test_the_report_of_a_failing_test_shows_the_broker(tmp_path: Path) -> None:
     text = pytest_of(tmp_path, FAILING)
     topics, rest = text.split("odradek topics", 1)[1].split("odradek faults", 1)
@@ -82,6 +90,16 @@ def test_the_report_of_a_failing_test_shows_the_broker(tmp_path: Path) -> None:
 
 def test_pytest_describes_each_fixture(tmp_path: Path) -> None:
     text = pytest_of(tmp_path, "", "--fixtures", "-q")
-    for name in ("broker", "cluster", "topic", "faults", "session", "new_broker", "config", "cluster_session"):
+    for name in (
+        "broker",
+        "cluster",
+        "topic",
+        "faults",
+        "session",
+        "new_broker",
+        "config",
+        "security",
+        "cluster_session",
+    ):
         described = text.split(f"odradek_{name}", 1)[1].splitlines()
         assert len(described[1].strip()) > 20, described[:2]
