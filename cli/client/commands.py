@@ -33,6 +33,8 @@ COMMANDS: dict[tuple[str, ...], ClientCommand] = {
     ("cluster", "quorum"): ClientCommand("clusters.command:quorum_app", "show the metadata quorum of any cluster"),
     ("cluster", "features"): ClientCommand("clusters.command:features_app", "show features and their levels"),
     ("cluster", "log-dirs"): ClientCommand("clusters.command:log_dirs_app", "show log directories and their space"),
+    ("backup",): ClientCommand("backup.command", "back up topics and the offsets of groups"),
+    ("restore",): ClientCommand("backup.command:restore_app", "restore a backup to a cluster"),
     ("doctor",): ClientCommand("doctor.command", "check a data directory or a running cluster"),
     ("bench",): ClientCommand("bench.command", "measure a cluster, alone or beside another"),
     ("top",): ClientCommand("live.command", "show a cluster as it changes"),

@@ -59,9 +59,11 @@ def block_of(page: Path, language: str, title: str = "") -> Block:
     return found
 
 
-def serves_until_sigterm(command: list[str], port: int, **how: Any) -> int:
+def serves_until_sigterm(
+    command: list[str], port: int, process: type[subprocess.Popen[str]] = subprocess.Popen, **how: Any
+) -> int:
     """Runs a broker's command until a client has written a record to its port. Returns the status after SIGTERM."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how) as broker:
+    with process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how) as broker:
         try:
             assert broker.stdout is not None and broker.stderr is not None
             line = broker.stdout.readline()

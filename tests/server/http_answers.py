@@ -8,10 +8,10 @@ import urllib.request
 DEADLINE_S = 30
 
 
-def answered(port: int, path: str) -> tuple[int, str]:
-    """Status and body of one GET on the loopback. Raises OSError where nobody listens."""
+def answered(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
+    """Status and body of one GET. Raises OSError where nobody listens."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=DEADLINE_S) as answer:
+        with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=DEADLINE_S) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as refused:
         with refused:

@@ -1,0 +1,161 @@
+"""`odradek backup PLACE` and `odradek restore PLACE`."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Annotated
+
+import typer
+
+from ..client.connection import Connection
+from ..client.errors import CommandError, Misused
+from ..client.options import DryRun, Output, client_command, new_app
+from ..options import warn
+from ..output.progress import Progress
+from ..output.results import Table
+from .chunks import checked
+from .manifests import Manifest, numbers, read_manifest
+from .stores import Store, open_store
+
+app = new_app("Back up topics, their configs and the offsets of groups to a folder or an object store.")
+restore_app = new_app("Restore a backup to a cluster.")
+
+Place = Annotated[str, typer.Argument(metavar="PLACE", help="a folder, or a URL such as s3://bucket/prefix")]
+StoreOptions = Annotated[
+    list[str] | None,
+    typer.Option("--store-option", metavar="KEY=VALUE", help="an option of fsspec's file system, as endpoint_url=..."),
+]
+Topics = Annotated[
+    list[str] | None, typer.Option("--topic", "-t", metavar="REGEX", help="only topics that match; may be repeated")
+]
+Number = Annotated[int | None, typer.Option("--number", "-n", metavar="N", help="this backup, not the newest")]
+
+
+def _store(place: str, options: list[str] | None) -> Store:
+    pairs = [option.partition("=") for option in options or ()]
+    if not all(equals for _, equals, _ in pairs):
+        raise Misused("--store-option takes KEY=VALUE")
+    return open_store(place, {key: value for key, _, value in pairs})
+
+
+def _patterns(given: list[str] | None) -> list[str]:
+    for one in given or ():
+        try:
+            re.compile(one)
+        except re.error as error:
+            raise Misused(f"{one!r} is no regular expression: {error}") from None
+    return given or []
+
+
+@app.command()
+@client_command
+def backup(
+    place: Place,
+    connection: Connection,
+    output: Output,
+    topic: Topics = None,
+    group: Annotated[list[str] | None, typer.Option("--group", metavar="REGEX", help="only groups that match")] = None,
+    full: Annotated[bool, typer.Option("--full", help="read everything, also what earlier backups have")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="list the backups that there are")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="check the checksums of a backup")] = False,
+    number: Number = None,
+    store_option: StoreOptions = None,
+) -> None:
+    """Back up topics, their configs and the offsets of groups; what an earlier backup there has is not read again."""
+    store = _store(place, store_option)
+    if list_ or verify:
+        shown = [read_manifest(store, number) for number in (numbers(store) if list_ else [number])]
+        for manifest in shown if verify else ():
+            _verify(store, manifest)
+        _show(output, shown)
+        return
+    from .taking import Taking
+
+    with store.only_one(), Progress("records", None) as progress:
+        taking = Taking(connection, store, _patterns(topic), _patterns(group), full=full)
+        made = taking.take(progress.advance)
+    for line in taking.warnings:
+        warn(line)
+    _show(output, [made], new_records=taking.new_records, new_bytes=taking.new_bytes)
+
+
+def _verify(store: Store, manifest: Manifest) -> None:
+    chunks = [chunk for topic in manifest.topics for part in topic.parts for chunk in part.chunks]
+    with Progress("chunks", len(chunks)) as progress:
+        for chunk in chunks:
+            checked(store, chunk)
+            progress.advance()
+
+
+def _show(output: Output, shown: list[Manifest], **more: int) -> None:
+    found = [
+        {
+            "number": one.number,
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(one.time_ms / 1000)),
+            "cluster_id": one.cluster_id,
+            "topics": len(one.topics),
+            "partitions": sum(len(topic.parts) for topic in one.topics),
+            "groups": len(one.groups),
+            "records": sum(part.records for topic in one.topics for part in topic.parts),
+            "bytes": sum(chunk.bytes for topic in one.topics for part in topic.parts for chunk in part.chunks),
+            **more,
+        }
+        for one in shown
+    ]
+    columns = [name.upper().replace("_", " ") for name in (found[0] if found else ())]
+    output.show(found, Table("", columns, [list(one.values()) for one in found]))
+
+
+@restore_app.command()
+@client_command
+def restore(
+    place: Place,
+    connection: Connection,
+    output: Output,
+    topic: Topics = None,
+    number: Number = None,
+    replication_factor: Annotated[
+        int | None, typer.Option("--replication-factor", min=1, help="of the topics (default: as it was)")
+    ] = None,
+    no_groups: Annotated[bool, typer.Option("--no-groups", help="leave out the offsets of groups")] = False,
+    dry_run: DryRun = False,
+    store_option: StoreOptions = None,
+) -> None:
+    """Create the topics of a backup with their records and configs, and commit the offsets of groups."""
+    from .restoring import Restored, Restoring, is_kept
+
+    store = _store(place, store_option)
+    manifest = read_manifest(store, number)
+    restoring = Restoring(
+        connection,
+        store,
+        manifest,
+        _patterns(topic),
+        replication_factor=replication_factor,
+        with_groups=not no_groups,
+    )
+    if not restoring.topics:
+        raise CommandError(f"backup {manifest.number} has no topic that matches")
+    if dry_run:
+        _verify(store, manifest)
+        done = [
+            Restored(topic.name, part.partition, part.records, is_kept(part))
+            for topic in restoring.topics
+            for part in topic.parts
+        ]
+    else:
+        with store.only_one(), Progress("records", sum(p.records for t in restoring.topics for p in t.parts)) as bar:
+            done = restoring.restore(bar.advance)
+    found = [
+        {
+            "topic": one.topic,
+            "partition": one.partition,
+            "records": one.records,
+            "offsets": "kept" if one.kept else "from 0",
+            "dry_run": dry_run,
+        }
+        for one in done
+    ]
+    columns = ("TOPIC", "PARTITION", "RECORDS", "OFFSETS")
+    output.show(found, Table("", columns, [list(one.values())[:4] for one in found]))

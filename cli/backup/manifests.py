@@ -1,0 +1,149 @@
+"""The table of contents of a backup: `manifests/N.json`, written last, so a backup without one does not exist.
+
+The first line has the SHA-256 of the second, which is a JSON object. Each manifest names every chunk of its backup, also
+those that earlier backups wrote: it needs no other manifest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..client.errors import NOT_FOUND, CommandError
+from .stores import Store
+
+FORMAT = 1
+_FOLDER = "manifests"
+
+
+@dataclass(slots=True)
+class Chunk:
+    """A file of record batches as in a Kafka segment. `first` and `last` are offsets of records in it."""
+
+    file: str
+    first: int
+    last: int
+    records: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(slots=True)
+class Part:
+    """A partition: its log start, the offset after the last record of the backup, and its chunks in order."""
+
+    partition: int
+    start: int
+    end: int
+    chunks: list[Chunk] = field(default_factory=list)
+
+    @property
+    def records(self) -> int:
+        return sum(chunk.records for chunk in self.chunks)
+
+    @property
+    def first(self) -> int:
+        """The offset of the first record; the end where there is none."""
+        return self.chunks[0].first if self.chunks else self.end
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether offsets are missing between the first record and the end: compaction and transactions leave such gaps."""
+        return self.end - self.first != self.records
+
+
+@dataclass(slots=True)
+class Topic:
+    """`configs`: those that the topic itself has."""
+
+    name: str
+    id: str
+    replication_factor: int
+    configs: dict[str, str]
+    parts: list[Part] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class GroupOffsets:
+    """Committed offsets: topic, partition, offset."""
+
+    group: str
+    offsets: list[tuple[str, int, int]]
+
+
+@dataclass(slots=True)
+class Manifest:
+    """One backup. `time_ms`: when it began."""
+
+    number: int
+    time_ms: int
+    cluster_id: str
+    topics: list[Topic] = field(default_factory=list)
+    groups: list[GroupOffsets] = field(default_factory=list)
+    format: int = FORMAT
+
+    @property
+    def data_folder(self) -> str:
+        return f"data/{self.number:010}"
+
+    def topic(self, name: str) -> Topic | None:
+        return next((topic for topic in self.topics if topic.name == name), None)
+
+
+def write_manifest(store: Store, manifest: Manifest) -> None:
+    body = json.dumps(asdict(manifest), separators=(",", ":"))
+    head = json.dumps({"sha256": hashlib.sha256(body.encode()).hexdigest()})
+    store.write(_name(manifest.number), f"{head}\n{body}\n".encode())
+
+
+def numbers(store: Store) -> list[int]:
+    """The numbers of the backups that are there."""
+    names = (name.rpartition("/")[2] for name in store.names(_FOLDER))
+    return sorted(int(name.removesuffix(".json")) for name in names if name.removesuffix(".json").isdecimal())
+
+
+def read_manifest(store: Store, number: int | None = None) -> Manifest:
+    """The newest backup, or one by its number. Raises CommandError."""
+    known = numbers(store)
+    if not known:
+        raise CommandError("there is no backup here", NOT_FOUND)
+    if number is not None and number not in known:
+        raise CommandError(
+            f"there is no backup {number}; `odradek backup PLACE --list` shows those that are", NOT_FOUND
+        )
+    name = _name(known[-1] if number is None else number)
+    head, _, body = store.read(name).partition(b"\n")
+    body = body.strip()
+    try:
+        expected = json.loads(head)["sha256"]
+    except (ValueError, KeyError, TypeError):
+        expected = ""
+    if hashlib.sha256(body).hexdigest() != expected:
+        raise CommandError(f"{name} is damaged: its checksum is wrong; restore an earlier backup with --number")
+    return _manifest(json.loads(body))
+
+
+def _manifest(data: dict[str, Any]) -> Manifest:
+    if data["format"] != FORMAT:
+        raise CommandError(f"the backup has format {data['format']}, and this version reads {FORMAT}")
+    topics = [
+        Topic(
+            topic["name"],
+            topic["id"],
+            topic["replication_factor"],
+            topic["configs"],
+            [
+                Part(part["partition"], part["start"], part["end"], [Chunk(**chunk) for chunk in part["chunks"]])
+                for part in topic["parts"]
+            ],
+        )
+        for topic in data["topics"]
+    ]
+    groups = [GroupOffsets(one["group"], [(t, p, o) for t, p, o in one["offsets"]]) for one in data["groups"]]
+    return Manifest(data["number"], data["time_ms"], data["cluster_id"], topics, groups)
+
+
+def _name(number: int) -> str:
+    return f"{_FOLDER}/{number:010}.json"

@@ -1,0 +1,73 @@
+"""The topics of a restore in the target cluster: created with configs under which old records can be written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from ..client.admin_calls import config_values, described_topics
+from ..client.connection import Connection
+from ..client.errors import CommandError
+from .manifests import Part, Topic
+
+_LAST = str((1 << 63) - 1)
+#: Nothing is deleted, compacted or refused for its age while records are written; the backup's configs come at the end.
+RESTORE_CONFIGS = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.before.max.ms": _LAST,
+    "message.timestamp.after.max.ms": _LAST,
+    "max.message.bytes": str(100 << 20),
+    "compression.type": "producer",
+}
+_OWN = "DYNAMIC_TOPIC_CONFIG"
+_PATIENCE_S = 60.0
+_POLL_S = 0.1
+
+
+def own_configs(admin: Any, name: str) -> dict[str, str]:
+    """The configs that a topic itself has; the others are defaults of its cluster."""
+    values = config_values(admin, "topic", name)
+    return {key: str(one["value"]) for key, one in values.items() if one["config_source"] == _OWN}
+
+
+def create(admin: Any, topic: Topic, replication_factor: int) -> None:
+    """Creates the topic where it is not there, and waits until its partitions have leaders. Raises CommandError."""
+    from kafka.admin import NewTopic
+
+    there = {str(one["name"]) for one in described_topics(admin, None)}
+    if topic.name not in there:
+        configs = {**RESTORE_CONFIGS}
+        admin.create_topics([NewTopic(topic.name, len(topic.parts), replication_factor, topic_configs=configs)])
+    deadline = time.monotonic() + _PATIENCE_S
+    while not _is_led(admin, topic):
+        if time.monotonic() > deadline:
+            raise CommandError(f"topic {topic.name} has partitions without a leader after {_PATIENCE_S:g} s")
+        time.sleep(_POLL_S)
+
+
+def _is_led(admin: Any, topic: Topic) -> bool:
+    found = [one for one in admin.describe_topics([topic.name]) if not one["error_code"]]
+    partitions = found[0]["partitions"] if found else []
+    return len(partitions) == len(topic.parts) and all(one["leader_id"] >= 0 for one in partitions)
+
+
+def delete_fillers(connection: Connection, topic: Topic, parts: Iterable[Part]) -> None:
+    """Moves the start of the logs to where it was."""
+    wanted = {part.partition: max(part.start, part.first if not part.chunks else part.start) for part in parts}
+    starts = {index: start for index, start in wanted.items() if start > 0}
+    if not starts:
+        return
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient(connection.librdkafka())
+    asked = [TopicPartition(topic.name, index, start) for index, start in starts.items()]
+    for where, future in admin.delete_records(asked, request_timeout=connection.timeout_s).items():
+        try:
+            future.result()
+        except Exception as error:
+            raise CommandError(f"{where.topic}-{where.partition}: {error}") from None
