@@ -38,6 +38,8 @@ class Renderer:
         self._templates = Environment(loader=FileSystemLoader(_HERE / "templates"), autoescape=True, trim_blocks=True)
         self._templates.globals |= {"sections": SECTIONS, "version": __version__, "svg": _svg, "kind_of": _kind_of}
         self._templates.filters |= {"number": formats.number}
+        for name in self._templates.list_templates():
+            self._templates.get_template(name)  # compiled now: the first page does not wait for it
 
     def page(self, request: Request, page: Page, status: int = 200) -> Response:
         """The whole page, or its live parts alone for a request of htmx."""

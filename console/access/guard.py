@@ -62,11 +62,11 @@ class Guard:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        refusal = self._refusal(request)
-        answer: Any = refusal if refusal is not None else self._app
+        denial = self._denial(request)
+        answer: Any = denial if denial is not None else self._app
         await answer(scope, receive, _with_headers(send, request.url.path))
 
-    def _refusal(self, request: Request) -> Any:
+    def _denial(self, request: Request) -> Any:
         if self._users is None and _host_of(request.headers) not in self._hosts:
             return PlainTextResponse("This console does not serve this host name; see --allowed-host.\n", 421)
         session = self._sessions.read(request.cookies.get(SESSION_COOKIE))

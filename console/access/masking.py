@@ -37,7 +37,8 @@ class Masks:
 
     def text(self, text: str) -> str:
         for pattern in self._patterns:
-            text = pattern.sub(MASKED, text)
+            # A text as the replacement comes out of RE2 with each of its bytes as a character.
+            text = pattern.sub(lambda _: MASKED, text)
         return text
 
     def header(self, name: str, value: str) -> str:

@@ -8,13 +8,6 @@ from typing import Any
 
 from ...cli.client.admin_calls import check
 from ...cli.client.errors import NOT_FOUND, CommandError
-from ...protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from ...protocol.messages.describe_share_group_offsets import (
-    DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsRequestGroup,
-)
-from ...protocol.messages.share_group_describe import ShareGroupDescribeRequest
-from ...protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from .own_messages import call, coordinator_of
 
 _CONSUMER_DESCRIBE, _SHARE_DESCRIBE, _STREAMS_DESCRIBE, _SHARE_OFFSETS = 69, 77, 89, 90
@@ -104,6 +97,8 @@ def _members_with_topics(found: Any) -> list[Member]:
 
 
 def _consumer(admin: Any, name: str, coordinator: int) -> Group:
+    from ...protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+
     request = ConsumerGroupDescribeRequest(group_ids=[name])
     found = _one(call(admin, _CONSUMER_DESCRIBE, request, coordinator), name)
     return Group(
@@ -118,6 +113,8 @@ def _consumer(admin: Any, name: str, coordinator: int) -> Group:
 
 
 def _share(admin: Any, name: str, coordinator: int) -> Group:
+    from ...protocol.messages.share_group_describe import ShareGroupDescribeRequest
+
     request = ShareGroupDescribeRequest(group_ids=[name])
     found = _one(call(admin, _SHARE_DESCRIBE, request, coordinator), name)
     return Group(
@@ -132,6 +129,8 @@ def _share(admin: Any, name: str, coordinator: int) -> Group:
 
 
 def _streams(admin: Any, name: str, coordinator: int) -> Group:
+    from ...protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+
     request = StreamsGroupDescribeRequest(group_ids=[name], include_topology_description=True)
     found = _one(call(admin, _STREAMS_DESCRIBE, request, coordinator), name)
     group = Group(
@@ -198,8 +197,10 @@ _BY_KIND = {"classic": _classic, "consumer": _consumer, "share": _share, "stream
 
 def share_offsets(admin: Any, name: str) -> list[ShareOffset]:
     """Start offsets and lag of a share group (KIP-1226)."""
-    request = DescribeShareGroupOffsetsRequest(
-        groups=[DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None)]
+    from ...protocol.messages import describe_share_group_offsets as messages
+
+    request = messages.DescribeShareGroupOffsetsRequest(
+        groups=[messages.DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None)]
     )
     found = _one(call(admin, _SHARE_OFFSETS, request, coordinator_of(admin, name)), name)
     return sorted(

@@ -1,16 +1,16 @@
 """Sends messages of `odradek.protocol` over a connection of kafka-python, which lacks the APIs of newer groups.
 
 kafka-python has connections, TLS, SASL and versions; tables of share groups (KIP-932) and streams groups (KIP-1071) are
-those of the broker itself.
+those of the broker itself. They are imported with the first use: construct, which the tables are built with, takes some MB.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...protocol.apis import APIS, Api
-from ...protocol.codec import decode, encode
-from ...protocol.schema import Message
+if TYPE_CHECKING:
+    from ...protocol.apis import Api
+    from ...protocol.schema import Message
 
 
 class OwnRequest:
@@ -42,9 +42,11 @@ class OwnRequest:
         )
 
     def encode(self, version: int | None = None, header: bool = False, framed: bool = False) -> bytes:
+        from ...protocol.codec import encode as encoded
+
         assert self.API_VERSION is not None
         content = self.header.encode(flexible=self.API_VERSION in self._api.flexible) if header else b""
-        content = bytes(content) + encode(self._body, self.API_VERSION)
+        content = bytes(content) + encoded(self._body, self.API_VERSION)
         return len(content).to_bytes(4, "big") + content if framed else content
 
 
@@ -68,7 +70,9 @@ class _OwnResponse:
         return ResponseHeader.decode(data, flexible=self._version in self._api.flexible)
 
     def decode(self, data: Any) -> Message:
-        return decode(self._api.response, self._version, bytes(data.read()))[0]
+        from ...protocol.codec import decode as decoded
+
+        return decoded(self._api.response, self._version, bytes(data.read()))[0]
 
 
 def call(admin: Any, key: int, body: Message, node_id: int | None = None) -> Any:
@@ -76,6 +80,7 @@ def call(admin: Any, key: int, body: Message, node_id: int | None = None) -> Any
     from kafka.protocol.api_header import ResponseClassRegistry
 
     from ...cli.client.admin_calls import send
+    from ...protocol.apis import APIS
 
     api = APIS[key]
     known = ResponseClassRegistry._response_class_registry

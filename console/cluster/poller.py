@@ -26,7 +26,8 @@ INTERVAL_S = 2.0
 _REST = 4
 _IDLE_AFTER_S, _IDLE_INTERVAL_S = 60.0, 30.0
 #: Partitions in one page of topics, and of which the ends are read in one poll.
-_PAGE, _MOST_ENDS = 2000, 2000
+_PAGE, _MOST_ENDS = 500, 2000
+_HALF_LIFE_S, _LEAST_RATE = 5.0, 0.05
 #: Groups of which the lag is read in one poll.
 _MOST_GROUPS = 50
 #: Partitions of a group whose lag has a series.
@@ -152,7 +153,7 @@ class Poller:
         for name, end in ends.items():
             before = self._ends.get(name)
             if before is not None and now > before[1]:
-                self._rates[name] = max(0, end - before[0]) / (now - before[1])
+                self._rates[name] = _smoothed(self._rates.get(name), max(0, end - before[0]), now - before[1])
             self._ends[name] = (end, now)
 
     def _groups(self, admin: Any) -> tuple[GroupRow, ...]:
@@ -199,6 +200,16 @@ class Poller:
         names = {row.name for row in tally.rows}
         self._ends = {name: kept for name, kept in self._ends.items() if name in names}
         self._rates = {name: rate for name, rate in self._rates.items() if name in names}
+
+
+def _smoothed(before: float | None, records: int, seconds: float) -> float:
+    """A mean in which a reading has half its weight after _HALF_LIFE_S: a burst shorter than a poll stays visible."""
+    rate = records / seconds
+    if before is None:
+        return rate
+    kept = 0.5 ** (seconds / _HALF_LIFE_S)
+    mean = kept * before + (1 - kept) * rate
+    return mean if mean >= _LEAST_RATE else 0.0
 
 
 def _ends_of(admin: Any, places: list[tuple[str, int]]) -> dict[tuple[str, int], int]:

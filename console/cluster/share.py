@@ -10,11 +10,6 @@ from ...cli.client.admin_calls import EARLIEST, LATEST, check, config_values, pa
 from ...cli.client.errors import NOT_FOUND, CommandError, Misused
 from ...cli.groups.offsets import topics_of
 from ...cli.records.positions import BEGINNING, END, Position
-from ...protocol.messages.alter_share_group_offsets import (
-    AlterShareGroupOffsetsRequest,
-    AlterShareGroupOffsetsRequestPartition,
-    AlterShareGroupOffsetsRequestTopic,
-)
 from .own_messages import call, coordinator_of
 
 _ALTER = 91
@@ -44,7 +39,13 @@ def share_targets(admin: Any, before: Mapping[Place, int], topic: str, to: Posit
 
 def alter_share_offsets(admin: Any, group: str, offsets: Mapping[Place, int]) -> None:
     """Raises CommandError for a group with members."""
-    by_topic: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = defaultdict(list)
+    from ...protocol.messages.alter_share_group_offsets import (
+        AlterShareGroupOffsetsRequest,
+        AlterShareGroupOffsetsRequestPartition,
+        AlterShareGroupOffsetsRequestTopic,
+    )
+
+    by_topic: dict[str, list[Any]] = defaultdict(list)
     for (topic, partition), offset in offsets.items():
         by_topic[topic].append(AlterShareGroupOffsetsRequestPartition(partition_index=partition, start_offset=offset))
     topics = [

@@ -15,7 +15,7 @@ from ..views.parts import Badge, Facts, Link, Page, Table
 from .paging import paged, path_to
 
 #: Rows of the replicas that are out of sync.
-_MOST_REPLICAS = 100
+_MOST_REPLICAS = 20
 
 
 def brokers(backend: Backend, request: Request) -> Page:
@@ -59,7 +59,10 @@ def broker(backend: Backend, request: Request) -> Page:
             ("Out of sync", Badge(number(row.out_of_sync), "warn" if row.out_of_sync else "good")),
         ],
     )
-    shown = sorted(configs.items(), key=lambda one: (one[1]["config_source"] == "DEFAULT_CONFIG", one[0]))
+    everything = request.query_params.get("defaults") == "yes"
+    shown = sorted(
+        (key, value) for key, value in configs.items() if everything or value["config_source"] != "DEFAULT_CONFIG"
+    )
     rows = [
         (
             key,
@@ -68,8 +71,16 @@ def broker(backend: Backend, request: Request) -> Page:
         )
         for key, value in shown
     ]
-    table = Table("Configs", ("Key", "Value", "Source"), rows)
-    return Page(f"Broker {node}", [facts, _directories(directories), _largest(directories), table], "/brokers")
+    table = Table("Configs", ("Key", "Value", "Source"), rows, "All configs have their defaults.")
+    more = Link(
+        "without defaults" if everything else "with defaults",
+        path_to("brokers", node) + ("" if everything else "?defaults=yes"),
+    )
+    return Page(
+        f"Broker {node}",
+        [facts, _directories(directories), _largest(directories), table, Facts("", [("Configs", more)])],
+        "/brokers",
+    )
 
 
 def _directories(directories: list[dict[str, Any]]) -> Table:

@@ -1,0 +1,108 @@
+"""Debian's Chromium, driven by Selenium, and axe-core, which judges a page by WCAG 2 A and AA."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from axe_core_python.base import AXE_SCRIPT
+from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+
+from compat_tests.console.process import DEADLINE_S, POLL_S
+
+T = TypeVar("T")
+_OPTIONS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars")
+_AXE = (
+    "const done = arguments[arguments.length - 1];"
+    "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa'], resultTypes: ['violations']})"
+    ".then(found => done(found.violations), error => done(String(error)));"
+)
+
+
+def chromium() -> webdriver.Chrome:
+    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    assert binary and driver, "chromium and chromedriver are not on the path: run tests/system_packages"
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for one in _OPTIONS:
+        options.add_argument(one)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    return webdriver.Chrome(options=options, service=Service(driver))
+
+
+class Browser:
+    """Pages of one console in Chromium."""
+
+    def __init__(self, driver: webdriver.Chrome, address: str) -> None:
+        self.driver = driver
+        self.address = address
+
+    def open(self, path: str) -> None:
+        self.driver.get(self.address + path)
+
+    def size(self, width: int, height: int) -> None:
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    def scheme(self, name: str) -> None:
+        """Dark or light, as the system of the viewer says."""
+        features = [{"name": "prefers-color-scheme", "value": name}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    @property
+    def text(self) -> str:
+        return str(self.driver.execute_script("return document.body.innerText"))
+
+    @property
+    def path(self) -> str:
+        return self.driver.current_url.removeprefix(self.address)
+
+    def find(self, selector: str) -> WebElement:
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector: str) -> list[WebElement]:
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def await_true(self, holds: Callable[[], T]) -> T:
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                if found := holds():
+                    return found
+            except StaleElementReferenceException:
+                pass  # a live part was replaced in between
+            assert time.monotonic() < deadline, self.text
+            time.sleep(POLL_S)
+
+    def await_text(self, text: str) -> None:
+        self.await_true(lambda: text in self.text)
+
+    def send(self, title: str, **fields: str) -> None:
+        """Unfolds the form with the title, fills it in and presses its button."""
+        (form,) = [one for one in self.all("main details") if title in one.text]
+        form.find_element(By.TAG_NAME, "summary").click()
+        for name, value in fields.items():
+            field = form.find_element(By.NAME, name)
+            if field.tag_name == "select":
+                field.find_element(By.CSS_SELECTOR, f"option[value='{value}']").click()
+            else:
+                field.clear()
+                field.send_keys(value)
+        form.find_element(By.TAG_NAME, "button").click()
+
+    def violations(self) -> list[str]:
+        """The rules of axe-core that the page breaks, with the first element for each."""
+        self.driver.execute_script(AXE_SCRIPT)
+        found: Any = self.driver.execute_async_script(_AXE)
+        assert isinstance(found, list), found
+        return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found]
+
+    def errors(self) -> list[str]:
+        """Messages of the page's scripts and of its Content-Security-Policy since the last call."""
+        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]

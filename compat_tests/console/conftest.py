@@ -1,0 +1,81 @@
+"""A cluster of three with its console, Apache Kafka with its own, and Chromium."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compat_tests.cli.commands import odradek_command
+from compat_tests.cli.three import three_nodes
+from compat_tests.console.browser import Browser, chromium
+from compat_tests.console.process import DEADLINE_S, ConsoleProcess, Visitor
+from compat_tests.oracle import ApacheKafka
+
+
+@pytest.fixture(scope="session")
+def console_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("console")
+
+
+@pytest.fixture(scope="session")
+def nodes_to_stop() -> Iterator[list[Any]]:
+    """Nodes that a test has started again, which serve the tests after it."""
+    nodes: list[Any] = []
+    yield nodes
+    for node in nodes:
+        node.terminate()
+        node.wait(DEADLINE_S)
+
+
+@pytest.fixture(scope="session")
+def console_three(console_directory: Path, nodes_to_stop: list[Any]) -> Iterator[str]:
+    """Addresses of three nodes, with a topic and a group that is behind."""
+    with three_nodes(console_directory / "three") as bootstrap:
+        odradek_command("topic", "create", "orders", "--partitions", "3", "--replicas", "3", "-b", bootstrap)
+        lines = "\n".join(f'k{n}:{{"id": {n}, "total": {n * 3}, "password": "secret{n}"}}' for n in range(60))
+        odradek_command("produce", "orders", "-K", ":", "-b", bootstrap, stdin=lines)
+        consumed = odradek_command(
+            "consume", "orders", "--from-beginning", "--count", "20", "--group", "billing", "-b", bootstrap
+        )
+        assert consumed.status == 0, consumed
+        yield bootstrap
+
+
+@pytest.fixture(scope="session")
+def console(console_three: str, console_directory: Path) -> Iterator[ConsoleProcess]:
+    made = ConsoleProcess(console_three, console_directory, "--mask", "*password*")
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="session")
+def driver() -> Iterator[object]:
+    made = chromium()
+    yield made
+    made.quit()
+
+
+@pytest.fixture
+def browser(driver: object, console: ConsoleProcess) -> Browser:
+    made = Browser(driver, console.address)  # type: ignore[arg-type]
+    made.size(1200, 900)
+    made.scheme("light")
+    return made
+
+
+@pytest.fixture(scope="session")
+def console_of_apache(apache_kafka: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleProcess]:
+    made = ConsoleProcess(apache_kafka.bootstrap, tmp_path_factory.mktemp("console-of-apache"), "--mask", "*password*")
+    yield made
+    made.stop()
+
+
+@pytest.fixture(params=["odradek", "apache"])
+def visitor(request: pytest.FixtureRequest) -> Visitor:
+    """Visits the console of either cluster."""
+    chosen = "console" if request.param == "odradek" else "console_of_apache"
+    made: ConsoleProcess = request.getfixturevalue(chosen)
+    return Visitor(made.address)

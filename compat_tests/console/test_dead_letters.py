@@ -1,0 +1,67 @@
+"""A share group and its dead-letter queue: a record is rejected, shown with its origin, and driven back."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from odradek.cli.client.connection import Connection
+
+from compat_tests.cli.commands import odradek_command
+from compat_tests.console.browser import Browser
+from compat_tests.console.process import DEADLINE_S
+
+
+def test_rejected_record_is_shown_and_driven_back(browser: Browser, console_three: str) -> None:
+    queue = ("errors.deadletterqueue.topic.name=dlq.work", "errors.deadletterqueue.copy.record.enable=true")
+    with Connection({"bootstrap.servers": console_three}).admin() as admin:
+        assert admin.update_features({"share.version": 2}) == {"share.version": "OK"}
+    for words in (
+        ("topic", "create", "work", "dlq.work", "--partitions", "1"),
+        ("config", "set", "topic", "dlq.work", "errors.deadletterqueue.group.enable=true"),
+        ("config", "set", "group", "sharers", "share.auto.offset.reset=earliest", *queue),
+    ):
+        done = odradek_command(*words, "-b", console_three)
+        assert done.status == 0, done
+    odradek_command("produce", "work", "-b", console_three, stdin='{"job": "broken"}\n')
+    consumer = rejected(console_three)
+    try:
+        browser.open("/groups?kind=share")
+        browser.await_text("sharers")
+        browser.open("/groups/sharers")
+        browser.await_text("work-0")
+        browser.open("/share")
+        browser.await_text("dlq.work")
+        browser.find("main a[href='/share/dlq.work']").click()
+        browser.await_true(lambda: "work-0 at 0" in reloaded(browser))
+        assert '"job": "broken"' in browser.text
+        browser.send("Redrive", first="0")
+        browser.await_text("1 records of dlq.work were written")
+        found = odradek_command("consume", "work", "--from-beginning", "--output", "jsonl", "-b", console_three).lines
+        assert [(one["value"], one["headers"]) for one in found] == [('{"job": "broken"}', [])] * 2
+    finally:
+        consumer.close()
+    browser.open("/groups/sharers/reset?to=beginning")
+    browser.await_text("Nothing has changed yet")
+    browser.find("main form[method=post] button").click()
+    browser.await_text("1 offsets of group sharers were set")
+
+
+def rejected(bootstrap: str) -> Any:
+    """A share consumer that has rejected the first record, and stays a member."""
+    from confluent_kafka import AcknowledgeType, ShareConsumer
+
+    settings = {"bootstrap.servers": bootstrap, "group.id": "sharers", "share.acknowledgement.mode": "explicit"}
+    consumer = ShareConsumer(settings)
+    consumer.subscribe(["work"])
+    deadline = time.monotonic() + DEADLINE_S
+    while not (found := list(consumer.poll(1.0) or ())):
+        assert time.monotonic() < deadline
+    consumer.acknowledge(found[0], AcknowledgeType.REJECT)
+    consumer.commit_sync()
+    return consumer
+
+
+def reloaded(browser: Browser) -> str:
+    browser.driver.refresh()
+    return browser.text

@@ -1,0 +1,124 @@
+"""Every page in Chromium: what it shows, in light and dark, on a phone, by keyboard."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from compat_tests.cli.commands import odradek_command
+from compat_tests.console.browser import Browser
+
+#: Pages, and words that each shows.
+PAGES = {
+    "/": "Active controller",
+    "/topics": "orders",
+    "/topics/orders": "retention.ms",
+    "/topics/orders/messages?limit=5": "5 shown of",
+    "/topics/orders/messages/0/0": "On the command line",
+    "/groups": "billing",
+    "/groups/billing": "Committed",
+    "/groups/billing/reset?to=beginning": "Nothing has changed yet",
+    "/transactions": "Known to coordinators",
+    "/transactions/hanging": "No open transaction",
+    "/brokers": "running",
+    "/brokers/1": "Log directories",
+    "/quorum": "Replicas",
+    "/share": "Dead-letter queue",
+    "/access": "Access rules",
+    "/clients": "Members of groups",
+}
+#: Screenshots of the guide: file, page, scheme. `ODRADEK_SCREENSHOTS=docs/images` writes them where the guide has them.
+SCREENSHOTS = (
+    ("console-overview.png", "/", "light"),
+    ("console-messages.png", "/topics/orders/messages?from=beginning&limit=12", "dark"),
+)
+MOST_SCREENSHOT_BYTES = 300_000
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_page_shows_its_words_and_meets_wcag_aa(browser: Browser, path: str) -> None:
+    browser.open(path)
+    browser.await_text(PAGES[path])
+    assert browser.violations() == []
+    assert browser.errors() == []
+
+
+@pytest.mark.parametrize("path", ["/", "/topics/orders", "/groups/billing"])
+def test_page_meets_wcag_aa_in_the_dark(browser: Browser, path: str) -> None:
+    browser.scheme("dark")
+    browser.open(path)
+    browser.await_text(PAGES[path])
+    assert browser.violations() == []
+
+
+@pytest.mark.parametrize("path", ["/", "/topics/orders", "/topics/orders/messages?limit=5"])
+def test_page_fits_a_phone(browser: Browser, path: str) -> None:
+    browser.size(390, 800)
+    browser.open(path)
+    browser.await_text(PAGES[path])
+    assert browser.driver.execute_script("return document.documentElement.scrollWidth") <= 390
+
+
+def test_keys_open_pages_and_the_search(browser: Browser) -> None:
+    browser.open("/")
+    body = browser.find("body")
+    body.send_keys("g", "t")
+    browser.await_true(lambda: browser.path == "/topics")
+    browser.find("body").send_keys("/")
+    focused = browser.driver.switch_to.active_element
+    assert focused.get_attribute("name") == "q"
+    focused.send_keys("order", Keys.ENTER)
+    browser.await_true(lambda: "q=order" in browser.path)
+    browser.await_text("orders")
+    browser.find("body").send_keys("?")
+    browser.await_true(lambda: browser.find("#keys").is_displayed())
+    browser.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+    browser.await_true(lambda: not browser.find("#keys").is_displayed())
+
+
+def test_theme_button_keeps_the_choice(browser: Browser) -> None:
+    browser.open("/")
+    browser.find("#theme").click()
+    browser.open("/topics")
+    assert browser.find("html").get_attribute("data-theme") == "dark"
+    browser.find("#theme").click()
+    assert browser.find("html").get_attribute("data-theme") == "light"
+    browser.driver.execute_script("localStorage.clear()")
+
+
+def test_overview_is_live(browser: Browser, console_three: str) -> None:
+    browser.open("/")
+    browser.await_text("Busiest topics")
+
+    def has_grown() -> bool:
+        assert odradek_command("produce", "orders", "-b", console_three, stdin="live\n" * 500).status == 0
+        return any("orders" in one.text for one in browser.all("#live table"))
+
+    browser.await_true(has_grown)
+    assert "records/s" in browser.text
+
+
+def test_tail_shows_new_records(browser: Browser, console_three: str) -> None:
+    browser.open("/topics/orders/messages")
+    browser.find("a[href*='tail=new']").click()
+    browser.await_text("New records appear")
+    odradek_command("produce", "orders", "-b", console_three, stdin='{"tail": "first"}\n')
+    browser.await_true(lambda: any("first" in row.text for row in browser.all("#tail tr")))
+    odradek_command("produce", "orders", "-b", console_three, stdin='{"tail": "second"}\n')
+    browser.await_true(lambda: "second" in browser.find("#tail tr").text)
+
+
+def test_screenshots_of_the_guide_are_made(browser: Browser, tmp_path: Path) -> None:
+    folder = Path(os.environ.get("ODRADEK_SCREENSHOTS", tmp_path))
+    folder.mkdir(exist_ok=True)
+    browser.size(1100, 620)
+    for name, path, scheme in SCREENSHOTS:
+        browser.scheme(scheme)
+        browser.open(path)
+        browser.await_text("Cluster" if path == "/" else "Records")
+        file = folder / name
+        assert browser.driver.save_screenshot(str(file))
+        assert 5_000 < file.stat().st_size < MOST_SCREENSHOT_BYTES

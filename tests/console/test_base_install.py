@@ -1,0 +1,60 @@
+"""The base install and the console: one line without the extra, nothing imported by a broker, all files in the wheel."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from odradek.cli.main import main
+
+from tests.wheels import built_wheel
+
+CONSOLE = Path(__file__).resolve().parents[2] / "console"
+EXTRAS = ("starlette", "uvicorn", "jinja2", "itsdangerous")
+
+
+def test_console_without_its_extra_names_it_in_one_line() -> None:
+    program = f"import sys; sys.modules |= dict.fromkeys({EXTRAS}); from odradek.cli.main import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "console"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "pip install 'odradek[console]'" in done.stderr
+
+
+def test_start_imports_no_part_of_the_console() -> None:
+    program = (
+        "import sys; from odradek.cli.main import parser; parser(); import odradek.cli.start_command, odradek.server.broker;"
+        f"print([name for name in sys.modules if name.split('.')[0] in {EXTRAS} or name.startswith('odradek.console')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_start_with_console_needs_a_listener_without_credentials(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    secured = (
+        "--override",
+        "listeners=SASL_PLAINTEXT://127.0.0.1:0",
+        "--override",
+        "inter.broker.listener.name=SASL_PLAINTEXT",
+    )
+    assert main(["start", "--console", "0", "--data-dir", str(tmp_path), *secured]) == 2
+    assert "--command-config" in capsys.readouterr().err
+
+
+def test_wheel_has_templates_style_scripts_and_the_licence_of_htmx() -> None:
+    names = set(zipfile.ZipFile(built_wheel()).namelist())
+    wanted = [file for folder in ("static", "templates") for file in (CONSOLE / folder).iterdir()]
+    missing = [file.name for file in wanted if f"odradek/console/{file.parent.name}/{file.name}" not in names]
+    assert len(wanted) >= 8 and missing == []
+
+
+def test_pages_and_styles_name_no_other_host() -> None:
+    texts = [file.read_text(encoding="utf-8") for file in (CONSOLE / "templates").iterdir()]
+    texts += [(CONSOLE / "static" / name).read_text(encoding="utf-8") for name in ("console.css", "console.js")]
+    assert not [text for text in texts if "http://" in text or "https://" in text]
