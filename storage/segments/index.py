@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import struct
+from typing import NamedTuple
 
 from ..files.descriptors import open_fd
 from ..files.open_files import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Place, unlink_if_exists, write_fully
@@ -20,6 +21,9 @@ _PENDING_ENTRIES = 512
 #: A range this small is read at once instead of halved further.
 _SCAN_ENTRIES = 256
 
+#: Entries that are kept when they were read: a reader that goes on needs them for the next 4 MB of records.
+_KEPT_ENTRIES = 512
+
 NO_TIMESTAMP = -1
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 
@@ -28,10 +32,21 @@ class CorruptIndex(Exception):
     """The index file cannot be of its segment: it is rebuilt from the log."""
 
 
+class _Block(NamedTuple):
+    """Entries that were read from the file, from number `start` on; `cuts` as they were before."""
+
+    cuts: int
+    start: int
+    entries: bytes
+
+
+_NO_BLOCK = _Block(-1, 0, b"")
+
+
 class _SparseIndex:
     """Sorted entries of two columns, the older ones in the file, the newest still in memory."""
 
-    __slots__ = ("_in_file", "_pending", "_place", "base_offset", "suffix")
+    __slots__ = ("_block", "_cuts", "_in_file", "_pending", "_place", "base_offset", "suffix")
 
     ENTRY: struct.Struct
     SUFFIX: str
@@ -42,6 +57,9 @@ class _SparseIndex:
         self.suffix = suffix
         self._pending = bytearray()
         self._in_file = 0
+        #: How often entries were dropped: what was read from the file before does not count then.
+        self._cuts = 0
+        self._block = _NO_BLOCK
         self._load()
 
     @property
@@ -89,6 +107,11 @@ class _SparseIndex:
         width = self.ENTRY.size
         if number >= self._in_file:
             first, second = self.ENTRY.unpack_from(self._pending, (number - self._in_file) * width)
+            return first, second
+        cuts, start, entries = self._block
+        at = (number - start) * width
+        if cuts == self._cuts and 0 <= at < len(entries):
+            first, second = self.ENTRY.unpack_from(entries, at)
         else:
             first, second = self.ENTRY.unpack(self._entries(number, 1))
         return first, second
@@ -99,22 +122,37 @@ class _SparseIndex:
             return self._in_file + self._bisect(self._pending, column, target)
         if not self._in_file:
             return -1
+        block = self._block  # a thread may replace it meanwhile
+        if block.cuts != self._cuts or not self._is_within(block, column, target):
+            block = self._block = self._read_block(column, target)
+        return block.start + self._bisect(block.entries, column, target)
+
+    def _is_within(self, block: _Block, column: int, target: int) -> bool:
+        """Returns whether the last entry not above `target` is in the block for sure."""
+        entries, entry = block.entries, self.ENTRY
+        if entry.unpack_from(entries)[column] > target:
+            return False
+        last = len(entries) - entry.size
+        return (
+            target < entry.unpack_from(entries, last)[column] or block.start + last // entry.size + 1 == self._in_file
+        )
+
+    def _read_block(self, column: int, target: int) -> _Block:
+        """Halves the file until few entries are left, and reads these with those behind them."""
+        entry, width, cuts = self.ENTRY, self.ENTRY.size, self._cuts
+        low, high = 0, self._in_file
         fd = open_fd(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return self._bisect_file(fd, column, target)
+            while high - low > _SCAN_ENTRIES:
+                middle = (low + high) // 2
+                if entry.unpack(os.pread(fd, width, middle * width))[column] <= target:
+                    low = middle
+                else:
+                    high = middle
+            count = min(_KEPT_ENTRIES, self._in_file - low)
+            return _Block(cuts, low, os.pread(fd, count * width, low * width))
         finally:
             os.close(fd)
-
-    def _bisect_file(self, fd: int, column: int, target: int) -> int:
-        entry, width = self.ENTRY, self.ENTRY.size
-        low, high = 0, self._in_file
-        while high - low > _SCAN_ENTRIES:
-            middle = (low + high) // 2
-            if entry.unpack(os.pread(fd, width, middle * width))[column] <= target:
-                low = middle
-            else:
-                high = middle
-        return low + self._bisect(os.pread(fd, (high - low) * width, low * width), column, target)
 
     def _bisect(self, entries: bytes | bytearray, column: int, target: int) -> int:
         entry, width = self.ENTRY, self.ENTRY.size
@@ -149,6 +187,7 @@ class _SparseIndex:
     def _keep(self, count: int) -> None:
         """Drops all entries from number `count` on."""
         width = self.ENTRY.size
+        self._cuts += 1
         if count >= self._in_file:
             del self._pending[(count - self._in_file) * width :]
         else:

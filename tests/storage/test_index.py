@@ -1,0 +1,49 @@
+"""Sparse indexes: what they find is what a search through all their entries finds."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from odradek.storage.files.open_files import Place
+from odradek.storage.segments.index import OffsetIndex
+
+BASE = 1000
+#: More than are kept in memory, of those to be written and of those that were read.
+ENTRIES = 3000
+
+
+def expected(entries: list[tuple[int, int]], column: int, target: int) -> int:
+    return max((position for offset, position in entries if (offset, position)[column] <= target), default=0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lookups_agree_with_all_entries_after_any_appends_and_truncations(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    place = Place(str(tmp_path))
+    (tmp_path / f"{BASE:020}.index").write_bytes(b"")
+    index, entries = OffsetIndex(place, BASE), list[tuple[int, int]]()
+
+    def grow() -> None:
+        offset, position = entries[-1] if entries else (BASE, 0)
+        for _ in range(rng.randrange(1, ENTRIES)):
+            offset, position = offset + rng.randrange(1, 20), position + rng.randrange(1, 5000)
+            index.append(offset, position)
+            entries.append((offset, position))
+
+    def cut() -> None:
+        offset = rng.randrange(BASE, entries[-1][0] + 2) if entries else BASE
+        index.truncate_to(offset)
+        entries[:] = [entry for entry in entries if entry[0] < offset]
+
+    steps: list[Callable[[], None]] = [grow, grow, cut, index.write]
+    for _ in range(12):
+        rng.choice(steps)()
+        last = entries[-1] if entries else (BASE, 0)
+        start = rng.randrange(BASE, last[0] + 50)
+        for target in [*(rng.randrange(BASE, last[0] + 50) for _ in range(20)), *range(start, start + 400, 20)]:
+            assert index.floor(target) == expected(entries, 0, target)
+        for target in (rng.randrange(0, last[1] + 50) for _ in range(20)):
+            assert index.floor_of_position(target) == expected(entries, 1, target)
