@@ -76,19 +76,15 @@ class CopiedSender:
         self._is_scheduled = False
         pieces, left = self._pieces, SENT_PER_TURN_BYTES
         while pieces and left > 0 and not self.is_paused:
-            piece = pieces[0]
             try:
-                chunk = self._next_chunk(piece)
+                size = self._fill_chunk()
             except OSError as error:
                 self.close()
                 self._failed(error)
                 return
-            self._position += len(chunk)
-            left -= len(chunk)
-            if self._position >= len(piece):
-                pieces.popleft()
-                self._position = 0
-            self._transport.write(chunk)
+            left -= size
+            if size:
+                self._transport.write(_chunk[:size])
         if pieces:
             self._waited = True
             if not self.is_paused:
@@ -98,15 +94,32 @@ class CopiedSender:
             self._waited = False
             self._drained()
 
-    def _next_chunk(self, piece: Any) -> Any:
-        position = self._position
-        if type(piece) is not LogSlice:
-            return memoryview(piece)[position : position + CHUNK_BYTES]
-        chunk = _chunk[: min(CHUNK_BYTES, piece.size - position)]
-        found = os.preadv(piece.fd, [chunk], piece.position + position) if len(chunk) else 0
-        if len(chunk) and not found:
+    def _fill_chunk(self) -> int:
+        """Takes what comes next into the chunk, until it is full: a short piece is no record and no system call of its own.
+        Returns the bytes in it.
+        """
+        pieces, position, size = self._pieces, self._position, 0
+        while pieces and size < CHUNK_BYTES:
+            piece = pieces[0]
+            count = min(CHUNK_BYTES - size, len(piece) - position)
+            if type(piece) is LogSlice:
+                count = self._read(piece, position, _chunk[size : size + count]) if count else 0
+            else:
+                _chunk[size : size + count] = memoryview(piece)[position : position + count]
+            size += count
+            position += count
+            if position >= len(piece):
+                pieces.popleft()
+                position = 0
+        self._position = position
+        return size
+
+    @staticmethod
+    def _read(piece: LogSlice, position: int, room: memoryview) -> int:
+        found = os.preadv(piece.fd, [room], piece.position + position)
+        if not found:
             raise OSError(errno.EIO, f"{piece!r}: the file ends too early")
-        return chunk[:found]
+        return found
 
     def close(self) -> None:
         self._pieces.clear()

@@ -5,6 +5,7 @@ Kafka's principals are these texts, so a rule that was written for one matches h
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,8 +25,11 @@ _KEYWORDS = {
 }
 _ESCAPED = frozenset(',=+<>#;"\\')
 _BLANK = " \r"
+#: Clients connect again and again with the same certificates; one of 2 KB takes 0.1 ms to read.
+_KEPT_SUBJECTS = 256
 
 
+@lru_cache(_KEPT_SUBJECTS)
 def subject_name(der: bytes) -> str:
     """Returns the subject of a certificate in DER. Raises ValueError."""
     from cryptography.x509 import load_der_x509_certificate
