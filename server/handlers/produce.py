@@ -69,13 +69,15 @@ _INVALID_TXN_STATE = int(ErrorCode.INVALID_TXN_STATE)
 _NOT_ADDED = "Partition was not added to the transaction"
 
 _ATTRIBUTES_AT = 22
+_ACKS = (ALL_IN_SYNC, 0, 1)
 
 
 def handle(services: Services, call: Call) -> ProduceResponse | None:
     denied = _NONE_DENIED
-    if services.authorizer is not None:
-        session = services.authorizer.session(call)
-        if not _may_use_transaction(session, call.request):
+    authorizer, has_transactional = services.authorizer, _has_transactional(call.request)
+    if authorizer is not None:
+        session = authorizer.session(call)
+        if has_transactional and not _may_use_transaction(session, call.request):
             return _reject(call, _UNAUTHORIZED)
         denied = denied_topics(session, call, services.metadata.image)
     if call.request.transactional_id is not None:
@@ -86,6 +88,8 @@ def handle(services: Services, call: Call) -> ProduceResponse | None:
         if unverified is not None:
             transactional.verify(call, unverified, partial(_verified, services.produce_path, call, denied))
             return None
+    elif has_transactional and call.request.acks in _ACKS:
+        return _reject(call, _UNAUTHORIZED, denied)
     return _produce(services.produce_path, call, _NOT_VERIFIED, denied)
 
 
@@ -110,9 +114,8 @@ def _produce(
     """
     request: ProduceRequest = call.request
     acks, version = request.acks, call.version
-    rejected = _validation_error(request)
-    if rejected is not None:
-        return _reject(call, rejected, denied)
+    if acks not in _ACKS:
+        return _reject(call, _INVALID_ACKS, denied)
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     find: Any = path.partitions.get_by_id if by_id else path.partitions.get
     now_ms = path.clock.now_ms()
@@ -165,17 +168,8 @@ def _produce(
     return None
 
 
-def _validation_error(request: ProduceRequest) -> AppendResult | None:
-    """Returns the error of the whole request, or None."""
-    if request.acks not in (ALL_IN_SYNC, 0, 1):
-        return _INVALID_ACKS
-    return _UNAUTHORIZED if request.transactional_id is None and _has_transactional(request) else None
-
-
 def _may_use_transaction(session: AuthorizationSession, request: ProduceRequest) -> bool:
-    """Returns whether the client may write in the transaction of the request's batches; True if they are of none."""
-    if not _has_transactional(request):
-        return True
+    """Returns whether the client may write in the transaction of the request's batches."""
     transactional_id = request.transactional_id
     return transactional_id is not None and session.allows(
         Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id

@@ -41,7 +41,7 @@ class RequestDispatch(Protocol):
 
     @property
     def frame_bytes(self) -> int:
-        """Bytes of the frame that is handled; kept only while calls are metered or watched."""
+        """Bytes of the frame that is handled."""
 
     def call(self, connection: Any, frame: Any) -> None:
         """Handles one frame (without its length). Raises ProtocolViolation."""
@@ -233,6 +233,10 @@ class Call:
         """Answers with the controller's response: the client is throttled for as long as the controller says."""
         self.throttle_time_ms = max(self.throttle_time_ms, getattr(response, "throttle_time_ms", 0))
         self.reply(response)
+
+    def parked(self) -> None:
+        """The connection keeps the call, which is answered later."""
+        self.is_parked = True
 
     def exempt(self) -> None:
         """The request is one of a broker, which no quota holds for."""

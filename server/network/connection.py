@@ -305,7 +305,7 @@ class Connection(HeldConnection):
 
     def park(self, call: Call) -> None:
         """The call is answered later; what is answered behind it waits for it."""
-        call.is_parked = True
+        call.parked()
         self.calls.append(call)
 
     def answered(self, call: Call) -> None:

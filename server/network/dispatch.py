@@ -71,11 +71,10 @@ class Dispatcher:
         self._routes: dict[tuple[int, int], Route] = {}
         #: Called with each new route: a test kit puts its faults before the handlers. None in a broker of its own.
         self.on_route: Callable[[Route], object] | None = None
-        #: Handles one frame (without its length). Raises ProtocolViolation.
-        self.call: Callable[[ClientConnection, Any], None] = self._call
         self._plain_call: type[Call] = Call
         self._timed_call: type[Call] = TimedCall
         self._is_metered = self._is_watched = False
+        #: Bytes of the frame at hand.
         self.frame_bytes = 0
 
     def meter(self, on: bool) -> None:
@@ -94,18 +93,15 @@ class Dispatcher:
 
             self._plain_call = self._timed_call = WatchedMeteredCall if self._is_metered else WatchedCall
         elif self._is_metered:
-            from .metered_call import MeteredCall
+            from .metered_call import MeteredCall, TimedMeteredCall
 
-            self._plain_call = self._timed_call = MeteredCall
+            self._plain_call, self._timed_call = MeteredCall, TimedMeteredCall
         else:
             self._plain_call, self._timed_call = Call, TimedCall
-        self.call = self._metered if self._is_metered or self._is_watched else self._call
 
-    def _metered(self, connection: ClientConnection, frame: Any) -> None:
-        self.frame_bytes = len(frame)
-        self._call(connection, frame)
-
-    def _call(self, connection: ClientConnection, frame: Any) -> None:
+    def call(self, connection: ClientConnection, frame: Any) -> None:
+        """Handles one frame (without its length). Raises ProtocolViolation."""
+        self.frame_bytes = frame_bytes = len(frame)
         try:
             key, version, correlation_id, size = _HEADER.unpack_from(frame)
             route = self._routes.get((key, version)) or self._route(key, version)
@@ -122,13 +118,13 @@ class Dispatcher:
                     pos = decode(RequestHeader, 2, bytes(frame[:MAX_HEADER_BYTES]))[1]
                 else:
                     pos += 1
-            if len(frame) > SLICED_FRAME_BYTES:
+            if frame_bytes > SLICED_FRAME_BYTES:
                 self._call_large(connection, route, correlation_id, client_id, frame, pos)
                 return
             request = None
             if route.decode is not None:
                 request, pos = route.decode(frame, pos)
-            if pos > len(frame):
+            if pos > frame_bytes:
                 raise IndexError("header longer than the frame")
         except DECODE_FAULTS as error:
             raise self.explained(frame, error) from None

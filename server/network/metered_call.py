@@ -19,49 +19,45 @@ from ...protocol.schema import Message
 from .call import Call, ClientConnection
 
 if TYPE_CHECKING:
-    from ..quotas.client_quotas import ClientQuotas
+    from ..quotas.client_quotas import ClientQuotas, Meters
+    from ..quotas.sensors import RateSensor
     from .route import Route
 
-#: Requests that only brokers send.
-EXEMPT = frozenset({"WriteTxnMarkers"})
 _FETCHES = frozenset({"Fetch", "ShareFetch"})
+#: A shorter time is recorded with that of the client's next request: to record it apart costs more than it stands for.
+_OWED_NS = 1_000_000
+#: A percentage of the event loop's time, which is the broker's: a nanosecond in a second.
+PERCENT_PER_NS = 100 / 1e9
 
 
 class MeteredCall(Call):
     """A call whose cost is recorded."""
 
-    __slots__ = (
-        "_began_ns", "_created_ns", "_is_exempt", "_is_judged", "_is_parked", "_meters", "_quotas", "_request_bytes",
-        "_spent_ns",
-    )  # fmt: skip
+    __slots__ = ("_began_ns", "_clock", "_is_exempt", "_is_judged", "_meters", "_request_bytes", "_spent_ns")
 
     is_metered = True
 
     def __init__(
         self, connection: ClientConnection, route: Route, correlation_id: int, client_id: str | None, request: Any
     ) -> None:
-        self._is_parked = False
+        self._began_ns = perf_counter_ns()
+        Call.__init__(self, connection, route, correlation_id, client_id, request)
+        #: Time that is not recorded yet, beside that since `_began_ns`.
         self._spent_ns = 0
-        self._began_ns = self._created_ns = perf_counter_ns()
-        super().__init__(connection, route, correlation_id, client_id, request)
         shared = connection.listener.shared
-        self._quotas: ClientQuotas = shared.quotas
-        self._meters = shared.quotas.meters(connection.principal, client_id, shared.clock.now_ms)
+        quotas = shared.quotas
+        self._clock = shared.clock
+        self._meters: Meters = quotas.known_meters.get((connection.principal, client_id)) or quotas.meters(
+            connection.principal, client_id, shared.clock.now_ms
+        )
         self._request_bytes = connection.dispatcher.frame_bytes
-        self._is_exempt = route.api.name in EXEMPT
         #: Whether the bytes are recorded.
-        self._is_judged = False
+        self._is_judged = self._is_exempt = route.is_exempt
 
-    @property
-    def is_parked(self) -> bool:
-        """Whether the handler has returned, or goes on in turns: waiting costs nothing."""
-        return self._is_parked
-
-    @is_parked.setter
-    def is_parked(self, parked: bool) -> None:
-        if parked and not self._is_parked:
-            self._spent_ns += perf_counter_ns() - self._began_ns
-        self._is_parked = parked
+    def parked(self) -> None:
+        """The handler has returned, or goes on in turns: waiting costs nothing."""
+        self.is_parked = True
+        self._spent_ns += perf_counter_ns() - self._began_ns
 
     def most_fetched_bytes(self) -> float:
         fetched = self._meters.fetched
@@ -74,9 +70,9 @@ class MeteredCall(Call):
         all windows would never be sent otherwise.
         """
         self._is_judged = True
-        now_ms, sensor = self.now_ms, self._meters.fetched
-        by_time_ms = self._time_throttle_ms(now_ms)
-        was_idle = sensor is None or not sensor.rate.measure(now_ms)[0]
+        now_ms, sensor, requests = self.now_ms, self._meters.fetched, self._meters.requests
+        by_time_ms = 0 if requests is None else self._take_time(requests, perf_counter_ns())
+        was_idle = sensor is None or not sensor.measure(now_ms)
         by_bytes_ms = 0 if sensor is None else sensor.record(size, now_ms)
         self.throttle_time_ms = max(self.throttle_time_ms, by_bytes_ms, by_time_ms)
         if not self.throttle_time_ms or (was_idle and not by_time_ms):
@@ -87,66 +83,95 @@ class MeteredCall(Call):
 
     def spent(self, seconds: float) -> None:
         """Counts time that the call took in a later turn of the loop."""
-        self._spent_ns += int(seconds * 1e9)
-        if self.pieces is not None:
-            self._record_rest()
+        spent_ns, requests = int(seconds * 1e9), self._meters.requests
+        if self.pieces is None:
+            self._spent_ns += spent_ns
+        elif requests is not None and not self._is_exempt:
+            requests.record(spent_ns * PERCENT_PER_NS, self.now_ms)
 
     def reply(self, response: Message) -> None:
-        self._judge(response)
-        replied_ns = perf_counter_ns()
-        super().reply(response)
-        ended_ns = perf_counter_ns()
-        self._spent_ns = ended_ns - replied_ns
-        self._record_rest()
-        self.route.times.add(ended_ns - self._created_ns)
+        now_ns = perf_counter_ns()
+        if not self._is_judged:
+            self._judge(response, now_ns)
+        Call.reply(self, response)
+        requests = self._meters.requests
+        if requests is not None and not self._is_exempt:
+            rest_ns = self._spent_ns + perf_counter_ns() - now_ns
+            self._spent_ns = 0
+            if rest_ns < _OWED_NS:
+                requests.owed_ns += rest_ns
+            else:
+                requests.record(rest_ns * PERCENT_PER_NS, self.now_ms)
 
     def announce_throttle(self, response: Message) -> None:
-        self._judge(response)
+        if not self._is_judged:
+            self._judge(response, perf_counter_ns())
         super().announce_throttle(response)
 
     def exempt(self) -> None:
-        self._is_exempt = True
+        self._is_judged = self._is_exempt = True
 
     def reply_nothing(self) -> None:
         """Ends a Produce with acks=0. Its time is exempt, its bytes are not."""
         if self.pieces is None and not self.has_failed and not self._is_judged:
             self._is_judged = True
-            self.throttle_time_ms = max(self.throttle_time_ms, self._produced_throttle_ms())
+            produced = self._meters.produced
+            if produced is not None:
+                throttle_ms = produced.take(self._request_bytes, perf_counter_ns(), self._clock)
+                self.throttle_time_ms = max(self.throttle_time_ms, throttle_ms)
         super().reply_nothing()
-        self.route.times.add(perf_counter_ns() - self._created_ns)
 
-    def _judge(self, response: Message) -> None:
+    def _judge(self, response: Message, now_ns: int) -> None:
         """Records what the request took and sets the throttle time, once."""
-        if self._is_judged or self._is_exempt or self.pieces is not None or self.has_failed:
+        if self.pieces is not None or self.has_failed:
             return
         self._is_judged = True
         meters, name = self._meters, self.api.name
-        throttle_ms = 0 if meters.requests is None else self._time_throttle_ms(self.now_ms)
+        requests, throttle_ms = meters.requests, 0
+        if requests is not None:
+            throttle_ms = self._take_time(requests, now_ns)
         if name == "Produce":
-            throttle_ms = max(throttle_ms, self._produced_throttle_ms())
+            produced = meters.produced
+            if produced is not None and (by_bytes_ms := produced.take(self._request_bytes, now_ns, self._clock)):
+                throttle_ms = max(throttle_ms, by_bytes_ms)
         elif name in _FETCHES and meters.fetched is not None:
-            throttle_ms = max(throttle_ms, meters.fetched.record(records_size(response), self.now_ms))
+            throttle_ms = max(throttle_ms, meters.fetched.take(records_size(response), now_ns, self._clock))
         if throttle_ms > self.throttle_time_ms:
             self.throttle_time_ms = throttle_ms
 
-    def _produced_throttle_ms(self) -> int:
-        produced = self._meters.produced
-        return 0 if produced is None else produced.record(self._request_bytes, self.now_ms)
+    def _take_time(self, requests: RateSensor, now_ns: int) -> int:
+        """Records the time until now. Returns the throttle time in ms."""
+        spent_ns = self._spent_ns + requests.owed_ns
+        if not self.is_parked:
+            spent_ns += now_ns - self._began_ns
+            self._began_ns = now_ns
+        self._spent_ns = requests.owed_ns = 0
+        throttle_ms = requests.take(spent_ns * PERCENT_PER_NS, now_ns, self._clock)
+        return min(throttle_ms, self._quotas.longest_pause_ms) if throttle_ms else 0
 
-    def _time_throttle_ms(self, now_ms: int) -> int:
-        """Records the time that the call took, and begins anew."""
-        now_ns = perf_counter_ns()
-        spent_ns = self._spent_ns + (0 if self._is_parked else now_ns - self._began_ns)
-        self._spent_ns, self._began_ns = 0, now_ns
-        requests = self._meters.requests
-        return 0 if requests is None else self._quotas.request_throttle_ms(requests, spent_ns, now_ms)
+    @property
+    def _quotas(self) -> ClientQuotas:
+        return self.connection.listener.shared.quotas
 
-    def _record_rest(self) -> None:
-        """Records what was spent after the throttle time was computed."""
-        spent_ns, self._spent_ns = self._spent_ns, 0
-        requests = self._meters.requests
-        if requests is not None and not self._is_exempt:
-            self._quotas.request_throttle_ms(requests, spent_ns, self.now_ms)
+
+class TimedMeteredCall(MeteredCall):
+    """One whose time is measured, from its creation to the response, as that of `TimedCall`."""
+
+    __slots__ = ("_created_ns",)
+
+    def __init__(
+        self, connection: ClientConnection, route: Route, correlation_id: int, client_id: str | None, request: Any
+    ) -> None:
+        super().__init__(connection, route, correlation_id, client_id, request)
+        self._created_ns = self._began_ns
+
+    def reply(self, response: Message) -> None:
+        super().reply(response)
+        self.route.times.add(perf_counter_ns() - self._created_ns)
+
+    def reply_nothing(self) -> None:
+        super().reply_nothing()
+        self.route.times.add(perf_counter_ns() - self._created_ns)
 
 
 def records_size(response: Any) -> int:

@@ -14,6 +14,9 @@ from .answer_size import arrays_of
 #: Many items in these answers are what a broker is for; what they cost is bounded by their own handlers.
 _ENCODED_WHOLE = ("ApiVersions", "Fetch", "Produce")
 
+#: Requests that only brokers send: no quota holds for them.
+_EXEMPT = ("WriteTxnMarkers",)
+
 #: Takes a `Call`, which has a route: its class is not named here.
 Handle = Callable[[Any], Message | None]
 
@@ -32,6 +35,7 @@ class Route:
         "flexible_answer",
         "handle",
         "handle_large",
+        "is_exempt",
         "prepare",
         "requests",
         "times",
@@ -61,6 +65,7 @@ class Route:
         self.encode = lowered_encoder(api.response, self.answer_version)
         self.flexible = api.request_header_version(version) == 2
         self.flexible_answer = version in api.versions and api.response_header_version(version) == 1
+        self.is_exempt = api.name in _EXEMPT
         #: Requests taken, and those of them that failed by a bug of ours.
         self.requests = 0
         self.failures = 0

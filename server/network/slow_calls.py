@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ...protocol.schema import Message
 from ..runtime.peer_text import shown
 from .call import Call, ClientConnection, TimedCall
-from .metered_call import MeteredCall
+from .metered_call import TimedMeteredCall
 
 if TYPE_CHECKING:
     from .route import Route
@@ -109,19 +109,12 @@ class _Watched(Call):
         self.request_bytes = connection.dispatcher.frame_bytes
         self.wanted_wait_ns = _wanted_wait_ns(route.api.name, request)
 
-    @property
-    def is_parked(self) -> bool:
-        parked: bool = super().is_parked
-        return parked
-
-    @is_parked.setter
-    def is_parked(self, parked: bool) -> None:
-        if parked and not self.parked_ns:
+    def parked(self) -> None:
+        if not self.parked_ns:
             self.parked_ns = perf_counter_ns()
             if self.request is not None:  # one of many items is decoded after the call was made
                 self.wanted_wait_ns = _wanted_wait_ns(self.api.name, self.request)
-        above: Any = super(_Watched, type(self))
-        above.is_parked.__set__(self, parked)  # a slot of Call, a property of MeteredCall
+        super().parked()
 
     def reply(self, response: Message) -> None:
         self._note_reply()
@@ -152,5 +145,5 @@ class WatchedCall(_Watched, TimedCall):
     """A call that is logged if it is slow."""
 
 
-class WatchedMeteredCall(_Watched, MeteredCall):
+class WatchedMeteredCall(_Watched, TimedMeteredCall):
     """The same for a call whose cost is recorded."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..network.call import Call
     from ..security.authorization.sessions import AuthorizationSession
 
+_WRITE, _TOPIC = int(Operation.WRITE), int(ResourceType.TOPIC)
 #: Of topics by name or by id.
 NONE_DENIED: Set[Any] = frozenset()
 
@@ -23,8 +24,12 @@ def denied_topics(session: AuthorizationSession, call: Call, image: MetadataImag
     """
     if call.version < FIRST_VERSION_WITH_TOPIC_IDS:
         names = [topic.name for topic in call.request.topic_data]
+        if session.has_allowed(_WRITE, _TOPIC, names):
+            return NONE_DENIED
         return set(names) - session.allowed_names(Operation.WRITE, ResourceType.TOPIC, names)
     known = {topic.topic_id: image.topic_by_id(topic.topic_id) for topic in call.request.topic_data}
     of_ids = {topic_id: topic.name for topic_id, topic in known.items() if topic is not None}
+    if session.has_allowed(_WRITE, _TOPIC, list(of_ids.values())):
+        return NONE_DENIED
     allowed = session.allowed_names(Operation.WRITE, ResourceType.TOPIC, of_ids.values())
     return {topic_id for topic_id, name in of_ids.items() if name not in allowed}

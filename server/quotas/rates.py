@@ -19,7 +19,10 @@ class Rate:
     least `windows` - 1 whole windows: a burst after a pause is averaged over all of them.
     """
 
-    __slots__ = ("_began_ms", "_current", "_kept", "_others", "_valid_until_ms", "_window_ms", "_windows")
+    __slots__ = (
+        "_began_ms", "_current", "_kept", "_most", "_others", "_valid_until_ms", "_window", "_window_ends_ms",
+        "_window_ms", "_windows",
+    )  # fmt: skip
 
     def __init__(self, windows: int, window_ms: int) -> None:
         self._windows = windows
@@ -29,21 +32,40 @@ class Rate:
         self._current = 0
         #: Until a time the sum of all windows but the current one, and when the first one began.
         self._valid_until_ms, self._others, self._began_ms = 0, 0.0, 0
+        #: The current window, and when it is over.
+        self._window: list[float] = []
+        self._window_ends_ms = 0
+        self._most = 0.0
+
+    def set_surely_within(self, bound: float) -> None:
+        """Sets the rate for `surely_within`."""
+        # A rate is over `windows` - 1 windows or more: a sum that is within the bound for these is within it.
+        self._most = bound * (self._windows - 1) * self._window_ms / 1000
+
+    def surely_within(self, now_ms: int) -> tuple[float, int]:
+        """Returns how much may be recorded before a time, in this window, for the rate to be within the bound for certain.
+
+        `measure` was just asked.
+        """
+        return self._most - self._others - self._window[2], min(self._window_ends_ms, self._valid_until_ms)
 
     def record(self, value: float, now_ms: int) -> None:
-        kept = self._kept
-        if not kept:
-            kept.append([now_ms, now_ms, 0.0])
-        window = kept[self._current]
-        if now_ms - window[0] >= self._window_ms:
-            self._current = (self._current + 1) % (self._windows + 1)
-            if self._current == len(kept):
-                kept.append([now_ms, now_ms, 0.0])
-            window = kept[self._current]
-            window[0], window[2] = now_ms, 0.0
-            self._valid_until_ms = 0
+        if now_ms >= self._window_ends_ms:
+            self._begin_window(now_ms)
+        window = self._window
         window[1] = now_ms
         window[2] += value
+
+    def _begin_window(self, now_ms: int) -> None:
+        kept = self._kept
+        if kept:
+            self._current = (self._current + 1) % (self._windows + 1)
+        if self._current == len(kept):
+            kept.append([now_ms, now_ms, 0.0])
+        self._window = window = kept[self._current]
+        window[0], window[2] = now_ms, 0.0
+        self._valid_until_ms = 0
+        self._window_ends_ms = now_ms + self._window_ms
 
     def measure(self, now_ms: int) -> tuple[float, int]:
         """Returns the rate per second, and the ms that it is an average over."""
@@ -64,6 +86,8 @@ class Rate:
         for index, window in enumerate(self._kept):
             if window[1] <= now_ms - over_ms:
                 window[0], window[1], window[2] = now_ms, now_ms, 0.0
+                if index == self._current:
+                    self._window_ends_ms = now_ms + self._window_ms
             elif window[0] < began_ms:
                 began_ms = int(window[0])
             last_ms = min(last_ms, int(window[1]))

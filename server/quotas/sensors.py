@@ -7,6 +7,7 @@ from hashlib import sha256
 from heapq import nsmallest
 from typing import Generic, Protocol, TypeVar
 
+from ..runtime.clock import Clock
 from .precedence import Find, Quota, Share, quota_of
 from .rates import Rate, TokenBucket, bucket_throttle_ms, rate_throttle_ms
 
@@ -31,21 +32,86 @@ class Sensor(Protocol):
 
 
 class RateSensor:
-    """A rate against its quota."""
+    """A rate against its quota.
 
-    __slots__ = ("bound", "rate", "used_ms")
+    `take` is for every request of a client. Nearly all are within the quota, and far from it: so the sensor grants itself
+    what may be taken before the current window is over, without a throttle for certain, and then only subtracts. What was
+    taken comes into the rate when the grant ends.
+    """
+
+    __slots__ = (
+        "_at_ms",
+        "_at_ns",
+        "_bound",
+        "_granted",
+        "_last_ns",
+        "_left",
+        "_until_ns",
+        "owed_ns",
+        "rate",
+        "used_ms",
+    )
 
     def __init__(self, windows: int, window_ms: int) -> None:
         self.rate = Rate(windows, window_ms)
-        self.bound = 0.0
+        self._bound = 0.0
         self.used_ms = 0
+        #: Time of requests that is recorded with the next one's.
+        self.owed_ns = 0
+        #: The grant, what is left of it, until when it holds, and when something was taken last. Times in ns are those of
+        #: `perf_counter_ns`; `_at_ms` and `_at_ns` are the same moment.
+        self._granted = self._left = 0.0
+        self._until_ns = self._last_ns = self._at_ns = self._at_ms = 0
+
+    @property
+    def bound(self) -> float:
+        """The quota, per second."""
+        return self._bound
+
+    @bound.setter
+    def bound(self, per_second: float) -> None:
+        self._end_grant()
+        self._bound = per_second
+        self.rate.set_surely_within(per_second)
+
+    def take(self, value: float, now_ns: int, clock: Clock) -> int:
+        """Records a value of 0 or more. `now_ns`: of `perf_counter_ns`. Returns the throttle time in ms."""
+        left = self._left - value
+        if left >= 0 and now_ns < self._until_ns:
+            self._left, self._last_ns = left, now_ns
+            return 0
+        now_ms = clock.now_ms()
+        throttle_ms = self.record(value, now_ms)
+        if not throttle_ms and clock.is_system:
+            self._grant(now_ms, now_ns)
+        return throttle_ms
 
     def record(self, value: float, now_ms: int) -> int:
         """Records a value. Returns the throttle time in ms, 0 within the quota."""
+        self._end_grant()
         self.used_ms = now_ms
         self.rate.record(value, now_ms)
         rate, over_ms = self.rate.measure(now_ms)
-        return rate_throttle_ms(rate, self.bound, over_ms)
+        return rate_throttle_ms(rate, self._bound, over_ms)
+
+    def measure(self, now_ms: int) -> float:
+        """Returns the rate per second."""
+        self._end_grant()
+        return self.rate.measure(now_ms)[0]
+
+    def _grant(self, now_ms: int, now_ns: int) -> None:
+        within, until_ms = self.rate.surely_within(now_ms)
+        if within > 0:
+            self._granted = self._left = within
+            self._at_ms, self._at_ns = now_ms, now_ns
+            self._until_ns = now_ns + (until_ms - now_ms) * 1_000_000
+
+    def _end_grant(self) -> None:
+        taken = self._granted - self._left
+        self._granted = self._left = 0.0
+        self._until_ns = 0
+        if taken:
+            self.rate.record(taken, self._at_ms + (self._last_ns - self._at_ns) // 1_000_000)
 
 
 class BucketSensor:

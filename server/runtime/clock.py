@@ -13,9 +13,11 @@ class Clock:
     `seconds` returns the seconds since 1970.
     """
 
-    __slots__ = ("_seconds",)
+    __slots__ = ("_seconds", "is_system")
 
     def __init__(self, seconds: Callable[[], float] = time) -> None:
+        #: Whether it goes as the system's clocks go.
+        self.is_system = seconds is time and type(self) is Clock
         self._seconds = seconds
 
     def now_ms(self) -> int:

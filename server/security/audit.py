@@ -43,9 +43,8 @@ class AuditLog:
         self._levels: dict[AuditEvent, int] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    @staticmethod
-    def writes(level: int) -> bool:
-        return log.isEnabledFor(level)
+    #: Returns whether events of a level are written.
+    writes = staticmethod(log.isEnabledFor)
 
     def write(self, level: int, kind: str, text: str, fields: Mapping[str, str | int]) -> None:
         """Writes an event, or counts it."""

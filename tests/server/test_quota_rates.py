@@ -14,6 +14,7 @@ from odradek.server.quotas import sensors
 from odradek.server.quotas.precedence import Quota, Share, quota_of
 from odradek.server.quotas.rates import Rate, TokenBucket, bucket_throttle_ms, rate_throttle_ms
 from odradek.server.quotas.sensors import RateSensor, Sensors
+from odradek.server.runtime.clock import Clock
 
 from compat_tests.java.fetch import ORACLE, classpath, java
 
@@ -152,3 +153,23 @@ def test_clients_that_make_up_ids_do_not_take_memory_or_the_measure_of_an_active
         assert found.of("u", "active", NOW_MS + number) is active
         assert len(found) <= 300
     assert sum(len(share.client_id) for share in found._sensors) < 300 * 100
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_taking_throttles_as_recording_does(seed: int) -> None:
+    """A sensor that grants itself amounts, beside one that adds up its windows for every value."""
+    rng, clock = random.Random(seed), Clock(lambda: (now_ms + 0.5) / 1000)
+    clock.is_system = True  # it goes as the nanoseconds below do
+    granting, recording = RateSensor(11, 1000), RateSensor(11, 1000)
+    now_ms, throttled = NOW_MS, 0
+    for step in range(4000):
+        if step % 500 == 0:
+            granting.bound = recording.bound = rng.choice((200.0, 5000.0, 1e6))
+        now_ms += rng.choice((0, 1, 3, 20, 20, 400, 3000 if step % 100 == 0 else 5))
+        value = float(rng.randrange(100))
+        expected = recording.record(value, now_ms)
+        assert granting.take(value, now_ms * 1_000_000, clock) == expected
+        throttled += expected > 0
+        if step % 50 == 0:
+            assert granting.measure(now_ms) == pytest.approx(recording.measure(now_ms))
+    assert 0 < throttled < 4000, "both sides of the bound were met"

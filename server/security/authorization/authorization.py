@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from ....metadata.acls import Operation, PatternType, ResourceType
@@ -55,6 +56,8 @@ class Authorization:
         #: Decisions since the start.
         self.allowed = self.denied = 0
         self.recent = RecentDecisions(now_ms)
+        #: Whether decisions that allow are written to the audit log.
+        self.logs_allowed: Callable[[], bool] = partial(audit.writes, logging.DEBUG)
         self._audit = audit
         self._kept = 0
         self._forwarded: OrderedDict[tuple[str, str], AuthorizationSession] = OrderedDict()
@@ -87,10 +90,6 @@ class Authorization:
     def keeps_decisions(self) -> bool:
         """Whether a decision holds until the rules change; a user's own class may decide by anything."""
         return self._standard is not None
-
-    @property
-    def logs_allowed(self) -> bool:
-        return self._audit.writes(logging.DEBUG)
 
     def kept(self) -> None:
         """Counts a decision that a session keeps."""

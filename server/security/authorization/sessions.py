@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from ....metadata.acls import CLUSTER_NAME, OPERATIONS_OF, Operation, ResourceType
@@ -24,8 +24,8 @@ class Decider(Protocol):
     @property
     def keeps_decisions(self) -> bool: ...
 
-    @property
-    def logs_allowed(self) -> bool: ...
+    #: Returns whether decisions that allow are written to the audit log.
+    logs_allowed: Callable[[], bool]
 
     def kept(self) -> None:
         """Counts a decision that a session keeps."""
@@ -85,9 +85,20 @@ class AuthorizationSession:
                 authorization.log(self, key, count, logging.INFO)
         else:
             authorization.allowed += 1
-            if authorization.logs_allowed:
+            if authorization.logs_allowed():
                 authorization.log(self, key, count, logging.DEBUG)
         return decision
+
+    def has_allowed(self, operation: int, resource_type: int, names: Sequence[str]) -> bool:
+        """Returns whether the client may do it on each, as far as decisions were kept: False says nothing."""
+        authorization, decisions = self._authorization, self._decisions
+        for name in names:
+            if not decisions.get((operation, resource_type, name)):
+                return False
+        if self._version != authorization.version or authorization.logs_allowed():
+            return False
+        authorization.allowed += len(names)
+        return True
 
     def allowed_names(
         self,
