@@ -1,0 +1,1 @@
+"""Cost of security beside Apache Kafka: TLS, handshakes, logins, access rules and quotas."""
