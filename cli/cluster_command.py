@@ -28,6 +28,8 @@ examples:
   odradek cluster start --security scram             clients log in within TLS; nodes meet over mutual TLS
   odradek cluster start --properties mine.properties   with your own certificates and users
   odradek cluster status
+  odradek cluster restart                            one node after another, as for a new version
+  odradek cluster restart --node 2                   starts it if it is down
   odradek cluster stop
 
 The first three nodes are controllers too. Topics have three replicas and take writes while two of them live.
@@ -68,6 +70,11 @@ def add_to(commands: Any) -> None:
     start.set_defaults(run=run_start)
     verbs.add_parser("status", help="show nodes, leaders and replicas").set_defaults(run=run_status)
     verbs.add_parser("stop", help="stop all nodes").set_defaults(run=run_stop)
+    again = verbs.add_parser("restart", help="restart nodes one after another, and start those that are down")
+    again.add_argument(
+        "--node", action="append", type=_count, metavar="N", help="this one only; may be repeated (default: all)"
+    )
+    again.set_defaults(run=run_restart)
     own = list(verbs.choices.values())
     for name, meaning in second_words("cluster").items():
         verbs.add_parser(name, help=meaning)
@@ -186,12 +193,8 @@ def _check(plan: Plan, directory: Path, overrides: dict[str, str]) -> None:
     from .cluster_plan import properties
 
     logging.getLogger("odradek.config").setLevel(logging.ERROR)  # each node's log has its own warnings
-    config = BrokerConfig(properties(plan, plan.nodes[0], directory, overrides))
-    metrics_port, nodes = config.get("odradek.metrics.port"), len(plan.nodes)
-    if metrics_port and nodes > 1:
-        raise UsageError(
-            f"--override odradek.metrics.port={metrics_port} would be the port of {nodes} nodes: set it to 0"
-        )
+    for node in plan.nodes:  # the last one has the highest port for metrics
+        BrokerConfig(properties(plan, node, directory, overrides))
 
 
 def _users(texts: list[str]) -> list[UserScramCredentialRecord]:
@@ -244,20 +247,49 @@ def run_status(options: argparse.Namespace) -> int:
 
 
 def run_stop(options: argparse.Namespace) -> int:
-    from .cluster_plan import read_plan
     from .cluster_processes import ClusterFailed, end, node_pids, watcher_pid
 
     directory = options.data_dir.resolve()
     try:
-        plan = read_plan(directory)
-        if plan is None:
-            return complain(f"there is no cluster in {directory}; `odradek cluster start` makes one", FAILED)
+        plan = _plan(directory)
         # Nodes that were started by hand are no children of the process that watches the others.
-        pids = set(node_pids(plan, directory).values())
-        if (watcher := watcher_pid(directory)) is not None:
-            pids.add(watcher)
-        if not pids:
+        nodes, watcher = node_pids(plan, directory), watcher_pid(directory)
+        if not nodes and watcher is None:
             return complain(f"the cluster in {directory} does not run", FAILED)
-        return 0 if end(pids) else complain("not every node stopped in time", FAILED)
+        if nodes:
+            named = ", ".join(f"{node_id} (process {pid})" for node_id, pid in nodes.items())
+            print(f"odradek: stopping node {named}", flush=True)
+        if not end({*nodes.values(), *(() if watcher is None else (watcher,))}):
+            return complain("not every node stopped in time", FAILED)
+        print("odradek: no node runs", flush=True)
     except (ClusterFailed, ValueError, OSError) as error:
         return complain(error, FAILED)
+    return 0
+
+
+def run_restart(options: argparse.Namespace) -> int:
+    from .cluster_processes import ClusterFailed
+    from .cluster_restart import restart
+
+    directory = options.data_dir.resolve()
+    try:
+        plan = _plan(directory)
+        wanted = set(options.node or ()) or {node.id for node in plan.nodes}
+        if unknown := wanted - {node.id for node in plan.nodes}:
+            return complain(f"there is no node {min(unknown)} in {directory}", MISUSED)
+        nodes = [node for node in plan.nodes if node.id in wanted]
+        restart(plan, directory, nodes, lambda words: print(f"odradek: {words}", flush=True))
+    except (ClusterFailed, ValueError, OSError) as error:
+        return complain(error, FAILED)
+    return 0
+
+
+def _plan(directory: Path) -> Plan:
+    """Raises ClusterFailed where there is no cluster, ValueError, OSError."""
+    from .cluster_plan import read_plan
+    from .cluster_processes import ClusterFailed
+
+    plan = read_plan(directory)
+    if plan is None:
+        raise ClusterFailed(f"there is no cluster in {directory}; `odradek cluster start` makes one")
+    return plan

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import random
 import socket
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ FILE = "cluster.json"
 HOST = "127.0.0.1"
 CONTROLLERS = 3
 MOST_PORT = 65535
+METRICS_PORT = "odradek.metrics.port"
 #: The keys that differ from node to node, or that make the nodes one cluster.
 OWN_KEYS = frozenset((
     "process.roles", "node.id", "broker.id", "listeners", "advertised.listeners", "controller.listener.names",
@@ -95,7 +97,10 @@ def _check(plan: Plan) -> None:
 def write_plan(directory: Path, plan: Plan) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     written = directory / f"{FILE}.tmp"
-    written.write_text(json.dumps(asdict(plan), indent=1) + "\n", encoding="utf-8")
+    with written.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(asdict(plan), indent=1) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
     written.replace(directory / FILE)
 
 
@@ -212,7 +217,15 @@ def properties(plan: Plan, node: Node, directory: Path, overrides: dict[str, str
         for topic in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic"):
             made[f"{topic}.replication.factor"] = replicas
         made["transaction.state.log.min.isr"] = made["share.coordinator.state.topic.min.isr"] = min_isr
-    return {key: str(value) for key, value in made.items()} | overrides
+    return {key: str(value) for key, value in made.items()} | overrides | _metrics_port(node, overrides)
+
+
+def _metrics_port(node: Node, overrides: dict[str, str]) -> dict[str, str]:
+    """The port that is said is the first node's; the others have those after it. 0 is any free one for each."""
+    said = overrides.get(METRICS_PORT, "")
+    if not said.isdecimal() or not int(said):
+        return {}
+    return {METRICS_PORT: str(int(said) + node.id - 1)}
 
 
 def write_properties(

@@ -45,14 +45,7 @@ class ClusterProcesses:
     def begin(self) -> None:
         """Starts every node; none waits for another, since a quorum serves when most of it is there."""
         for node in self.plan.nodes:
-            command = [sys.executable, "-m", __package__.partition(".")[0]]
-            command += ["start", str(properties_file(self.directory, node))]
-            with (node_directory(self.directory, node) / "node.log").open("ab") as log:
-                self.processes[node] = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True
-                )
-            pid = self.processes[node].pid
-            _pid_file(self.directory, node).write_text(f"{pid}\n", encoding="utf-8")
+            self.processes[node] = started_node(self.directory, node)
 
     def await_serving(self, is_stopped: Callable[[], bool]) -> bool:
         """True when every node has printed its line; False when this is to stop before. Raises ClusterFailed."""
@@ -72,8 +65,7 @@ class ClusterProcesses:
     def _read_line(self, node: Node, output: IO[bytes]) -> None:
         if not output.readline():
             self.processes[node].wait()
-            log = node_directory(self.directory, node) / "node.log"
-            raise ClusterFailed(f"node {node.id} ended before it served: {_last_words(log)} (more in {log})")
+            raise ClusterFailed(f"node {node.id} ended before it served: {last_words(self.directory, node)}")
 
     def wait(self, is_stopped: Callable[[], bool]) -> None:
         """Reports on standard error each node that ends by itself. Returns when `is_stopped`, or when no node is left,
@@ -110,14 +102,34 @@ class ClusterProcesses:
         return in_order
 
 
-def _last_words(log: Path) -> str:
-    """The last line of a log that explains an end; its last line when none does."""
+def started_node(directory: Path, node: Node) -> subprocess.Popen[bytes]:
+    """Starts a node in a session of its own; its log is appended to `node.log`."""
+    command = [sys.executable, "-m", __package__.partition(".")[0], "start", str(properties_file(directory, node))]
+    with (node_directory(directory, node) / "node.log").open("ab") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+        )
+    _pid_file(directory, node).write_text(f"{process.pid}\n", encoding="utf-8")
+    return process
+
+
+def first_line(process: subprocess.Popen[bytes], timeout_s: float) -> bytes | None:
+    """The first line that a node prints, empty when it has ended; None when that takes too long."""
+    assert process.stdout is not None
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        return process.stdout.readline() if selector.select(timeout_s) else None
+
+
+def last_words(directory: Path, node: Node) -> str:
+    """The last line of a node's log that explains an end; its last line when none does."""
+    log = node_directory(directory, node) / "node.log"
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _LOG_TAIL_BYTES))
         lines = file.read().decode("utf-8", errors="replace").split("\n")
     written = [line for line in lines if line.strip()] or ["it logged nothing"]
     explained = [line.removeprefix("odradek: ") for line in written if line.startswith("odradek: ")]
-    return (explained or written)[-1]
+    return f"{(explained or written)[-1]} (more in {log})"
 
 
 def _pid_file(directory: Path, node: Node) -> Path:
@@ -165,7 +177,7 @@ def node_pids(plan: Plan, directory: Path) -> dict[int, int]:
 def _node_pid(directory: Path, node: Node) -> int | None:
     """The process that has the node's data in use, or that is about to: it was begun here a moment ago."""
     data = node_directory(directory, node) / "data"
-    return lock_holder(data / LOCK_FILE) or _begun(directory, node)
+    return lock_holder(data / LOCK_FILE) or _begun(directory, node) or _with_file(properties_file(directory, node))
 
 
 def _begun(directory: Path, node: Node) -> int | None:
@@ -176,6 +188,27 @@ def _begun(directory: Path, node: Node) -> int | None:
     except (OSError, ValueError, OverflowError):
         return None
     return pid if os.fsencode(properties_file(directory, node)) in words and _runs(pid) else None
+
+
+def _with_file(file: Path) -> int | None:
+    """The process of `odradek start` with this file, wherever its data is: `--data-dir` may name another directory."""
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal():
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if b"start" in words and any(
+                _is_same(entry, word, file) for word in words if word.endswith(b".properties")
+            ):
+                return int(entry.name) if _runs(int(entry.name)) else None
+        except OSError:
+            continue
+    return None
+
+
+def _is_same(process: Path, word: bytes, file: Path) -> bool:
+    """Whether a word of a command line names the file, seen from the folder of that process."""
+    return ((process / "cwd").readlink() / os.fsdecode(word)).resolve() == file.resolve()
 
 
 def end(pids: Iterable[int]) -> bool:

@@ -37,7 +37,7 @@ class Answers(NamedTuple):
 def status(plan: Plan, directory: Path) -> list[str]:
     """The lines to be printed."""
     pids = node_pids(plan, directory)
-    answers = asyncio.run(_ask(plan, pids, *_connections(plan, directory))) if pids else None
+    answers = answers_of(plan, directory, pids)
     missing = _missing_quorum(plan, pids)
     if missing and answers is not None:
         answers = answers._replace(quorum=None)  # a controller that was active finds out seconds later
@@ -51,6 +51,11 @@ def status(plan: Plan, directory: Path) -> list[str]:
     elif answers is None or answers.quorum is None:
         lines.append("no controller leads yet, though enough of them run")
     return lines
+
+
+def answers_of(plan: Plan, directory: Path, pids: dict[int, int]) -> Answers | None:
+    """The answers of the first of the running nodes that answers. Raises InvalidConfig, OSError."""
+    return asyncio.run(_ask(plan, pids, *_connections(plan, directory))) if pids else None
 
 
 def _missing_quorum(plan: Plan, pids: dict[int, int]) -> str:

@@ -1,0 +1,71 @@
+"""`odradek cluster restart`: nodes one after another, each when the cluster is whole again; also starts those that are down.
+
+The next node is stopped when every node serves, the quorum has a leader, and no partition lacks a replica in sync. Clients
+that write with acks=all and read lose nothing, and a new version is in place when the last node is back.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from .cluster_plan import Node, Plan
+from .cluster_processes import START_TIMEOUT_S, ClusterFailed, end, first_line, last_words, node_pids, started_node
+from .cluster_status import answers_of
+
+#: A node that was down for long has much to fetch.
+WHOLE_TIMEOUT_S = 600
+_POLL_S = 0.2
+
+Say = Callable[[str], None]
+
+
+def restart(plan: Plan, directory: Path, nodes: list[Node], say: Say) -> None:
+    """Restarts the nodes in this order. Raises ClusterFailed; the nodes that are left go on as they are."""
+    for node in nodes:
+        pid = node_pids(plan, directory).get(node.id)
+        if pid is not None:
+            _await_whole(plan, directory, f"node {node.id} is not stopped")
+            say(f"stopping node {node.id} (process {pid})")
+            if not end({pid}):
+                raise ClusterFailed(f"node {node.id} (process {pid}) has not stopped in time")
+        process = started_node(directory, node)
+        _await_line(process, directory, node)
+        say(f"node {node.id} serves (process {process.pid})")
+    _await_whole(plan, directory, "the nodes are started")
+
+
+def _await_line(process: subprocess.Popen[bytes], directory: Path, node: Node) -> None:
+    line = first_line(process, START_TIMEOUT_S)
+    if line is None:
+        raise ClusterFailed(f"node {node.id} did not serve in {START_TIMEOUT_S} s")
+    if not line:
+        raise ClusterFailed(f"node {node.id} ended before it served: {last_words(directory, node)}")
+
+
+def _await_whole(plan: Plan, directory: Path, words: str) -> None:
+    deadline = time.monotonic() + WHOLE_TIMEOUT_S
+    while lacks := _lacks(plan, directory):
+        if time.monotonic() > deadline:
+            raise ClusterFailed(f"{words}, and after {WHOLE_TIMEOUT_S} s {lacks}; see `odradek cluster status`")
+        time.sleep(_POLL_S)
+
+
+def _lacks(plan: Plan, directory: Path) -> str:
+    """Returns why no further node may stop; "" when one may."""
+    pids = node_pids(plan, directory)
+    answers = answers_of(plan, directory, pids)
+    if answers is None or answers.quorum is None:
+        return "the quorum has no leader"
+    fenced = pids.keys() - {broker.node_id for broker in answers.metadata.brokers}
+    if fenced:
+        return f"node {', '.join(map(str, sorted(fenced)))} does not serve"
+    partitions = [partition for topic in answers.metadata.topics for partition in topic.partitions]
+    under = sum(len(partition.isr_nodes) < len(partition.replica_nodes) for partition in partitions)
+    down = {node.id for node in plan.nodes} - pids.keys()
+    if under and not down:
+        return f"{under} partitions lack a replica in sync"
+    missing = [one for one in partitions if set(one.replica_nodes) - set(one.isr_nodes) - down]
+    return f"{len(missing)} partitions lack a replica in sync" if missing else ""
