@@ -240,7 +240,7 @@ class BrokerServer(Node):
         """Other voters must reach this one before there is a leader; clients wait until this node has caught up and is
         registered.
         """
-        await self.listeners.start_for_quorum()
+        await self.listeners.start_early()
         if self.config.is_broker:
             ends: list[asyncio.Future[Any]] = [self.controller.caught_up, self.failed]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)

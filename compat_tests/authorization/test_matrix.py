@@ -7,11 +7,16 @@ operations. An ordinary run plays some of the rules; with ODRADEK_AUTHORIZATION_
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from odradek.metadata.acls import ResourceType
+from odradek.metadata.acls import Operation, ResourceType
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.create_acls import AclCreation
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 from compat_tests.authorization import cluster_probes, probes
 from compat_tests.authorization.probes import Probe
@@ -21,8 +26,18 @@ from compat_tests.authorization.stand import (
     EXISTING,
     STANDARD_AUTHORIZER,
     Stand,
+    until,
 )
-from compat_tests.authorization.variants import CLUSTER, SHORT, VARIANTS, name_of
+from compat_tests.authorization.variants import (
+    ALLOWED,
+    CLIENT,
+    CLUSTER,
+    ELSEWHERE,
+    SHORT,
+    VARIANTS,
+    Rule,
+    name_of,
+)
 from compat_tests.broker_process import free_port
 from compat_tests.fixtures import UNDER_TEST
 from compat_tests.odradek_process import OdradekProcess
@@ -129,6 +144,53 @@ def test_the_cluster_is_authorized_alike(both: Both, variant: str) -> None:
     finally:
         if rules:
             both.each("delete_rules", rules)
+
+
+REGEX_GROUP, REGEX = "regex-group", "regex-.*"
+
+
+def regex_rules() -> list[AclCreation]:
+    return [
+        ALLOWED.on(ResourceType.GROUP, REGEX_GROUP),
+        Rule(Operation.DESCRIBE, host=CLIENT).on(ResourceType.TOPIC, "regex-described"),
+        Rule(Operation.READ, host=CLIENT).on(ResourceType.TOPIC, "regex-read"),
+        Rule(Operation.WRITE, host=ELSEWHERE).on(ResourceType.TOPIC, "regex-hidden"),
+    ]
+
+
+def regex_topics(stand: Stand) -> set[str]:
+    """Returns the topics that a member with a regular expression is assigned."""
+    names = ("regex-described", "regex-read", "regex-hidden", "regex-without-rules")
+    created = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
+    answer = stand.admin.call(CreateTopicsRequest(topics=created, timeout_ms=20_000), 7)
+    ids = {topic.topic_id: topic.name for topic in answer.topics}
+    described = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names])
+    until(lambda: not any(one.error_code for one in stand.admin.call(described, 12).topics), "the topics did not come")
+    member = {"group_id": REGEX_GROUP, "member_id": str(uuid.uuid4()), "topic_partitions": []}
+    beat = ConsumerGroupHeartbeatRequest(
+        **member, member_epoch=0, rebalance_timeout_ms=60_000, subscribed_topic_regex=REGEX
+    )
+    found = set()
+
+    def is_assigned() -> bool:
+        response = stand.client.call(beat, 1)
+        assert response.error_code == 0, (response.error_code, response.error_message)
+        beat.member_epoch = response.member_epoch
+        found.update(ids[one.topic_id] for one in (response.assignment.topic_partitions if response.assignment else ()))
+        return bool(found)
+
+    until(is_assigned, "nothing was assigned")
+    stand.client.call(ConsumerGroupHeartbeatRequest(**member, member_epoch=-1), 1)
+    return found
+
+
+def test_regular_expressions_find_what_may_be_described(both: Both) -> None:
+    both.each("create_rules", regex_rules())
+    try:
+        kafka, odradek = (regex_topics(stand) for stand in both.stands)
+        assert kafka == odradek == {"regex-described", "regex-read"}
+    finally:
+        both.each("delete_rules", regex_rules())
 
 
 def test_deletions_are_authorized_alike(both: Both) -> None:

@@ -8,6 +8,7 @@ lost.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,7 +42,8 @@ class GroupRequest:
     """A request to the shard that owns its group.
 
     `token`: returned with the reply, once. `request`: in the form of its newest version. `version`: the version that
-    the client sent. `member_uuid`: a random UUID for a member id that may have to be generated.
+    the client sent. `member_uuid`: a random UUID for a member id that may have to be generated. `describable` returns
+    those of some topics that the client may describe; without it, it may describe all.
     """
 
     token: object
@@ -50,6 +52,7 @@ class GroupRequest:
     client_id: str = ""
     client_host: str = ""
     member_uuid: str = ""
+    describable: Callable[[Collection[str]], Set[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least, list_of
-from .inert import BUFFERS, ONE_START, OWN_TIMES, THREADS, WAITING
+from .inert import BUFFERS, OWN_TIMES, THREADS, WAITING
 from .key import CLUSTER, INT, LIST, LONG, PER_BROKER, STRING, UNLIMITED, key
 
 KEYS = (
@@ -11,7 +11,7 @@ KEYS = (
     key("background.threads", INT, 10, at_least(1), CLUSTER, inert=THREADS),
     key("connections.max.idle.ms", LONG, 600_000),
     key("delete.records.purgatory.purge.interval.requests", INT, 1, inert=WAITING),
-    key("early.start.listeners", LIST, None, list_of(null=True), inert=ONE_START),
+    key("early.start.listeners", LIST, None, list_of(null=True)),
     key("fetch.max.bytes", INT, 57_671_680, at_least(1024)),
     key("fetch.purgatory.purge.interval.requests", INT, 1000, inert=WAITING),
     key("inter.broker.listener.name", STRING),

@@ -81,6 +81,7 @@ def change_configs(services: NodeServices, call: Call, check: Check, outcome_cla
         principal=call.principal,
         client_host=call.client_host,
         client_id=call.client_id,
+        is_token_authenticated=call.is_token_authenticated,
     )
     return None
 

@@ -25,7 +25,7 @@ class EnvelopedCall(Call):
     `principal` and `client_host` are the client's, as the envelope has them.
     """
 
-    __slots__ = ("_answer", "_client_host", "_envelope", "_principal")
+    __slots__ = ("_answer", "_client_host", "_envelope", "_is_token_authenticated", "_principal")
 
     may_reply_in_slices = False
 
@@ -39,6 +39,7 @@ class EnvelopedCall(Call):
         *,
         principal: str,
         client_host: str,
+        is_token_authenticated: bool,
     ) -> None:
         # The route of the envelope: its own would compile codecs that nobody uses.
         super().__init__(envelope.connection, envelope.route, header.correlation_id, header.client_id, request)
@@ -47,6 +48,7 @@ class EnvelopedCall(Call):
         self.is_parked = True
         self._answer, self._envelope = answer, envelope
         self._principal, self._client_host = principal, client_host
+        self._is_token_authenticated = is_token_authenticated
 
     @property
     def principal(self) -> str:
@@ -55,6 +57,10 @@ class EnvelopedCall(Call):
     @property
     def client_host(self) -> str:
         return self._client_host
+
+    @property
+    def is_token_authenticated(self) -> bool:
+        return self._is_token_authenticated
 
     def hold_connection(self) -> None:
         self._envelope.hold_connection()

@@ -186,26 +186,28 @@ def enveloped(forwarded: _Forwarded) -> EnvelopeRequest:
     head = encode(header, APIS[key].request_header_version(forwarded.version))
     return EnvelopeRequest(
         request_data=head + encode(forwarded.request, forwarded.version),
-        request_principal=encoded_principal(forwarded.client.get("principal")),
+        request_principal=encoded_principal(
+            forwarded.client.get("principal"), is_token=forwarded.client.get("is_token_authenticated", False)
+        ),
         client_host_address=encoded_client_host(forwarded.client.get("client_host")),
     )
 
 
-def encoded_principal(principal: str | None) -> bytes:
+def encoded_principal(principal: str | None, *, is_token: bool = False) -> bytes:
     """Encodes `User:name` as Kafka's DefaultKafkaPrincipalBuilder does."""
     kind, _, name = (principal or "User:ANONYMOUS").partition(":")
-    data = DefaultPrincipalData(type=kind, name=name, token_authenticated=False)
+    data = DefaultPrincipalData(type=kind, name=name, token_authenticated=is_token)
     return struct.pack(">h", _PRINCIPAL_VERSION) + encode(data, _PRINCIPAL_VERSION)
 
 
-def decoded_principal(data: bytes | None) -> str:
-    """Raises MalformedMessage."""
+def decoded_principal(data: bytes | None) -> tuple[str, bool]:
+    """Returns the principal, and whether it has logged in with a delegation token. Raises MalformedMessage."""
     if data is None:
-        return "User:ANONYMOUS"
+        return "User:ANONYMOUS", False
     if len(data) < 2 or struct.unpack_from(">h", data)[0] != _PRINCIPAL_VERSION:
         raise MalformedMessage("a principal of an unknown version")
     principal, _ = decode(DefaultPrincipalData, _PRINCIPAL_VERSION, data, 2)
-    return f"{principal.type}:{principal.name}"
+    return f"{principal.type}:{principal.name}", principal.token_authenticated
 
 
 def unwrapped(forwarded: _Forwarded, response: EnvelopeResponse) -> Message | None:

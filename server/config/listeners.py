@@ -54,6 +54,8 @@ class Listeners(NamedTuple):
     controller_name: str
     #: Listener name to security protocol.
     protocols: Mapping[str, str]
+    #: The listeners that accept connections before the metadata is there: those of controllers, and `early.start.listeners`.
+    early: frozenset[str]
 
 
 def read_listeners(values: BrokerValues) -> Listeners:
@@ -74,10 +76,23 @@ def read_listeners(values: BrokerValues) -> Listeners:
         inter_broker_name=_inter_broker_name(values, protocols),
         controller_name=controller_names[0] if controller_names else "",
         protocols=protocols,
+        early=_early(values, {endpoint.name for endpoint in bound}, controller_names),
     )
     _check(found, bound, _texts(values, "process.roles"))
     _check_metrics(values, bound)
     return found
+
+
+def _early(values: BrokerValues, bound: set[str], controller_names: list[str]) -> frozenset[str]:
+    key = "early.start.listeners"
+    value = values.get(key)
+    listed = [name.strip().upper() for name in value if name.strip()] if isinstance(value, tuple) else []
+    for name in listed:
+        if name not in bound and name not in controller_names:
+            raise InvalidConfig(
+                f"{key} contains listener {name}, but this is not contained in listeners or controller.listener.names"
+            )
+    return frozenset((*listed, *controller_names))
 
 
 def _texts(values: BrokerValues, name: str) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from ...metadata.image import EMPTY_IMAGE, MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.records.compression import Compression
 from ...protocol.schema import Message
-from .pending_requests import Client, Pending
+from .pending_requests import Client, DescribingClient, Pending
 from .shard_driver import ShardDriver
 
 if TYPE_CHECKING:
@@ -64,7 +64,10 @@ class GroupShardDriver(ShardDriver):
     def _message(self, pending: Pending, version: int, client: Client) -> GroupRequest:
         request: Any = pending.request
         member_uuid = str(uuid.uuid4()) if type(request) in KINDS.joins and not request.member_id else ""
-        return GroupRequest(pending, request, version, client.client_id or "", client.client_host, member_uuid)
+        message = GroupRequest(pending, request, version, client.client_id or "", client.client_host, member_uuid)
+        if isinstance(client, DescribingClient):
+            message.describable = client.describable
+        return message
 
     def end_transaction(self, marker: Marker, done: Callable[[int], None]) -> None:
         """Writes a transaction's marker after all earlier decisions. `done` gets an error code, or 0."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Set
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
@@ -20,6 +20,14 @@ class Client(Protocol):
     def client_id(self) -> str | None: ...
     @property
     def client_host(self) -> str: ...
+
+
+class DescribingClient(NamedTuple):
+    """A client that may describe only some topics."""
+
+    client_id: str | None
+    client_host: str
+    describable: Callable[[Collection[str]], Set[str]]
 
 
 class Pending:

@@ -17,7 +17,8 @@ from ...protocol.errors import ErrorCode
 from ...protocol.internal.headers import RequestHeader, ResponseHeader
 from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ...protocol.schema import Message
-from ...replication.controller.controller import DECISIONS
+from ...replication.controller.controller import DECISIONS, error_response
+from ...replication.controller.result import RequestError
 from ..api.authorization import denies_on_cluster
 from ..api.quorum_queries import QUESTIONS, EnvelopedCall
 from ..cluster.controller_channel import decoded_principal, is_not_controller
@@ -33,6 +34,8 @@ from ..services import NodeServices
 log = logging.getLogger("odradek.quorum")
 
 _KEY_BYTES = 4
+#: Clients with a token may not ask for them. Their broker has refused them already, unless it is not one of ours.
+_OF_TOKENS = frozenset({"CreateDelegationToken", "ExpireDelegationToken", "RenewDelegationToken"})
 
 
 def handle(services: NodeServices, call: Call) -> EnvelopeResponse | None:
@@ -52,6 +55,7 @@ class _Opened(NamedTuple):
     request: Any
     principal: str
     client_host: str
+    is_token_authenticated: bool
 
 
 def _handle(services: NodeServices, call: Call, opened: _Opened | None) -> None:
@@ -78,12 +82,22 @@ def _handle(services: NodeServices, call: Call, opened: _Opened | None) -> None:
             principal=part.principal,
             client_host=part.client_host,
             client_id=part.client_id,
+            is_token_authenticated=part.is_token_authenticated,
         )
 
     enveloped = EnvelopedCall(
-        call, api, header, opened.request, answer, principal=opened.principal, client_host=opened.client_host
+        call,
+        api,
+        header,
+        opened.request,
+        answer,
+        principal=opened.principal,
+        client_host=opened.client_host,
+        is_token_authenticated=opened.is_token_authenticated,
     )
-    if api.name in QUESTIONS:
+    if opened.is_token_authenticated and api.name in _OF_TOKENS:
+        enveloped.reply(error_response(opened.request, RequestError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)))
+    elif api.name in QUESTIONS:
         enveloped.handle(services.dispatchers[BROKER].handler(api))
     elif api.name in PORTIONINGS:
         in_portions(api.name, decide)(enveloped)
@@ -102,11 +116,11 @@ def _opened(request: EnvelopeRequest) -> Steps[_Opened | None]:
             return None
         header, pos = decode(RequestHeader, api.request_header_version(version), data[:MAX_HEADER_BYTES])
         inner = yield from decoded(api, version, data, pos)
-        principal = decoded_principal(request.request_principal)
+        principal, is_token = decoded_principal(request.request_principal)
         client_host = decoded_client_host(request.client_host_address)
     except (MalformedMessage, ValueError):
         return None
-    return _Opened(api, header, inner, principal, client_host)
+    return _Opened(api, header, inner, principal, client_host, is_token)
 
 
 def _is_handed_on(api: Api) -> bool:

@@ -29,6 +29,7 @@ def to_controller(services: NodeServices, call: Call) -> Message | None:
         principal=call.principal,
         client_host=call.client_host,
         client_id=call.client_id,
+        is_token_authenticated=call.is_token_authenticated,
     )
     return None
 

@@ -182,6 +182,11 @@ class Call:
         return self.connection.principal
 
     @property
+    def is_token_authenticated(self) -> bool:
+        """Returns whether the client has logged in with a delegation token."""
+        return self.connection.is_token_authenticated
+
+    @property
     def listener(self) -> str:
         """The name of the listener that the request came through."""
         return self.connection.listener_name

@@ -98,10 +98,13 @@ class ListenerSet(SharedParts):
         self._listeners.append(listener)
         return listener
 
-    async def start_for_quorum(self) -> None:
-        """Accepts connections on the controller listeners."""
+    async def start_early(self) -> None:
+        """Accepts connections on the listeners that do not wait for the metadata: those of controllers, and others by
+        `early.start.listeners`.
+        """
+        early = self.config.listeners.early
         for listener in self._listeners:
-            if listener.kind == CONTROLLER:
+            if listener.name in early:
                 await listener.start()
 
     async def start(self) -> None:

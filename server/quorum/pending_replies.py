@@ -25,6 +25,8 @@ class ClientFields(TypedDict, total=False):
     #: As `Call.client_host`.
     client_host: str
     client_id: str | None
+    #: Whether it has logged in with a delegation token (KIP-48).
+    is_token_authenticated: bool
 
 
 class _Waiting(NamedTuple):

@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import ssl
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -327,3 +328,19 @@ def test_inline_stores_serve(authority: Authority) -> None:
     }
     with odradek.Broker(config={**LISTENERS, **inline}) as broker:
         assert is_served(address_of(broker, "SSL"), client_context(authority))
+
+
+def test_renegotiation_is_refused(broker: odradek.Broker) -> None:
+    host, port = address_of(broker, "SSL")
+    command = ["openssl", "s_client", "-connect", f"{host}:{port}", "-tls1_2"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as client:
+        assert client.stdin is not None and client.stdout is not None
+        seen = b""
+        while b"Verify return code" not in seen:  # the handshake is done
+            seen += os.read(client.stdout.fileno(), 4096)
+        client.stdin.write(b"R\n")  # as s_client takes it: renegotiate
+        client.stdin.flush()
+        printed, _ = client.communicate(timeout=30)
+    assert b"RENEGOTIATING" in printed
+    assert b"no renegotiation" in printed
+    assert b"verify return" not in printed.partition(b"RENEGOTIATING")[2]

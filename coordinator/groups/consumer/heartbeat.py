@@ -33,7 +33,7 @@ from .member import (
     generated_member_id,
 )
 from .member_step import reconcile_member
-from .regexes import RegexChange, check_new_regex, resolve_regexes, update_regex
+from .regexes import Describable, RegexChange, check_new_regex, resolve_regexes, update_regex
 from .targets import update_epoch, update_target
 
 
@@ -49,6 +49,8 @@ class _Beat:
     request: ConsumerGroupHeartbeatRequest
     metadata: ConsumerGroupMemberMetadataValue
     owned: Partitions | None
+    #: See GroupRequest.
+    describable: Describable | None
 
 
 def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
@@ -111,7 +113,7 @@ def _stay(
         check_new_regex(group, member, metadata)
     except InvalidRegularExpression as error:
         return validation.invalid_regex(metadata.subscribed_topic_regex or "", error)
-    return _go_on(state, _Beat(group, member, member_id, request, metadata, owned), now)
+    return _go_on(state, _Beat(group, member, member_id, request, metadata, owned, message.describable), now)
 
 
 def _new_group(state: ShardState, request: ConsumerGroupHeartbeatRequest, now: int) -> ConsumerGroup | ValidationError:
@@ -180,7 +182,7 @@ def _go_on(state: ShardState, beat: _Beat, now: int) -> ConsumerGroupHeartbeatRe
     if after is None:
         return validation.in_unknown_state()
     state.timers.set(group.session(member.member_id), now + settings.session_timeout_ms(state, group_id))
-    resolve_regexes(state, group, now)
+    resolve_regexes(state, group, now, beat.describable)
     return _response(state, group_id, request, member.assigned, after)
 
 

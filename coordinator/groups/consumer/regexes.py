@@ -6,6 +6,7 @@ next heartbeat. `update_regex` runs before the member's reconciliation, `resolve
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Set
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 #: The minimum interval between two resolutions of a group's expressions, however many topics are created.
 RESOLUTION_INTERVAL_MS = 10_000
+
+
+#: Returns those of some topics that the client of a request may describe.
+Describable = Callable[[Collection[str]], Set[str]]
 
 
 class RegexChange(Enum):
@@ -54,8 +59,11 @@ def update_regex(
     return RegexChange.RESOLVED if old else RegexChange.UNRESOLVED
 
 
-def resolve_regexes(state: ShardState, group: ConsumerGroup, now: int) -> None:
-    """Resolves new expressions, and all of them again after topics were created or deleted."""
+def resolve_regexes(state: ShardState, group: ConsumerGroup, now: int, describable: Describable | None = None) -> None:
+    """Resolves new expressions, and all of them again after topics were created or deleted.
+
+    As in Kafka, topics that the member of this heartbeat may not describe are left out, for all members.
+    """
     if not group.regex_users:
         return  # the usual case
     used = set(group.regex_users)
@@ -69,6 +77,9 @@ def resolve_regexes(state: ShardState, group: ConsumerGroup, now: int) -> None:
     is_changed = False
     for regex in sorted(used):
         topics = matching_topics(state.image, regex)
+        if describable is not None:
+            allowed = describable(topics)
+            topics = [topic for topic in topics if topic in allowed]
         known = group.regexes.get(regex)
         is_changed |= (known.topics if known is not None else []) != topics
         value = ConsumerGroupRegularExpressionValue(topics=topics, version=max(state.image.offset, 0), timestamp=now)
