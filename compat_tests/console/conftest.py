@@ -63,6 +63,7 @@ def browser(driver: object, console: ConsoleProcess) -> Browser:
     made = Browser(driver, console.address)  # type: ignore[arg-type]
     made.size(1200, 900)
     made.scheme("light")
+    made.errors()  # those of the test before
     return made
 
 

@@ -30,6 +30,7 @@ class AdminLink:
             with contextlib.ExitStack() as stack:
                 self._admin = stack.enter_context(self._connection.admin())
                 self._stack = stack.pop_all()
+        _forget_places(self._admin)
         return self._admin
 
     def close(self) -> None:
@@ -37,6 +38,15 @@ class AdminLink:
         if stack is not None:
             with contextlib.suppress(Exception):
                 stack.close()
+
+
+def _forget_places(admin: Any) -> None:
+    """Has the client ask anew where coordinators and the controller are: kafka-python's keeps the first answer for ever,
+    and a broker that has died or lost them fails every later call.
+    """
+    client = admin._patient_client
+    client._manager.cluster._coordinators.clear()
+    client._controller_id = None
 
 
 class Links:

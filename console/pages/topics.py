@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from starlette.requests import Request
@@ -14,9 +15,10 @@ from ...cli.client.admin_calls import (
     described_topics,
     partition_offsets,
 )
-from ...cli.client.errors import Misused
+from ...cli.client.errors import NOT_FOUND, CommandError, Misused
 from ...cli.client.properties import HIDDEN, pairs
 from ...cli.topics.changes import alter_topic, create_topics, delete_topics, trim_topic
+from ..access.sessions import FLASH_COOKIE
 from ..actions import Done, required, whole
 from ..actions import Form as Fields
 from ..backend import Backend
@@ -26,6 +28,7 @@ from .paging import number_of, paged, path_to
 
 #: Partitions on one page of a topic.
 _PARTITIONS = 100
+_NEW_TOPIC_S, _NEW_TOPIC_POLL_S = 5.0, 0.1
 
 
 def topics(backend: Backend, request: Request) -> Page:
@@ -81,7 +84,7 @@ def _creation() -> Form:
 def topic(backend: Backend, request: Request) -> Page:
     name = request.path_params["topic"]
     with backend.links.admin() as admin:
-        (found,) = described_topics(admin, [name])
+        found = _described(admin, name, is_new=FLASH_COOKIE in request.cookies)
         first = max(0, number_of(request, "page", 0)) * _PARTITIONS
         shown = found["partitions"][first : first + _PARTITIONS]
         asked = [{"name": name, "partitions": shown}]
@@ -112,6 +115,19 @@ def topic(backend: Backend, request: Request) -> Page:
         live_s=5,
         below=[_config_table(configs), *_changes(name, len(found["partitions"]))],
     )
+
+
+def _described(admin: Any, name: str, *, is_new: bool) -> dict[str, Any]:
+    """The topic. One that a viewer has just made may be unknown to the broker that is asked, for a moment."""
+    deadline = time.monotonic() + (_NEW_TOPIC_S if is_new else 0)
+    while True:
+        try:
+            (found,) = described_topics(admin, [name])
+            return found
+        except CommandError as error:
+            if error.status != NOT_FOUND or time.monotonic() >= deadline:
+                raise
+            time.sleep(_NEW_TOPIC_POLL_S)
 
 
 def _partition_pages(request: Request, count: int, first: int) -> list[Pages]:
