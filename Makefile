@@ -6,7 +6,7 @@ PIP := $(BIN)/pip --disable-pip-version-check
 #: `make run PORT=9095`; without it the broker listens on 127.0.0.1:9092.
 PORT ?=
 
-.PHONY: run test tools style docs dist clean
+.PHONY: run test tools ecosystem style docs dist clean
 
 run: $(VENV)/.broker ## a broker on 127.0.0.1:9092, data in ./odradek-data
 	$(BIN)/odradek start $(if $(PORT),--port $(PORT))
@@ -32,12 +32,16 @@ $(VENV)/.installed: pyproject.toml $(VENV)/.broker $(VENV)/.system
 	@$(PIP) install --quiet --editable '.[test,spark,benchmarks,docs]'
 	@touch $@
 
-tools: $(VENV)/.installed ## the Java side: Apache Kafka (the oracle), its clients and tools, and Spark's connector, from Maven
+tools: $(VENV)/.installed ## the Java side, from Maven: Apache Kafka (the oracle), its clients and tools, Spark's connector; and kcat, KafkaJS, FastStream
 	$(BIN)/python -m compat_tests.java.fetch
 	$(BIN)/python spark_examples/jars.py
+	$(BIN)/python -m compat_tests.ecosystem.install --kept
 
 test: $(VENV)/.installed tools ## everything: style, types, layers, unit, compatibility, Spark
 	./tests/run
+
+ecosystem: $(VENV)/.installed tools ## the tools around Kafka (700 MB): installs all, or TOOLS="flink camel", tests them, writes their rows
+	$(BIN)/python -m compat_tests.ecosystem $(TOOLS)
 
 style: $(VENV)/.installed
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .

@@ -1,6 +1,7 @@
 """Writes docs/compatibility.md from what ran: `python -m compat_tests.report`, after the tests.
 
-Which APIs are served is read from server/handlers, which versions clients used from what the watcher saw go by.
+Which APIs are served is read from server/handlers, which versions clients used from what the watcher saw go by. Rows of
+tools that did not run (see ecosystem/) stay as they are in the document: `make ecosystem` runs by hand.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from odradek.server.handlers.table import handled_apis
 
 from . import allow_list, results
 from .differential import known
+from .ecosystem.install import installed_version
+from .ecosystem.tools import TOOLS
 from .java.fetch import ORACLE, SPECIFICATION
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -60,6 +63,14 @@ the same requests, right and wrong, are sent to Apache Kafka and to Odradek, and
 """
 
 
+_TOOLS_TITLE = "## Tools around Kafka"
+_TOOLS_HEAD = f"""
+{_TOOLS_TITLE}
+
+`make ecosystem` installs each of these into an environment of its own and runs its tests; a row is of the last run.
+"""
+
+
 def served() -> list[Api]:
     """The APIs that Odradek offers to clients: those with a handler, apart from what only controllers are asked."""
     handled = handled_apis()
@@ -75,7 +86,17 @@ def offered(api: Api) -> str:
 
 
 def document(ran: list[results.Result]) -> str:
-    parts = [_HEAD, "## Clients\n", *clients(ran), *clusters(ran), "\n## APIs\n", *apis(ran), *differences()]
+    old = DOCUMENT.read_text(encoding="utf-8") if DOCUMENT.exists() else ""
+    parts = [
+        _HEAD,
+        "## Clients\n",
+        *clients(ran),
+        tools(ran, old),
+        *clusters(ran),
+        "\n## APIs\n",
+        *apis(ran),
+        *differences(),
+    ]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -94,6 +115,42 @@ def clients(ran: list[results.Result]) -> list[str]:
         reported = f"| {name} | {versions_of(folder, packages)} | {outcomes['passed']} | {outcomes['failed']} "
         lines.append(f"{reported}| {own_suite(folder)} | {findings(folder)} |")
     return lines
+
+
+def tools(ran: list[results.Result], old: str) -> str:
+    """Returns the section of the tools around Kafka; the row of a tool that did not run is that of `old`."""
+    outcomes = defaultdict(Counter)
+    for one in ran:
+        if one.client == "ecosystem":
+            outcomes[results.file_of(one).split("/")[2]][one.outcome] += 1
+    head = [
+        "| tool | version | tests passed | tests failed | what the tests do | findings |",
+        "|---|---|---|---|---|---|",
+    ]
+    kept = {line.split(" | ")[0]: line for line in old.splitlines() if "](../compat_tests/ecosystem/" in line}
+    rows = []
+    for tool in TOOLS:
+        found = outcomes.get(tool.folder)
+        link = f"[findings](../compat_tests/ecosystem/{tool.folder}/FINDINGS.md)"
+        if found is not None and found["passed"] + found["failed"]:
+            counts = f"{installed_version(tool)} | {found['passed']} | {found['failed']}"
+            rows.append(f"| {tool.name} | {counts} | {tool.work} | {link} |")
+        elif f"| {tool.name}" in kept:
+            rows.append(kept[f"| {tool.name}"])
+    return "\n".join((_TOOLS_HEAD, *head, *rows))
+
+
+def write_tools() -> None:
+    """Writes the section of the tools anew, and nothing else."""
+    old = DOCUMENT.read_text(encoding="utf-8")
+    section = tools(results.read(), old) + "\n\n"
+    if _TOOLS_TITLE in old:
+        before, _, rest = old.partition(_TOOLS_TITLE)
+        after = rest[rest.index("\n## ") + 1 :]
+    else:
+        before, found, after = old.partition("## Clusters")
+        after = found + after
+    DOCUMENT.write_text(before.rstrip() + "\n" + section + after, encoding="utf-8")
 
 
 def clusters(ran: list[results.Result]) -> list[str]:

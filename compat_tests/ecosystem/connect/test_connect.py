@@ -1,0 +1,123 @@
+"""Kafka Connect, distributed: the file source and the file sink, with exactly-once support, through a kill of the worker."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compat_tests.broker_process import free_port
+from compat_tests.ecosystem import witness
+from compat_tests.ecosystem.running import Running, java
+
+ROUND = 2000
+CONFIG = """
+bootstrap.servers={bootstrap}
+group.id={name}
+config.storage.topic={name}-configs
+offset.storage.topic={name}-offsets
+status.storage.topic={name}-status
+config.storage.replication.factor=1
+offset.storage.replication.factor=1
+status.storage.replication.factor=1
+offset.storage.partitions=2
+status.storage.partitions=2
+exactly.once.source.support=enabled
+key.converter=org.apache.kafka.connect.storage.StringConverter
+value.converter=org.apache.kafka.connect.storage.StringConverter
+listeners=HTTP://127.0.0.1:{port}
+offset.flush.interval.ms=500
+session.timeout.ms=10000
+heartbeat.interval.ms=1000
+"""
+
+
+class Worker:
+    """A worker of one Connect cluster, and its REST interface."""
+
+    def __init__(self, bootstrap: str, name: str, folder: Path) -> None:
+        self.port = free_port()
+        self.folder = folder
+        self.config = folder / "worker.properties"
+        self.config.write_text(CONFIG.format(bootstrap=bootstrap, name=name, port=self.port))
+
+    def start(self) -> Running:
+        main = "org.apache.kafka.connect.cli.ConnectDistributed"
+        command = java("connect", main, str(self.config), jvm=("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",))
+        worker = Running(command, self.folder / "connect.log")
+        worker.wait_for(lambda: self.ask("GET", "/connectors") is not None, "REST interface")
+        return worker
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """The answer of the REST interface; None while it does not serve."""
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, method=method)
+        request.add_header("Content-Type", "application/json")
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return json.loads(answer.read() or b"{}")
+        except (OSError, urllib.error.HTTPError):
+            return None
+
+    def states(self, connector: str) -> set[str]:
+        reported = self.ask("GET", f"/connectors/{connector}/status")
+        return (
+            {one["state"] for one in (reported["connector"], *reported["tasks"])}
+            if reported and reported["tasks"]
+            else set()
+        )
+
+
+def append(file: Path, numbers: range) -> None:
+    with file.open("a") as lines:
+        lines.writelines(f"line {number}\n" for number in numbers)
+
+
+@pytest.mark.timeout(600)
+def test_lines_go_from_file_to_file_exactly_once_through_a_kill(bootstrap: str, topic: str, tmp_path: Path) -> None:
+    topic = topic[:50]
+    witness.create(bootstrap, topic)
+    source, sink = tmp_path / "source.txt", tmp_path / "sink.txt"
+    append(source, range(ROUND))
+    worker = Worker(bootstrap, f"connect-{topic}", tmp_path)
+    file_source = {
+        "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+        "exactly.once.support": "required",
+        "tasks.max": "1",
+        "file": str(source),
+        "topic": topic,
+        "batch.size": "100",
+        "transaction.boundary": "poll",
+    }
+    file_sink = {
+        "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
+        "tasks.max": "1",
+        "file": str(sink),
+        "topics": topic,
+        "consumer.override.isolation.level": "read_committed",
+    }
+    with worker.start() as running:
+        for name, config in (("source", file_source), ("sink", file_sink)):
+            running.wait_for(
+                lambda name=name, config=config: worker.ask("PUT", f"/connectors/{name}/config", config), f"{name}"
+            )
+            running.wait_for(lambda name=name: worker.states(name) == {"RUNNING"}, f"{name} running")
+        running.wait_for(lambda: len(witness.values(bootstrap, topic)) >= ROUND, "the first lines in the topic")
+        running.wait_for(lambda: len(sink.read_text().splitlines()) >= ROUND, "the first lines in the sink")
+        witness.await_committed(bootstrap, "connect-sink", ROUND)
+        append(source, range(ROUND, 2 * ROUND))
+        running.wait_for(lambda: len(witness.values(bootstrap, topic)) > ROUND, "more lines")
+        running.kill()
+    append(source, range(2 * ROUND, 3 * ROUND))
+    with worker.start() as running:
+        running.wait_for(lambda: len(witness.values(bootstrap, topic)) >= 3 * ROUND, "all lines in the topic")
+        running.wait_for(lambda: len(set(sink.read_text().splitlines())) >= 3 * ROUND, "all lines in the sink")
+        running.stop()
+    wanted = [f"line {number}" for number in range(3 * ROUND)]
+    assert witness.values(bootstrap, topic) == wanted
+    # The sink commits after it has written: a kill lets it write lines again, and lose none.
+    assert set(sink.read_text().splitlines()) == set(wanted)
