@@ -1,7 +1,9 @@
 """`odradek consume` beside kcat and kafka-console-consumer, on one broker: `python -m benchmarks.command_line`.
 
 Two reads: a million records as JSON, beside `kcat -J`; three records, beside kafka-console-consumer. Times are from the
-start of each process to its end, in turns; the median counts. kcat is Debian's, kafka-console-consumer Apache Kafka 4.3.1's.
+start of each process to its end. A round runs every command forth and back (A B B A), so that a load that grows or shrinks
+meets both alike; ratios are of the sums of a round, and their median counts. Seconds of CPU hold on a busy machine, where
+seconds of the clock do not. kcat is Debian's, kafka-console-consumer Apache Kafka 4.3.1's.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -23,6 +26,8 @@ from compat_tests.odradek_process import OdradekProcess
 
 RECORDS = 1_000_000
 SMALL = 3
+#: The command that the others are compared with.
+OURS = "odradek consume"
 VALUE = b'{"id":%d,"name":"abcdefghijklmnopqrstuvwxyz","value":"0123456789012345678901234567890"}'
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "command-line.md"
 
@@ -49,15 +54,35 @@ def measured(command: list[str]) -> tuple[float, float, int]:
     return seconds, cpu, lines
 
 
-def compared(commands: dict[str, list[str]], rounds: int, lines: int) -> dict[str, tuple[float, float]]:
-    """Medians of seconds and of CPU seconds of each command, in turns."""
-    found: dict[str, list[tuple[float, float, int]]] = {name: [] for name in commands}
+@dataclass(frozen=True)
+class Compared:
+    """Medians over the rounds: seconds, seconds of CPU, and both as multiples of `odradek consume` in the same round."""
+
+    seconds: float
+    cpu: float
+    times_seconds: float
+    times_cpu: float
+
+
+def compared(commands: dict[str, list[str]], rounds: int, lines: int) -> dict[str, Compared]:
+    """Runs all commands forth and back in each round."""
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for _ in range(rounds):
-        for name, command in commands.items():
-            found[name].append(measured(command))
-            assert found[name][-1][2] == lines, (name, found[name][-1])
+        sums = dict.fromkeys(commands, (0.0, 0.0))
+        for name in (*commands, *reversed(commands)):
+            seconds, cpu, written = measured(commands[name])
+            assert written == lines, (name, written)
+            sums[name] = (sums[name][0] + seconds, sums[name][1] + cpu)
+        for name, (seconds, cpu) in sums.items():
+            found[name].append((seconds / 2, cpu / 2))
+    ours = found[OURS]
     return {
-        name: (statistics.median(one[0] for one in runs), statistics.median(one[1] for one in runs))
+        name: Compared(
+            statistics.median(seconds for seconds, _ in runs),
+            statistics.median(cpu for _, cpu in runs),
+            statistics.median(one[0] / own[0] for one, own in zip(runs, ours)),
+            statistics.median(one[1] / own[1] for one, own in zip(runs, ours)),
+        )
         for name, runs in found.items()
     }
 
@@ -79,29 +104,33 @@ def commands_of(bootstrap: str) -> tuple[dict[str, list[str]], dict[str, list[st
     console = [java(), "-cp", classpath(ORACLE), "org.apache.kafka.tools.consumer.ConsoleConsumer"]
     console += ["--bootstrap-server", bootstrap, "--topic", "big", "--from-beginning", "--max-messages", str(SMALL)]
     small_kcat = {"kcat -J": [*kcat, "-c", str(SMALL)]} if shutil.which("kcat") else {}
-    large = {"odradek consume": odradek} | ({"kcat -J": [*kcat, "-e"]} if shutil.which("kcat") else {})
-    small = {"odradek consume": [*odradek, "--count", str(SMALL)], "kafka-console-consumer": console, **small_kcat}
+    large = {OURS: odradek} | ({"kcat -J": [*kcat, "-e"]} if shutil.which("kcat") else {})
+    small = {OURS: [*odradek, "--count", str(SMALL)], "kafka-console-consumer": console, **small_kcat}
     return large, small
 
 
-def table(results: dict[str, tuple[float, float]]) -> str:
-    ours = results["odradek consume"][0]
-    lines = ["| command | seconds | CPU seconds | times `odradek consume` |", "|---|---|---|---|"]
-    lines += [f"| `{name}` | {wall:.3f} | {cpu:.3f} | {wall / ours:.2f} |" for name, (wall, cpu) in results.items()]
+def table(results: dict[str, Compared]) -> str:
+    lines = [
+        "| command | seconds | CPU seconds | times `odradek consume` | times its CPU |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| `{name}` | {one.seconds:.3f} | {one.cpu:.3f} | {one.times_seconds:.2f} | {one.times_cpu:.2f} |"
+        for name, one in results.items()
+    ]
     return "\n".join(lines)
 
 
-def page(large: dict[str, tuple[float, float]], small: dict[str, tuple[float, float]], rounds: int) -> str:
+def page(large: dict[str, Compared], small: dict[str, Compared], rounds: int) -> str:
     met = {
-        "at least as fast as `kcat -J`": large.get("kcat -J", (0, 0))[0] / large["odradek consume"][0] >= 1,
-        "10 times kafka-console-consumer on small reads": (
-            small["kafka-console-consumer"][0] / small["odradek consume"][0] >= 10
-        ),
+        "at least as fast as `kcat -J`": "kcat -J" in large and large["kcat -J"].times_seconds >= 1,
+        "10 times kafka-console-consumer on small reads": small["kafka-console-consumer"].times_seconds >= 10,
     }
     targets = "\n".join(f"- {words}: {'met' if is_met else 'missed'}" for words, is_met in met.items())
     head = (
-        f"Reads of one Odradek broker on {os.cpu_count()} cores, medians of {rounds} rounds in turns, each process from "
-        f"start to end. The machine's load was {os.getloadavg()[1]:.1f}, this benchmark included."
+        f"Reads of one Odradek broker on {os.cpu_count()} cores, medians of {rounds} rounds; a round runs each command "
+        "twice, forth and back, each process from start to end, and ratios are within a round. The machine's load was "
+        f"{os.getloadavg()[1]:.1f}, this benchmark included: above 2, seconds of CPU say more than seconds."
     )
     why = (
         "kcat's librdkafka pauses for a second whenever its queue is full; `odradek consume` sets that pause to 5 ms. In "
