@@ -13,6 +13,7 @@ from ..client.errors import NOT_FOUND, CommandError, Misused
 from ..client.options import DryRun, Output, client_command, new_app
 from ..client.properties import HIDDEN, pairs
 from ..output.results import Table
+from .cluster_defaults import DEFAULT, alter_cluster_defaults, cluster_defaults
 
 app = new_app("Configs of topics, brokers, groups and client metrics.")
 
@@ -30,7 +31,7 @@ class Kind(StrEnum):
 
 
 KindArgument = Annotated[Kind, typer.Argument(help="what it is a config of")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="a topic, a broker's id, a group, ...")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="a topic, a broker's id or `default` for all, a group, ...")]
 
 
 @app.command()
@@ -45,10 +46,7 @@ def get(
 ) -> None:
     """Show configs that are set, with where each comes from."""
     _check_name(kind, name)
-    with connection.admin() as admin:
-        values = config_values(admin, kind.word, name, which="all")
-        if not values:
-            _check_exists(admin, kind, name)
+    values = _read(connection, kind, name)
     unknown = [key for key in keys or () if key not in values]
     if unknown:
         raise CommandError(f"{kind.value} {name} has no config {', '.join(unknown)}; --all lists them", NOT_FOUND)
@@ -62,6 +60,21 @@ def get(
     output.show(found, Table("", ("KEY", "VALUE", "SOURCE", "READ ONLY"), rows))
 
 
+def _read(connection: Connection, kind: Kind, name: str) -> dict[str, dict[str, Any]]:
+    """Raises CommandError for a topic that does not exist."""
+    with connection.admin() as admin:
+        if _is_of_all(kind, name):
+            return cluster_defaults(admin)
+        values = config_values(admin, kind.word, name)
+        if not values:
+            _check_exists(admin, kind, name)
+        return values
+
+
+def _is_of_all(kind: Kind, name: str) -> bool:
+    return kind is Kind.broker and name == DEFAULT
+
+
 def _described(key: str, value: dict[str, Any]) -> dict[str, Any]:
     return {
         "key": key,
@@ -73,8 +86,11 @@ def _described(key: str, value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_name(kind: Kind, name: str) -> None:
+    if _is_of_all(kind, name):
+        return
     if kind in (Kind.broker, Kind.broker_logger) and not (name.isascii() and name.isdecimal()):
-        raise Misused(f"{kind.value} takes a broker's id, not {name!r}; `odradek cluster describe` lists them")
+        every = f", or `{DEFAULT}` for all brokers" if kind is Kind.broker else ""
+        raise Misused(f"{kind.value} takes a broker's id{every}, not {name!r}; `odradek cluster describe` lists them")
 
 
 def _check_exists(admin: Any, kind: Kind, name: str) -> None:
@@ -111,7 +127,10 @@ def set_configs(
     if not changes:
         raise Misused("nothing to change: give KEY=VALUE, --delete, --append or --subtract")
     with connection.admin() as admin:
-        alter_configs(admin, kind.word, name, changes, dry_run=dry_run)
+        if _is_of_all(kind, name):
+            alter_cluster_defaults(admin, changes, dry_run=dry_run)
+        else:
+            alter_configs(admin, kind.word, name, changes, dry_run=dry_run)
     output.changed(
         "set", [f"{kind.value} {name}: {_words(key, *change)}" for key, change in changes.items()], dry_run=dry_run
     )
@@ -157,8 +176,5 @@ def diff(
 
 
 def _values(connection: Connection, kind: Kind, name: str) -> dict[str, Any]:
-    with connection.admin() as admin:
-        values = config_values(admin, kind.word, name)
-        if not values:
-            _check_exists(admin, kind, name)
+    values = _read(connection, kind, name)
     return {key: HIDDEN if value["is_sensitive"] else value["value"] for key, value in values.items()}

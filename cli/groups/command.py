@@ -12,6 +12,7 @@ from ..client.errors import NOT_FOUND, CommandError, Misused
 from ..client.options import DryRun, Output, Yes, client_command, new_app
 from ..output.results import Table
 from ..records.positions import parse_position
+from .members import share_groups, streams_groups
 from .offsets import Lag, chosen_places, commit, committed_offsets, lags, targets
 
 app = new_app("Members, offsets and lag of groups: classic, consumer, share and streams.")
@@ -68,9 +69,10 @@ def describe(names: Names, connection: Connection, output: Output) -> None:
     """Show state, members with their partitions, offsets and lag of groups."""
     with connection.admin() as admin:
         found = _known(admin, names)
-        behind = lags(admin, [one["group"] for one in found if one["kind"] != "share"])
-    with_members = [one["group"] for one in found if one["kind"] in ("classic", "consumer")]
-    described = _described(connection, with_members)
+        behind = _lags(admin, found)
+        described = share_groups(admin, [one["group"] for one in found if one["kind"] == "share"])
+        described |= streams_groups(admin, [one["group"] for one in found if one["kind"] == "streams"])
+    described |= _described(connection, [one["group"] for one in found if one["kind"] in ("classic", "consumer")])
     for one in found:
         one |= described.get(one["group"], {"assignor": None, "coordinator": None, "members": None})
         one["offsets"] = [_row(lag) for lag in behind.get(one["group"], ())]
@@ -88,6 +90,11 @@ def describe(names: Names, connection: Connection, output: Output) -> None:
     offsets = _offset_table({one["group"]: behind.get(one["group"], []) for one in found})
     offsets.title = "Offsets"
     output.show(found, offsets, about, members)
+
+
+def _lags(admin: Any, found: list[dict[str, Any]]) -> dict[str, list[Lag]]:
+    share = [one["group"] for one in found if one["kind"] == "share"]
+    return lags(admin, [one["group"] for one in found if one["kind"] != "share"], share)
 
 
 def _described(connection: Connection, names: list[str]) -> dict[str, dict[str, Any]]:
@@ -148,10 +155,7 @@ def lag(
     """Show how many records groups are behind."""
     with connection.admin() as admin:
         chosen = _known(admin, names) if names else _listed(admin)
-        without = [one["group"] for one in chosen if one["kind"] == "share"]
-        if names and without:
-            raise CommandError(f"{', '.join(without)}: lag of share groups has no client API yet")
-        behind = lags(admin, [one["group"] for one in chosen if one["kind"] != "share"])
+        behind = _lags(admin, chosen)
     sums = {group: sum(one.lag or 0 for one in found) for group, found in behind.items()}
     if total:
         found = [{"group": group, "partitions": len(behind[group]), "lag": count} for group, count in sums.items()]

@@ -9,21 +9,27 @@ from typing import Any
 from ..client.admin_calls import EARLIEST, LATEST, partition_offsets
 from ..client.errors import NOT_FOUND, CommandError, Misused
 from ..records.positions import BEGINNING, END, STORED, Position
+from .members import share_offsets
 
 Place = tuple[str, int]
 
 
 @dataclass(slots=True)
 class Lag:
-    """`lag` is None for a partition that is gone or has no leader."""
+    """`lag` is None for a partition that is gone or has no leader. `counted`: the lag that a share coordinator tells, which
+    leaves out records that were acknowledged after the start offset.
+    """
 
     topic: str
     partition: int
     committed: int
     end: int | None
+    counted: int | None = None
 
     @property
     def lag(self) -> int | None:
+        if self.counted is not None:
+            return self.counted
         return None if self.end is None else max(0, self.end - self.committed)
 
 
@@ -32,17 +38,21 @@ def committed_offsets(admin: Any, group: str) -> dict[Place, int]:
     return {(where.topic, where.partition): one.offset for where, one in sorted(found.items()) if one.offset >= 0}
 
 
-def lags(admin: Any, groups: Iterable[str]) -> dict[str, list[Lag]]:
-    """Lag of each group by partition, with one question about the ends for all of them."""
-    committed = {group: committed_offsets(admin, group) for group in groups}
+def lags(admin: Any, groups: Iterable[str], share: Iterable[str] = ()) -> dict[str, list[Lag]]:
+    """Lag of each group by partition, with one question about the ends for all of them. `share`: those that share."""
+    found: dict[str, dict[Place, tuple[int, int | None]]] = {
+        group: {place: (offset, None) for place, offset in committed_offsets(admin, group).items()} for group in groups
+    }
+    found |= share_offsets(admin, share)
     ends = partition_offsets(
-        admin, topics_of(admin, {topic for places in committed.values() for topic, _ in places}), LATEST
+        admin, topics_of(admin, {topic for places in found.values() for topic, _ in places}), LATEST
     )
     return {
         group: [
-            Lag(topic, partition, offset, ends.get((topic, partition))) for (topic, partition), offset in places.items()
+            Lag(topic, partition, offset, ends.get((topic, partition)), counted)
+            for (topic, partition), (offset, counted) in sorted(places.items())
         ]
-        for group, places in committed.items()
+        for group, places in found.items()
     }
 
 

@@ -16,11 +16,18 @@ def avro_from_file(path: Path) -> Callable[[bytes], Any]:
     """Values without a schema's id, written with the schema of a .avsc file."""
     import fastavro
 
+    parsed = schema_of_file(path)
+    return lambda data: fastavro.schemaless_reader(io.BytesIO(data), parsed, None)
+
+
+def schema_of_file(path: Path) -> Any:
+    """The parsed schema of a .avsc file. Raises Misused."""
+    import fastavro
+
     try:
-        parsed = fastavro.parse_schema(json.loads(path.read_text(encoding="utf-8")))
+        return fastavro.parse_schema(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
         raise Misused(f"{path} is no Avro schema: {error}") from None
-    return lambda data: fastavro.schemaless_reader(io.BytesIO(data), parsed, None)
 
 
 def avro_from_registry(registry: SchemaRegistry) -> Callable[[bytes], Any]:
@@ -31,13 +38,14 @@ def avro_from_registry(registry: SchemaRegistry) -> Callable[[bytes], Any]:
     def decode(data: bytes) -> Any:
         schema_id, rest = framed(data)
         if schema_id not in parsed:
-            parsed[schema_id] = _parsed(registry.schema(schema_id))
+            parsed[schema_id] = parsed_schema(registry.schema(schema_id))
         return fastavro.schemaless_reader(io.BytesIO(rest), parsed[schema_id], None)
 
     return decode
 
 
-def _parsed(schema: Schema) -> Any:
+def parsed_schema(schema: Schema) -> Any:
+    """A schema of a registry, with those that it refers to. Raises ValueError for one of another kind."""
     import fastavro
 
     if schema.kind != "AVRO":

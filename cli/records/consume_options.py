@@ -81,7 +81,12 @@ KeyFormatOption = Annotated[Form, typer.Option("--key-format")]
 ValueFormatOption = Annotated[Form, typer.Option("--value-format")]
 
 SchemaRegistryOption = Annotated[
-    str | None, typer.Option("--schema-registry", metavar="URL", help="for avro, protobuf and json with schema ids")
+    str | None,
+    typer.Option(
+        "--schema-registry",
+        metavar="URL",
+        help="for avro, protobuf and json with schema ids; `produce` takes the newest of TOPIC-value",
+    ),
 ]
 
 KeySchemaOption = Annotated[Path | None, typer.Option("--key-schema", metavar="FILE", help=".avsc, .proto or .desc")]

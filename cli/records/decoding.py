@@ -37,7 +37,7 @@ class Coding:
     message: str | None = None
 
 
-_NUMBERS = {Form.int32: ">i", Form.int64: ">q", Form.float: ">f", Form.double: ">d"}
+NUMBERS = {Form.int32: ">i", Form.int64: ">q", Form.float: ">f", Form.double: ">d"}
 
 
 def decoder(coding: Coding, connection: Connection) -> Decode | None:
@@ -76,7 +76,7 @@ _PLAIN: dict[Form, Callable[[bytes], Any]] = {
     Form.json: _json,
     Form.hex: lambda data: data.hex(),
     Form.base64: lambda data: base64.b64encode(data).decode(),
-    **{form: _number(code) for form, code in _NUMBERS.items()},
+    **{form: _number(code) for form, code in NUMBERS.items()},
 }
 
 
@@ -88,15 +88,15 @@ def _with_schema(coding: Coding, connection: Connection) -> Callable[[bytes], An
 
         if coding.schema is not None:
             return avro_from_file(coding.schema)
-        return avro_from_registry(_registry(coding, connection))
+        return avro_from_registry(registry_of(coding, connection))
     from .protobuf import protobuf_from_file, protobuf_from_registry
 
     if coding.schema is not None:
         return protobuf_from_file(coding.schema, coding.message)
-    return protobuf_from_registry(_registry(coding, connection))
+    return protobuf_from_registry(registry_of(coding, connection))
 
 
-def _registry(coding: Coding, connection: Connection) -> Any:
+def registry_of(coding: Coding, connection: Connection) -> Any:
     from .schema_registry import SchemaRegistry
 
     assert coding.registry is not None

@@ -15,6 +15,16 @@ from ..client.connection import Connection
 from ..client.errors import Misused
 from ..client.options import DryRun, client_command, new_app
 from ..output.results import Output, Table
+from .consume_options import (
+    KeyFormatOption,
+    KeySchemaOption,
+    MessageOption,
+    SchemaRegistryOption,
+    ValueFormatOption,
+    ValueSchemaOption,
+)
+from .decoding import Coding, Form
+from .encoding import Encode, encoder
 from .inputs import InputForm, Record, Shape, records_of
 from .positions import timestamp_ms
 from .produce_options import (
@@ -69,6 +79,12 @@ def produce(
     transaction_size: TransactionSizeOption = None,
     compression: CompressionOption = None,
     acks: AcksOption = None,
+    key_format: KeyFormatOption = Form.text,
+    value_format: ValueFormatOption = Form.text,
+    schema_registry: SchemaRegistryOption = None,
+    key_schema: KeySchemaOption = None,
+    value_schema: ValueSchemaOption = None,
+    message: MessageOption = None,
     dry_run: DryRun = False,
 ) -> None:
     """Write records, from standard input or files."""
@@ -87,7 +103,11 @@ def produce(
         timestamp_ms(timestamp) if timestamp is not None else None,
     )
     records = _repeated(files or [], input_form, shape) if repeat else _once(files or [], input_form, shape)
-    limited = itertools.islice((fixed.applied(record) for record in records), count)
+    encoders = (
+        encoder(Coding(key_format, schema_registry, key_schema, message), connection, f"{topic}-key"),
+        encoder(Coding(value_format, schema_registry, value_schema, message), connection, f"{topic}-value"),
+    )
+    limited = itertools.islice((_encoded(fixed.applied(record), *encoders) for record in records), count)
     if dry_run:
         _show(output, topic, _counted(limited), dry_run=True)
         return
@@ -135,6 +155,14 @@ def _header(text: str) -> tuple[str, bytes]:
     if not equals or not name:
         raise Misused("--header takes NAME=VALUE")
     return name, value.encode()
+
+
+def _encoded(record: Record, encode_key: Encode | None, encode_value: Encode | None) -> Record:
+    if encode_key is not None and record.key is not None:
+        record.key = encode_key(record.key)
+    if encode_value is not None and record.value is not None:
+        record.value = encode_value(record.value)
+    return record
 
 
 class _Fixed:

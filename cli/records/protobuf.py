@@ -17,13 +17,45 @@ _COMPILER_TIMEOUT_S = 30
 
 def protobuf_from_file(path: Path, message: str | None) -> Callable[[bytes], Any]:
     """Values without a schema's id. The file is a .proto text or a descriptor set (`protoc -o`)."""
+    chosen = message_of_file(path, message)
+    return lambda data: _decoded(chosen, data)
+
+
+def message_of_file(path: Path, message: str | None) -> Any:
+    """The descriptor of a message of a file: of the first for None. Raises Misused."""
     if path.suffix == ".proto":
         files = _compiled(path.name, {path.name: _text(path)}, include=path.parent)
     else:
         files = _descriptor_set(path.read_bytes() if path.is_file() else b"", path)
     pool, last = _pool(files)
-    chosen = _message_named(pool, last, message)
-    return lambda data: _decoded(chosen, data)
+    return _message_named(pool, last, message)
+
+
+def message_of_schema(schema: Schema, message: str | None) -> Any:
+    """The descriptor of a message of a registry's schema: of the first for None. Raises Misused."""
+    if schema.kind != "PROTOBUF":
+        raise Misused(f"the registry's schema is {schema.kind}, not PROTOBUF")
+    pool, file = _pool(_compiled("schema.proto", {"schema.proto": schema.text, **schema.references}))
+    return _message_named(pool, file, message)
+
+
+def index_path(message: Any) -> bytes:
+    """The place of a message in its file, as it stands before values that a registry knows."""
+    path: list[int] = []
+    while message is not None:
+        outer = message.containing_type
+        siblings = message.file.message_types_by_name if outer is None else outer.nested_types_by_name
+        path.insert(0, list(siblings).index(message.name))
+        message = outer
+    return b"\0" if path == [0] else b"".join(_zigzag(number) for number in (len(path), *path))
+
+
+def _zigzag(number: int) -> bytes:
+    raw, made = number << 1, bytearray()
+    while raw >= 0x80:
+        made.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    return bytes((*made, raw))
 
 
 def protobuf_from_registry(registry: SchemaRegistry) -> Callable[[bytes], Any]:

@@ -29,6 +29,14 @@ class Schema:
     references: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A schema and the id that a registry gave it."""
+
+    id: int
+    schema: Schema
+
+
 class SchemaRegistry:
     """Schemas are kept: an id never changes its schema."""
 
@@ -49,6 +57,13 @@ class SchemaRegistry:
             self._add_references(made, answer.get("references") or [])
             self._known[schema_id] = made
         return self._known[schema_id]
+
+    def latest(self, subject: str) -> Registered:
+        """The newest schema of a subject. Raises CommandError when there is none, or no answer."""
+        answer = self._get(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/latest")
+        made = Schema(answer.get("schemaType") or "AVRO", answer["schema"])
+        self._add_references(made, answer.get("references") or [])
+        return Registered(int(answer["id"]), made)
 
     def _add_references(self, into: Schema, references: list[dict[str, Any]]) -> None:
         for one in references:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from confluent_kafka import Producer
+import time
+from collections.abc import Iterator
 
+import pytest
+from confluent_kafka import Producer
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.records.record import Record, encode_batch
+
+from compat_tests.batches import leader_of
 from compat_tests.cli.commands import Run, odradek_command
+from compat_tests.recipes import eventually
+from compat_tests.wire import WireClient
+
+#: Produce of producers that register partitions with the coordinator themselves.
+PRODUCE_WITHOUT_VERIFICATION = 11
 
 
 def brokers(cluster: str) -> int:
@@ -43,6 +55,29 @@ def test_configs_are_set_appended_deleted_and_compared(run: Run, topic: str, clu
     bad = run("config", "set", "topic", topic, "retention.ms=long", "--dry-run")
     assert bad.status == 1 and "retention.ms" in bad.err
     assert run("config", "set", "topic", topic).status == 2
+
+
+def test_configs_of_all_brokers_are_set_and_deleted(run: Run) -> None:
+    def of_all() -> dict[str, tuple[str, str]]:
+        shown = run("config", "get", "broker", "default", "--output", "json")
+        assert shown.status == 0, shown.err
+        return {one["key"]: (one["value"], one["source"]) for one in shown.json}
+
+    change = ("config", "set", "broker", "default", "log.retention.bytes=123456789")
+    assert "would be set" in run(*change, "--dry-run").out and "log.retention.bytes" not in of_all()
+    try:
+        assert run(*change).status == 0
+        wanted = ("123456789", "DYNAMIC_DEFAULT_BROKER_CONFIG")
+        eventually(lambda: of_all().get("log.retention.bytes") == wanted, what="the config is set")
+        brokers_of = run("cluster", "describe", "--output", "json").json[0]["brokers"]
+        for broker in brokers_of:
+            words = ("config", "get", "broker", str(broker["broker"]), "log.retention.bytes", "--output", "json")
+            eventually(lambda words=words: run(*words).json[0]["value"] == "123456789", what="each broker has it")
+    finally:
+        assert run("config", "set", "broker", "default", "--delete", "log.retention.bytes").status == 0
+    eventually(lambda: "log.retention.bytes" not in of_all(), what="the config is gone")
+    bad = run("config", "set", "broker", "default", "log.retention.bytes=many")
+    assert bad.status == 1 and "log.retention.bytes" in bad.err, bad.err
 
 
 def test_group_configs_are_set(run: Run, group: str) -> None:
@@ -96,6 +131,54 @@ def test_open_transaction_is_described_and_aborted(run: Run, cluster: str, topic
     assert run("txn", "abort", group).status == 1
     assert run("txn", "describe", f"{group}-absent").status == 3
     assert run("txn", "abort").status == 2
+
+
+def test_hanging_transaction_is_listed_and_aborted(run: Run, cluster: str, topic: str, unverified: None) -> None:
+    """Producers before KIP-890 left records of a transaction that had ended; this one writes such by bare requests."""
+    run("topic", "create", topic, "--partitions", "1")
+    hour_ago, producer_id = int(time.time() * 1000) - 3_600_000, 777_000
+    batch = encode_batch(
+        [Record(0, hour_ago, None, b"lost")],
+        producer_id=producer_id,
+        producer_epoch=1,
+        base_sequence=0,
+        transactional=True,
+    )
+    data = [TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])]
+
+    def written() -> bool:
+        with WireClient(leader_of(cluster, topic, 0)) as client:
+            answer = client.call(ProduceRequest("gone", -1, 10_000, data), PRODUCE_WITHOUT_VERIFICATION)
+        return bool(answer.responses[0].partition_responses[0].error_code == 0)
+
+    eventually(written, what="the batch is written")
+    run("produce", topic, stdin="after\n")
+    listed = ("txn", "list", "--hanging", "--topic", topic, "--output", "json")
+    (found,) = run(*listed).json
+    assert (found["partition"], found["producer_id"], found["start_offset"]) == (0, producer_id, 0)
+    assert found["age_ms"] >= 3_600_000
+    assert run(*listed, "--older-than-ms", str(24 * 3_600_000)).json == []
+    (state,) = [one for one in run("txn", "producers", topic, "--output", "json").json if one["start_offset"] == 0]
+    assert state["hangs"]
+    assert run("consume", topic, "--from-beginning").out == ""  # committed records behind it cannot be read
+    place = ("txn", "abort", "--topic", topic, "--partition", "0", "--producer-id", str(producer_id))
+    assert "would be aborted" in run(*place, "--dry-run").out and run(*listed).json
+    assert run(*place).status == 0
+    assert run(*listed).json == []
+    eventually(lambda: run("consume", topic, "--from-beginning").out == "after\n", what="the record behind it is read")
+    assert run(*place).status == 3
+
+
+@pytest.fixture
+def unverified(run: Run) -> Iterator[None]:
+    """Brokers that take transactional records which no coordinator knows, as brokers before KIP-890 do."""
+    key = "transaction.partition.verification.enable"
+    assert run("config", "set", "broker", "default", f"{key}=false").status == 0
+    for broker in run("cluster", "describe", "--output", "json").json[0]["brokers"]:
+        words = ("config", "get", "broker", str(broker["broker"]), key, "--output", "json")
+        eventually(lambda words=words: run(*words).json[0]["value"] == "false", what="each broker has it")
+    yield
+    assert run("config", "set", "broker", "default", "--delete", key).status == 0
 
 
 def test_security_of_a_command_that_no_broker_answers_is_explained_once() -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
 
 from compat_tests.cli.commands import Run
+from compat_tests.recipes import eventually
+from compat_tests.streams.word_count import WordCount
 
 
 @pytest.fixture
@@ -86,22 +91,64 @@ def _consuming(settings: dict[str, str], topic: str) -> Iterator[Consumer]:
         consumer.close()
 
 
-def test_share_groups_are_listed_and_have_no_lag_yet(run: Run, cluster: str, topic: str, group: str) -> None:
+def test_share_groups_have_members_and_lag(run: Run, cluster: str, topic: str, group: str) -> None:
     from confluent_kafka import ShareConsumer
 
-    run("topic", "create", topic, "--partitions", "1")
-    consumer = ShareConsumer({"bootstrap.servers": cluster, "group.id": group})
+    run("topic", "create", topic, "--partitions", "2")
+    assert run("config", "set", "group", group, "share.auto.offset.reset=earliest").status == 0
+    run("produce", topic, stdin="1\n2\n3\n4\n5\n")
+    consumer = ShareConsumer({"bootstrap.servers": cluster, "group.id": group, "client.id": "shop"})
+    read: list[bytes | None] = []
+
+    def described() -> Any:
+        read.extend(message.value() for message in consumer.poll(0.2) if message.error() is None)
+        found = run("group", "describe", group, "--output", "json")
+        members = found.json[0]["members"] if found.status == 0 else []
+        return found.json[0] if len(read) == 5 and members and len(members[0]["partitions"]) == 2 else None
+
     try:
         consumer.subscribe([topic])
-        for _ in range(100):
-            consumer.poll(0.1)
-            if run("group", "list", "--kind", "share", "--output", "plain").out.count(group):
-                break
-        (described,) = run("group", "describe", group, "--output", "json").json
-        assert (described["kind"], described["members"]) == ("share", None)
-        assert "share groups" in run("group", "lag", group).err
+        about = eventually(described, what="the member has both partitions and all records", deadline_s=90)
+        (member,) = about["members"]
+        assert (about["kind"], about["assignor"], member["client"]) == ("share", "simple", "shop")
+        assert member["partitions"] == [f"{topic}-0", f"{topic}-1"]
+
+        def lag() -> list[int]:
+            return [one["lag"] for one in run("group", "lag", group, "--output", "json").json]
+
+        def acknowledged() -> bool:
+            consumer.poll(0.2)  # acknowledges what the polls before gave
+            return bool(lag()) and sum(lag()) == 0
+
+        eventually(acknowledged, what="all is acknowledged", deadline_s=60)
     finally:
         consumer.close()
+    run("produce", topic, stdin="6\n7\n8\n")
+    eventually(lambda: sum(lag()) == 3, what="three records wait", deadline_s=60)
+
+
+def test_streams_groups_have_members_with_tasks(
+    run: Run, cluster: str, topic: str, group: str, tmp_path: Path, java_tools: None
+) -> None:
+    for name in (topic, f"{topic}-counts"):
+        run("topic", "create", name, "--partitions", "2")
+    application = WordCount(cluster, group, (topic, f"{topic}-counts"), tmp_path)
+    application.settings |= {"group.protocol": "streams", "client.id": "words"}
+    with contextlib.ExitStack() as ended:
+        application.start()
+        ended.callback(application.kill)
+
+        def described() -> Any:
+            found = run("group", "describe", group, "--output", "json")
+            about = found.json[0] if found.status == 0 else None
+            return about if about and about["members"] and about["members"][0]["tasks"]["active"] else None
+
+        about = eventually(described, what="the member has tasks", deadline_s=90)
+        (member,) = about["members"]
+        assert about["kind"] == "streams" and member["client"].startswith("words")
+        assert {"0_0", "0_1"} <= set(member["tasks"]["active"]) and not member["tasks"]["standby"]
+        assert {f"{topic}-0", f"{topic}-1"} <= set(member["partitions"])
+        assert member["member"] in run("group", "describe", group).out
 
 
 def test_deleted_offsets_and_groups_are_gone(run: Run, behind: tuple[str, str]) -> None:

@@ -202,3 +202,23 @@ def test_follow_shows_records_as_they_come_and_ends_on_interrupt(cluster: str, r
     finally:
         process.kill()
         process.wait()
+
+
+def test_avro_and_protobuf_go_in_and_come_out(run: Run, topic: str, tmp_path: Path) -> None:
+    avro, proto = tmp_path / "order.avsc", tmp_path / "order.proto"
+    fields = '[{"name": "id", "type": "string"}, {"name": "cents", "type": ["null", "long"]}]'
+    avro.write_text(f'{{"type": "record", "name": "Order", "fields": {fields}}}')
+    proto.write_text('syntax = "proto3"; message Order { string id = 1; int32 cents = 2; }')
+    orders = [{"id": "a", "cents": 5}, {"id": "b", "cents": 7}]
+    lines = "".join(f"7 {json.dumps(one)}\n" for one in orders)
+    for form, schema in (("avro", avro), ("protobuf", proto)):
+        name = f"{topic}-{form}"
+        run("topic", "create", name, "--partitions", "1")
+        coding = ("--key-format", "int64", "--value-format", form, "--value-schema", str(schema))
+        done = run("produce", name, "-K", " ", *coding, stdin=lines)
+        assert done.status == 0, done.err
+        shown = run("consume", name, "-o", "beginning", "--output", "jsonl", *coding)
+        assert [(one["key"], one["value"]) for one in shown.lines] == [(7, one) for one in orders], shown.err
+        assert b'"cents"' not in run("consume", name, "-o", "beginning").out.encode()
+        wrong = run("produce", name, "-K", " ", *coding, stdin='7 {"id": 5}\n')
+        assert wrong.status == 1 and f"is no {form}" in wrong.err and wrong.err.count("\n") == 1, wrong.err

@@ -1,4 +1,4 @@
-"""Avro, Protobuf and JSON values, decoded with a local schema or those of a registry."""
+"""Avro, Protobuf and JSON values, decoded and encoded with a local schema or those of a registry."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 from odradek.cli.client.connection import Connection
 from odradek.cli.client.errors import CommandError, Misused
 from odradek.cli.records.decoding import Coding, Form, decoder
+from odradek.cli.records.encoding import encoder
 from odradek.cli.records.protobuf import _compiled, _pool
 
 AMOUNT = {"type": "record", "name": "Amount", "fields": [{"name": "cents", "type": "long"}]}
@@ -45,6 +46,8 @@ class Registry(BaseHTTPRequestHandler):
         },
         "/subjects/money/versions/1": {"schemaType": "PROTOBUF", "schema": MONEY},
     }
+    answers["/subjects/avro-value/versions/latest"] = {"id": 1, **answers["/schemas/ids/1"]}
+    answers["/subjects/protobuf-value/versions/latest"] = {"id": 2, **answers["/schemas/ids/2"]}
 
     def do_GET(self) -> None:
         answer = self.answers.get(self.path)
@@ -170,3 +173,60 @@ def test_schemas_that_are_none_are_explained(tmp_path: Path) -> None:
         decoder(Coding(Form.avro), Connection({}))
     with pytest.raises(Misused, match="http://"):
         decoder(Coding(Form.avro, "file:///etc/passwd"), Connection({}))
+
+
+def encoded(coding: Coding, text: str, subject: str = "") -> bytes:
+    made = encoder(coding, Connection({}), subject)
+    assert made is not None
+    return made(text.encode())
+
+
+def test_avro_is_encoded_by_a_registry_and_by_a_file(registry: str, tmp_path: Path) -> None:
+    text = '{"id": "a", "amount": {"cents": 5}}'
+    assert encoded(Coding(Form.avro, registry), text, "avro-value") == framed(1, order())
+    (tmp_path / "amount.avsc").write_text(json.dumps(AMOUNT))
+    in_file = Coding(Form.avro, schema=tmp_path / "amount.avsc")
+    assert encoded(in_file, '{"cents": -1}') == avro(AMOUNT, {"cents": -1})
+    for wrong in ('{"cents": "many"}', "{}", "no JSON"):
+        with pytest.raises(CommandError, match="is no avro"):
+            encoded(in_file, wrong)
+    with pytest.raises(Misused, match="PROTOBUF, not AVRO"):
+        encoded(Coding(Form.avro, registry), text, "protobuf-value")
+    with pytest.raises(CommandError, match="404"):
+        encoded(Coding(Form.avro, registry), text, "absent-value")
+
+
+@pytest.mark.parametrize(
+    ("message", "text", "path"),
+    [
+        ("shop.Order", '{"id": "a", "price": {"cents": "5"}}', b"\2\2"),
+        ("Order.Line", '{"count": 3}', b"\4\2\0"),
+        (None, '{"name": "n"}', b"\0"),
+    ],
+)
+def test_protobuf_is_encoded_with_the_place_of_its_message(
+    registry: str, message: str | None, text: str, path: bytes
+) -> None:
+    coding = Coding(Form.protobuf, registry, message=message)
+    made = encoded(coding, text, "protobuf-value")
+    assert made[:5] == b"\0\0\0\0\2" and made[5:].startswith(path)
+    assert decoded(coding, made) == json.loads(text)
+    with pytest.raises(CommandError, match="is no protobuf"):
+        encoded(coding, '{"unknown": 1}', "protobuf-value")
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "data"),
+    [
+        (Form.json, '{"a": 1}', b'{"a": 1}'),
+        (Form.hex, "00ff", b"\0\xff"),
+        (Form.base64, "AP8=", b"\0\xff"),
+        (Form.int32, "-2", struct.pack(">i", -2)),
+        (Form.int64, "7", struct.pack(">q", 7)),
+        (Form.double, "1.5", struct.pack(">d", 1.5)),
+    ],
+)
+def test_plain_formats_are_encoded(form: Form, text: str, data: bytes) -> None:
+    assert encoded(Coding(form), text) == data
+    with pytest.raises(CommandError, match=f"is no {form}"):
+        encoded(Coding(form), "?")
