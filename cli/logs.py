@@ -49,6 +49,7 @@ LOGGERS = {
     "odradek.moves": "replicas that move between directories",
     "odradek.partitions": "recovery of logs, replicas",
     "odradek.peers": "connections to other nodes",
+    "odradek.policies": "policies that decide about topics and configs",
     "odradek.producer_ids": "blocks of producer ids",
     "odradek.publisher": "the publication of metadata",
     "odradek.quorum": "elections, the metadata log",
