@@ -43,6 +43,7 @@ class Broker(Embedded):
     `host`, `port`: where it listens; port 0 picks a free one. `data_dir`: where data is kept; without it, in a temporary
     folder that is removed when the broker stops. `config`: Kafka's broker properties, over the defaults. `security`: how
     clients connect: "tls", "mtls", "scram", "plain" or an `odradek.Security`; `client_settings` has what they need.
+    `schema_registry`: serve one as well, at `schema_registry_url`; what it holds is in memory.
 
     A start raises `odradek.InvalidConfig` for a property that is refused, OSError where the port is taken, and
     RuntimeError while the broker runs. A stopped broker may be started again.
@@ -56,8 +57,9 @@ class Broker(Embedded):
         data_dir: str | Path | None = None,
         config: Mapping[str, ConfigValue] | None = None,
         security: str | Security | None = None,
+        schema_registry: bool = False,
     ) -> None:
-        super().__init__(security)
+        super().__init__(security, schema_registry=schema_registry)
         self._host = host
         self._port = port
         self._data_dir = data_dir

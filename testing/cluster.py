@@ -55,6 +55,7 @@ class Cluster(Embedded):
     `data_dir`: where data is kept; without it, in a temporary folder that is removed when the cluster stops. `config`:
     Kafka's broker properties for every broker, over the defaults: topics have three replicas and take writes while two live.
     `security`: how clients connect, as for `Broker`; the brokers then meet each other over mutual TLS.
+    `schema_registry`: serve one as well, at `schema_registry_url`.
 
     A start raises `odradek.InvalidConfig` for a property that is refused, and RuntimeError while the cluster runs.
     """
@@ -68,8 +69,9 @@ class Cluster(Embedded):
         data_dir: str | Path | None = None,
         config: Mapping[str, ConfigValue] | None = None,
         security: str | Security | None = None,
+        schema_registry: bool = False,
     ) -> None:
-        super().__init__(security)
+        super().__init__(security, schema_registry=schema_registry)
         if not 1 <= brokers <= MOST_BROKERS:
             raise ValueError(f"a cluster has from 1 to {MOST_BROKERS} brokers, not {brokers}")
         self._count = brokers

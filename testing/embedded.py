@@ -26,6 +26,7 @@ from .snapshots import restore, save
 if TYPE_CHECKING:
     from ..server.security.provisioning.profile import Security
     from .control.port import ControlPort
+    from .registry.server import SchemaRegistry
 
 T = TypeVar("T")
 ConfigValue = str | int | float | bool
@@ -41,9 +42,11 @@ EMBEDDED_DEFAULTS = {
 class Embedded(RunHolder):
     """Brokers in this process. `_planned` says which."""
 
-    def __init__(self, security: str | Security | None = None) -> None:
+    def __init__(self, security: str | Security | None = None, *, schema_registry: bool = False) -> None:
         super().__init__()
         self._security = security_of(security)
+        self._has_registry = schema_registry
+        self._registry: SchemaRegistry | None = None
         #: Faults that a test scripts; `reset` ends them.
         self.faults = Faults()
         self.clock = EmbeddedClock(self)
@@ -82,6 +85,8 @@ class Embedded(RunHolder):
         run = self._here()
         self.faults.clear()
         self._requests.clear()
+        if self._registry is not None:
+            self._registry.clear()
         return self._do("reset()", run.reset)
 
     def save(self, path: str | Path) -> Completion[None]:
@@ -153,6 +158,14 @@ class Embedded(RunHolder):
         A forked process may use it too: its clients reach the broker of the parent.
         """
         return self._running().bootstrap_servers
+
+    @property
+    def schema_registry_url(self) -> str:
+        """The address of the schema registry, for serialisers. Raises RuntimeError without `schema_registry=True`."""
+        self._running()
+        if self._registry is None:
+            raise RuntimeError(f"this {self.noun} has no schema registry: make it with schema_registry=True")
+        return self._registry.url
 
     def client_settings(self, library: str = "java", user: str | None = None) -> dict[str, Any]:
         """Returns the settings with which a client connects, under the names of its library: "java", "kafka-python",
@@ -244,18 +257,29 @@ class Embedded(RunHolder):
 
     def _begin(self, run: EmbeddedRun) -> None:
         self._run = run
+        if self._has_registry:
+            from .registry.server import SchemaRegistry
+
+            self._registry = SchemaRegistry()
         if self._requests.is_on:
             run.observe(self._requests)
 
     def _stop_thread(self) -> None:
         with self._change("stop"):
-            run, self._run = self._run, None
+            run = self._end_run()
             if run is not None:
                 run.stop_thread()
 
+    def _end_run(self) -> EmbeddedRun | None:
+        run, self._run = self._run, None
+        registry, self._registry = self._registry, None
+        if registry is not None:
+            registry.close()
+        return run
+
     async def _stop_here(self) -> None:
         with self._change("stop"):
-            run, self._run = self._run, None
+            run = self._end_run()
             if run is not None:
                 await run.stop()
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .broker import Broker
     from .cluster import Cluster
     from .faults.faults import Faults
+    from .registry.server import SchemaRegistry
     from .seeing.topics import TopicView
 
 #: A topic's name has at most 249 characters.
@@ -54,6 +55,23 @@ def odradek_broker(odradek_session: Broker) -> Broker:
     """The session's odradek.Broker as if new: earlier tests' topics, groups, faults and time are gone, in milliseconds."""
     odradek_session.reset()
     return odradek_session
+
+
+@pytest.fixture(scope="session")
+def odradek_schema_registry_session() -> Iterator[SchemaRegistry]:
+    """One schema registry for the whole test run, for serialisers of Avro, JSON Schema and Protobuf. Tests share it."""
+    from .registry.server import SchemaRegistry
+
+    registry = SchemaRegistry()
+    yield registry
+    registry.close()
+
+
+@pytest.fixture
+def odradek_schema_registry(odradek_schema_registry_session: SchemaRegistry) -> SchemaRegistry:
+    """A schema registry without subjects, at its `.url`: `SchemaRegistryClient({"url": odradek_schema_registry.url})`."""
+    odradek_schema_registry_session.clear()
+    return odradek_schema_registry_session
 
 
 @pytest.fixture
