@@ -78,6 +78,8 @@ class EmbeddedRun:
         self.pid = os.getpid()
         self.loop: asyncio.AbstractEventLoop
         self._is_abandoned = False
+        #: Ends of brokers that have halted.
+        self._halting: set[asyncio.Task[None]] = set()
         #: The loop refers to its tasks weakly.
         self._stopping: asyncio.Task[None] | None = None
 
@@ -103,11 +105,27 @@ class EmbeddedRun:
                 self.secured.prepare()
             if self._prepare is not None:
                 self._prepare()
-            await _all(server.start() for server in self.servers.values())
+            await _all(self._start_one(server) for server in self.servers.values())
             await self._began()
         except BaseException:
             self.forget()
             raise
+
+    async def _start_one(self, server: BrokerServer) -> None:
+        """Starts a broker. Where it halts, as a process does that cannot store anything any more, it is killed."""
+        await server.start()
+        server.failed.add_done_callback(lambda failed: self._halt(server) if not failed.cancelled() else None)
+
+    def _halt(self, server: BrokerServer) -> None:
+        if self.servers.get(server.node_id) is server:
+            ending = self.loop.create_task(self.kill(server.node_id))
+            self._halting.add(ending)
+            ending.add_done_callback(self._halting.discard)
+
+    async def _halted(self) -> None:
+        """Waits for the ends of brokers that halt."""
+        if self._halting:
+            await asyncio.gather(*self._halting, return_exceptions=True)
 
     async def _began(self) -> None:
         """Notes where the brokers listen; gives the cluster its users."""
@@ -128,6 +146,7 @@ class EmbeddedRun:
 
     async def stop(self) -> None:
         try:
+            await self._halted()
             # All at once: nothing that one leads need move to another.
             leave = len(self.servers) == 1 and len(self.configs) == 1
             await _all(server.stop(leave=leave) for server in self.servers.values())
@@ -136,6 +155,7 @@ class EmbeddedRun:
 
     async def reset(self) -> None:
         """Deletes all topics and groups, and ends what tests have changed. Raises RuntimeError."""
+        await self._halted()
         for node_id in self.configs:
             if node_id not in self.servers:
                 await self.restart(node_id)
@@ -184,18 +204,19 @@ class EmbeddedRun:
 
     async def restart(self, node_id: int) -> None:
         """Starts a broker again on its port and its data; one that runs stops first."""
+        await self._halted()
         if node_id in self.servers:
             await self.servers.pop(node_id).stop()
         server = self._make(BrokerConfig(self.configs[node_id]))
         try:
-            await server.start()
+            await self._start_one(server)
         except BaseException:
             del self.servers[node_id]
             raise
 
     async def start_all(self) -> None:
         """Starts all brokers, which were killed."""
-        await _all(self._make(BrokerConfig(each)).start() for each in self.configs.values())
+        await _all(self._start_one(self._make(BrokerConfig(each))) for each in self.configs.values())
         if self.secured is not None:
             await self.secured.provide_users(self)
 

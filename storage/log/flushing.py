@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ..files import write_checks
 from ..files.descriptors import open_fd
 from ..files.open_files import LogDirectoryFailure, OpenFile, Place, sync_directory, write_atomically
 from .epochs import FILE_NAME
@@ -32,6 +33,8 @@ class PendingFlush:
     def run(self) -> None:
         """Raises LogDirectoryFailure."""
         try:
+            if write_checks.active:
+                write_checks.run(self._place.path, write_checks.FLUSH)
             for file, index_paths in self._files:
                 os.fdatasync(file.fd)
                 for path in index_paths or ():

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from ...protocol.records.batch import LOG_OVERHEAD, BatchHeader
 from ...protocol.records.errors import CorruptBatch
+from ..files import write_checks
 from ..files.descriptors import open_fd
 from ..files.open_files import (
     LOG_SUFFIX,
@@ -170,6 +171,8 @@ class Segment:
 
     def append(self, buffer: Buffer, headers: Sequence[BatchHeader], index_interval: int) -> None:
         """Writes whole batches at the end. `headers` are theirs, in order, offsets assigned."""
+        if write_checks.active:
+            write_checks.run(self._place.path, write_checks.APPEND)
         start = position = self.size
         size = len(buffer)
         self.used = True

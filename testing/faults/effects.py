@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.errors import ErrorCode
+from .disk import SlowDisk
 
 if TYPE_CHECKING:
     from .striking import Struck
@@ -130,6 +131,7 @@ def described(effect: Any) -> str:
     words = {
         Delay: lambda: f"delay by {effect.seconds:g} s",
         Truncate: lambda: f"truncate to {effect.size} bytes",
+        SlowDisk: lambda: f"take {effect.seconds:g} s longer",
         Throttle: lambda: f"throttle for {effect.milliseconds} ms",
     }
     said = words[type(effect)]() if type(effect) in words else type(effect).__name__.lower()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from .effects import Effect, described
 
 if TYPE_CHECKING:
+    from .disk import DiskEffect, WriteMatch
     from .matching import Match
     from .striking import Struck
 
@@ -28,7 +30,9 @@ class Fault:
     `count`: how many requests it struck. `struck`: the last of them in words.
     """
 
-    def __init__(self, match: Match, effect: Effect, times: int | None, ended: Callable[[Fault], None]) -> None:
+    def __init__(
+        self, match: Match | WriteMatch, effect: Effect | DiskEffect, times: int | None, ended: Callable[[Fault], None]
+    ) -> None:
         if times is not None and times < 1:
             raise ValueError(f"times={times}: a fault strikes at least once")
         if match.nth < 1:
@@ -44,17 +48,29 @@ class Fault:
 
     def strike(self, struck: Struck) -> bool:
         """Strikes a request that fits, unless its turn has not come. Called on the loop's thread of a broker."""
+        call = struck.call
+        if not self._takes(f"{call.api.name} v{call.version} of {call.client_id}"):
+            return False
+        self.effect.strike(struck)  # type: ignore[union-attr]  # requests meet no faults of disks
+        return True
+
+    def strike_write(self, path: str, doing: str) -> None:
+        """Strikes a write to a partition's folder, unless its turn has not come. Called on any thread. Raises OSError."""
+        if self._takes(f"{doing} to {Path(path).name}"):
+            self.effect.strike_write(path)  # type: ignore[union-attr]
+
+    def _takes(self, words: str) -> bool:
+        """Counts what fits. Returns whether it is struck."""
         with self._changed:
             self._seen += 1
             if self._seen < self.match.nth or (self.times is not None and self.count >= self.times):
                 return False
             self.count += 1
-            call = struck.call
-            self.struck.append(f"{call.api.name} v{call.version} of {call.client_id}")
+            is_last = self.count == self.times
+            self.struck.append(words)
             self._changed.notify_all()
-        if self.count == self.times:
+        if is_last:
             self._ended(self)
-        self.effect.strike(struck)
         return True
 
     def cancel(self) -> None:

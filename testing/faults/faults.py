@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypedDict, Union
 
 from ...protocol.errors import ErrorCode
+from .disk import DiskChecks, DiskFull, SlowDisk, WriteMatch
 from .effects import Delay, Drop, Effect, Fail, Hang, Pause, Throttle, Truncate
 from .fault import Fault
 from .matching import ApiNames, Match, VersionRange, error_of, keys_of
@@ -23,11 +24,6 @@ GROUP_APIS = (
 )  # fmt: skip
 TRANSACTION_APIS = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn")
 LEADER_APIS = ("Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "ShareFetch", "ShareAcknowledge")
-#: What a broker writes to its disk before it answers.
-WRITING_APIS = (
-    "Produce", "OffsetCommit", "TxnOffsetCommit", "EndTxn", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn",
-    "CreateTopics", "DeleteTopics", "CreatePartitions", "IncrementalAlterConfigs",
-)  # fmt: skip
 
 
 class Which(TypedDict, total=False):
@@ -44,6 +40,16 @@ class Which(TypedDict, total=False):
     node_id: int | None
 
 
+class WhichWrite(TypedDict, total=False):
+    """The writes that a fault of disks strikes. `times`: how many, None for all until it is cancelled."""
+
+    times: int | None
+    topic: str | None
+    partition: int | None
+    nth: int
+    node_id: int | None
+
+
 class Faults:
     """The faults of a broker, or of all brokers of a cluster.
 
@@ -56,6 +62,8 @@ class Faults:
         #: Replaced, never changed: brokers read it without a lock.
         self.active: tuple[Fault, ...] = ()
         self._lock = threading.Lock()
+        #: Between the faults and the disks of brokers.
+        self.disks = DiskChecks(lambda: self.active)
 
     def fail(
         self,
@@ -124,13 +132,25 @@ class Faults:
         """The same for requests of brokers and controllers to each other."""
         return self.add(None, Pause(), brokers=True, **which)
 
-    def disk_full(self, **which: Unpack[Which]) -> Fault:
-        """Nothing can be written: KAFKA_STORAGE_ERROR for each write, as from a log directory that has failed."""
-        return self.add(WRITING_APIS, Fail((ErrorCode.KAFKA_STORAGE_ERROR,)), **which)
+    def disk_full(self, **which: Unpack[WhichWrite]) -> Fault:
+        """The disk has no room: an append to a partition fails, and its log directory goes offline (KAFKA_STORAGE_ERROR).
 
-    def slow_disk(self, seconds: float, **which: Unpack[Which]) -> Fault:
-        """Each write takes so much longer."""
-        return self.add(WRITING_APIS, Delay(seconds), **which)
+        A broker without another directory halts. `restart()` has it go on, `reset()` too.
+        """
+        return self._add_disk(DiskFull(), which, appends_only=True)
+
+    def slow_disk(self, seconds: float, **which: Unpack[WhichWrite]) -> Fault:
+        """Each append to a partition, and each flush of one, takes so much longer. The broker waits for its appends."""
+        return self._add_disk(SlowDisk(seconds), which)
+
+    def _add_disk(self, effect: DiskFull | SlowDisk, which: WhichWrite, *, appends_only: bool = False) -> Fault:
+        criteria: dict[str, Any] = dict(which)
+        times = criteria.pop("times", 1 if "nth" in which else None)
+        fault = Fault(WriteMatch(appends_only=appends_only, **criteria), effect, times, self._remove)
+        with self._lock:
+            self.active += (fault,)
+            self.disks.switch(is_on=True)
+        return fault
 
     def add(self, api: ApiNames, effect: Effect, *, brokers: bool = False, **which: Unpack[Which]) -> Fault:
         """Switches on a fault of any effect. `brokers`: it strikes other brokers' requests instead of clients'."""
@@ -149,6 +169,8 @@ class Faults:
     def _remove(self, fault: Fault) -> None:
         with self._lock:
             self.active = tuple(one for one in self.active if one is not fault)
+            if not any(isinstance(one.match, WriteMatch) for one in self.active):
+                self.disks.switch(is_on=False)
 
     def __iter__(self) -> Iterator[Fault]:
         """The faults that are on."""

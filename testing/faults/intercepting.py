@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from functools import partial
 from itertools import chain
@@ -25,6 +26,8 @@ class Interceptor:
     def __init__(self, server: BrokerServer, faults: Faults) -> None:
         self._server = server
         self._faults = faults
+        for directory in server.config.log_dirs:
+            faults.disks.node_ids[os.path.abspath(directory)] = server.node_id  # noqa: PTH100  (as LogDirectory has it)
         self.observe: Callable[[Call, int, TopicNames], object] | None = None
         for dispatcher in server.dispatchers.values():
             dispatcher.on_route = self._on_route

@@ -1,4 +1,4 @@
-"""What can be asked of the registry over HTTP: https://docs.confluent.io/platform/current/schema-registry/develop/api.html"""
+"""Operations of the registry over HTTP: https://docs.confluent.io/platform/current/schema-registry/develop/api.html"""
 
 from __future__ import annotations
 

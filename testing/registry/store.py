@@ -1,4 +1,4 @@
-"""What the registry holds: schemas by id, versions of subjects, levels and modes. In memory, under a lock of its server."""
+"""Schemas by id, versions of subjects, levels and modes of the registry. In memory, under a lock of its server."""
 
 from __future__ import annotations
 

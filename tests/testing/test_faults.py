@@ -233,8 +233,8 @@ def test_acks_0_loses_the_connection_where_an_answer_would_be_an_error(
 
 def test_faults_of_different_kinds_strike_one_request(broker: odradek.Broker, wire: WireClient) -> None:
     create(wire, "orders")
-    slow = broker.faults.slow_disk(0.1, times=1)
-    full = broker.faults.disk_full(times=1)
+    slow = broker.faults.delay("Produce", seconds=0.1, times=1)
+    full = broker.faults.fail("Produce", error="KAFKA_STORAGE_ERROR", times=1)
     began = time.monotonic()
     assert produced(wire.call(produce(("orders", 0)), 9))["orders", 0] == ErrorCode.KAFKA_STORAGE_ERROR
     assert time.monotonic() - began >= 0.1 and (slow.count, full.count) == (1, 1)

@@ -1,4 +1,4 @@
-"""Which schemas may follow which: a table for each kind of schema. "+" reads what the other wrote, "-" does not."""
+"""A table for each kind of schema: which may follow which. The last two columns: later reads earlier, earlier reads later."""
 
 from __future__ import annotations
 
