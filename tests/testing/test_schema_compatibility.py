@@ -1,4 +1,4 @@
-"""A table for each kind of schema: which may follow which. The last two columns: later reads earlier, earlier reads later."""
+"""Tables of schemas that may follow others. The last two columns: later reads earlier, earlier reads later."""
 
 from __future__ import annotations
 
