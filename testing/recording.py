@@ -1,6 +1,6 @@
 """Records of a real cluster in a file, which a test puts into its own broker.
 
-    python -m odradek.testing.recording --from kafka.example:9092 --topic orders --mask customer.name,card orders.jsonl
+    odradek record orders --file orders.jsonl --mask customer.name --mask card
 
     replay(broker, "orders.jsonl")
 
@@ -11,16 +11,14 @@ within one recording, so that joins still work, and the words do not tell the va
 
 from __future__ import annotations
 
-import argparse
 import base64
 import hashlib
 import hmac
 import json
 import secrets
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from .embedded import Embedded
@@ -81,12 +79,29 @@ def record(
     Reads with kafka-python and without a group, so the cluster keeps no trace. Raises ValueError for what cannot be masked,
     in which case no file is left, and kafka-python's errors.
     """
+    consumed = _consumed(bootstrap_servers, topics, most)
+    return write((Recorded(*(getattr(one, name) for name in Recorded._fields)) for one in consumed), path, masking)
+
+
+class Recorded(NamedTuple):
+    """A record as a recording takes it, whichever client has read it. `timestamp` is in milliseconds."""
+
+    topic: str
+    partition: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+
+
+def write(records: Iterable[Recorded], path: str | Path, masking: Masking | None = None) -> int:
+    """Writes records into a file; returns how many. Raises ValueError for what cannot be masked: no file is left then."""
     masking = masking or Masking(())
     target, count = Path(path), 0
     draft = target.with_name(f"{target.name}.part")
     try:
         with draft.open("w", encoding="utf-8") as file:
-            for one in _consumed(bootstrap_servers, topics, most):
+            for one in records:
                 line = {
                     "topic": one.topic,
                     "partition": one.partition,
@@ -174,28 +189,3 @@ def _data(shown: Any) -> bytes | None:
     if isinstance(shown, dict):
         return base64.b64decode(shown["base64"])
     return shown.encode() if shown is not None else None
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m odradek.testing.recording", description="Records topics of a cluster."
-    )
-    parser.add_argument("--from", dest="bootstrap", required=True, metavar="HOST:PORT", help="the cluster")
-    parser.add_argument("--topic", action="append", required=True, help="may be given again")
-    parser.add_argument("--mask", default="", metavar="FIELDS", help="fields of JSON values: customer.name,card")
-    parser.add_argument("--mask-keys", action="store_true", help="mask the keys of records, too")
-    parser.add_argument("--most", type=int, default=MOST_RECORDS, help=f"records at most ({MOST_RECORDS})")
-    parser.add_argument("file", help="the file to write")
-    options = parser.parse_args()
-    masking = Masking(options.mask.split(","), keys=options.mask_keys)
-    try:
-        count = record(options.bootstrap, options.topic, options.file, masking=masking, most=options.most)
-    except (ValueError, OSError) as error:
-        print(f"odradek.testing.recording: {error}", file=sys.stderr)
-        return 1
-    print(f"{count} records in {options.file}")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -25,6 +25,7 @@ class ClientCommand(NamedTuple):
 COMMANDS: dict[tuple[str, ...], ClientCommand] = {
     ("topic",): ClientCommand("topics.command", "list, describe, create, alter and delete topics"),
     ("consume",): ClientCommand("records.consume_command", "read records"),
+    ("record",): ClientCommand("records.record_command", "records into a file for tests, with fields masked"),
     ("produce",): ClientCommand("records.produce_command", "write records"),
     ("group",): ClientCommand("groups.command", "members, offsets and lag of groups"),
     ("config",): ClientCommand("configs.command", "configs of topics, brokers, groups and client metrics"),

@@ -33,7 +33,9 @@ _SENT_CHECK_S = 0.001
 class Strikes(Protocol):
     """A fault, as a request meets it."""
 
-    match: Match
+    @property
+    def match(self) -> Any:
+        """The `Match` that the request fits."""
 
     def strike(self, struck: Struck) -> bool:
         """Strikes a request that fits, unless its turn has not come."""
@@ -81,7 +83,7 @@ class Struck:
         self.call = flow.call
         self.answer = answer
         self._flow = flow
-        self._match = fault.match
+        self._match: Match = fault.match
 
     def proceed(self, answered: Answered | None = None) -> None:
         """Lets the request go on to the broker. `answered` gets the response, which otherwise is sent as it is."""

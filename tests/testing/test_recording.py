@@ -33,11 +33,11 @@ def test_masked_fields_do_not_reach_the_file_and_stay_joinable(broker: odradek.B
     orders(broker)
     path = tmp_path / "orders.jsonl"
     command = [
-        sys.executable, "-m", "odradek.testing.recording", "--from", broker.bootstrap_servers, "--topic", "orders",
-        "--mask", "customer.name,cards.number", "--mask-keys", str(path),
+        sys.executable, "-m", "odradek", "record", "orders", "-b", broker.bootstrap_servers,
+        "--mask", "customer.name", "--mask", "cards.number", "--mask-keys", "--file", str(path),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == f"6 records in {path}\n"
+    assert done.stdout == f"recorded: 6 records in {path}\n"
     text = path.read_text()
     assert not any(secret in text for secret in ("customer 0", "customer 1", "4111", "4222", '"k0"'))
     with odradek.Broker() as other:
@@ -56,6 +56,23 @@ def test_recording_that_cannot_be_masked_leaves_no_file(broker: odradek.Broker, 
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ValueError, match="there is no topic nothing"):
         record(broker.bootstrap_servers, ["nothing"], tmp_path / "nothing.jsonl")
+
+
+def test_command_tells_what_it_cannot_record(broker: odradek.Broker, tmp_path: Path) -> None:
+    broker.topic("orders").send(b"no JSON, name: Ann", b"order 2")
+    command = [sys.executable, "-m", "odradek", "record", "-b", broker.bootstrap_servers, "--file", "orders.jsonl"]
+    for words, status, message in (
+        (["orders", "--mask", "name"], 1, "a value is not JSON"),
+        (["nothing"], 3, "nothing"),
+        (["orders", "--count", "0"], 2, "--count is at least 1"),
+    ):
+        done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+        assert (done.returncode, message in done.stderr) == (status, True), (words, done)
+        assert list(tmp_path.iterdir()) == []
+    done = subprocess.run(
+        [*command, "orders", "--count", "1"], capture_output=True, text=True, timeout=60, cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout) == (0, "recorded: 1 records in orders.jsonl\n")
 
 
 def test_a_file_of_another_kind_is_refused(broker: odradek.Broker, tmp_path: Path) -> None:

@@ -1,0 +1,73 @@
+"""`odradek record`: records of topics into a file that a test replays (odradek.testing.recording)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...testing.recording import MOST_RECORDS, Masking, Recorded, write
+from ..client.connection import Connection
+from ..client.errors import CommandError, Misused
+from ..client.options import client_command, new_app
+from ..output.progress import Progress
+from .consume_options import TopicsArgument
+from .positions import BEGINNING, Position
+from .reading import Reader, Selection
+
+app = new_app("Record topics into a file for tests.")
+
+_BATCH = 1000
+
+FileOption = Annotated[Path, typer.Option("--file", metavar="NAME.jsonl", help="the file to write")]
+MaskOption = Annotated[
+    list[str] | None,
+    typer.Option("--mask", metavar="FIELD", help="masks a field of JSON values: customer.name; may be repeated"),
+]
+MaskKeysOption = Annotated[bool, typer.Option("--mask-keys", help="masks the keys of records, too")]
+CountOption = Annotated[int, typer.Option("--count", "-c", metavar="N", help="records at most, the oldest first")]
+
+
+@app.command()
+@client_command
+def record(
+    topics: TopicsArgument,
+    connection: Connection,
+    file: FileOption,
+    mask: MaskOption = None,
+    mask_keys: MaskKeysOption = False,
+    count: CountOption = MOST_RECORDS,
+) -> None:
+    """Record what topics have now, the oldest first. Masked fields never reach the file; equal values stay equal."""
+    if count < 1:
+        raise Misused("--count is at least 1")
+    selection = Selection(topics, start=Position(BEGINNING), count=count)
+    try:
+        with Progress("records", None) as progress:
+            written = write(_records(connection, selection, progress), file, Masking(mask or (), keys=mask_keys))
+    except ValueError as error:
+        raise CommandError(f"{error}; nothing is recorded") from None
+    print(f"recorded: {written} records in {file}")
+
+
+def _records(connection: Connection, selection: Selection, progress: Progress) -> Iterator[Recorded]:
+    reader, left = Reader(connection, selection), selection.count or 0
+    try:
+        reader.begin()
+        for messages in reader.batches(min(left, _BATCH)):
+            for one in messages[:left]:
+                yield _recorded(one)
+            progress.advance(len(messages[:left]))
+            left -= len(messages[:left])
+            if left == 0:
+                return
+    finally:
+        reader.close()
+
+
+def _recorded(message: Any) -> Recorded:
+    _, timestamp = message.timestamp()
+    headers = message.headers() or ()
+    return Recorded(message.topic(), message.partition(), timestamp, message.key(), message.value(), headers)
