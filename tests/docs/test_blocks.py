@@ -9,8 +9,12 @@ import pytest
 from tests.docs.pages import ROOT, Block, blocks, pages
 from tests.docs.shells import KAFKA_TOOLS, Shells
 
-#: The guide for Spark, and the README, have tests of their own.
-ELSEWHERE = {"docs/spark.md": "spark_examples/tests/test_guide.py", "README.md": "tests/test_readme.py"}
+#: The guide for Spark, frameworks in environments of their own, and the README have tests of their own.
+ELSEWHERE = {
+    "docs/spark.md": "spark_examples/tests/test_guide.py",
+    "docs/testing-frameworks.md": "tests/testing/test_frameworks.py",
+    "README.md": "tests/test_readme.py",
+}
 PASTED = ("sh", "python")
 #: Blocks of other languages, and the tests that try them.
 TRIED_BY = {

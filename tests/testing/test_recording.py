@@ -58,7 +58,7 @@ def test_recording_that_cannot_be_masked_leaves_no_file(broker: odradek.Broker, 
         record(broker.bootstrap_servers, ["nothing"], tmp_path / "nothing.jsonl")
 
 
-def test_command_tells_what_it_cannot_record(broker: odradek.Broker, tmp_path: Path) -> None:
+def test_command_without_records_or_json_names_the_cause(broker: odradek.Broker, tmp_path: Path) -> None:
     broker.topic("orders").send(b"no JSON, name: Ann", b"order 2")
     command = [sys.executable, "-m", "odradek", "record", "-b", broker.bootstrap_servers, "--file", "orders.jsonl"]
     for words, status, message in (
