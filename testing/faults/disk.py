@@ -46,9 +46,9 @@ class WriteMatch:
         )
 
     def __str__(self) -> str:
-        told = {name: getattr(self, name) for name in ("topic", "partition", "node_id")}
+        named = {name: getattr(self, name) for name in ("topic", "partition", "node_id")}
         what = "an append" if self.appends_only else "a write"
-        return " ".join([what, *(f"{name}={value!r}" for name, value in told.items() if value is not None)])
+        return " ".join([what, *(f"{name}={value!r}" for name, value in named.items() if value is not None)])
 
 
 class DiskEffect(Protocol):
