@@ -39,7 +39,9 @@ RECORD_OVERHEAD_BYTES = 1_024
 #: The prefix of the broker's configuration keys that group shards use.
 DYNAMIC_PREFIX = "group."
 #: The number of group ids whose partition is cached; the hash takes a microsecond or two.
-REMEMBERED_GROUPS = 100_000
+REMEMBERED_GROUPS = 4_000
+#: Longer ids are hashed each time: a client may send ids of 32,767 bytes.
+MAX_REMEMBERED_CHARS = 255
 #: How far the monotonic clock may be ahead of the time of day before it slows down.
 TOLERATED_LEAD_MS = 1_000
 
@@ -98,9 +100,11 @@ class CoordinatorDriver:
         """Returns the partition of the topic that stores the id."""
         found = self._partition_of.get(group_id)
         if found is None:
-            if len(self._partition_of) >= REMEMBERED_GROUPS:
-                self._partition_of.clear()
-            found = self._partition_of[group_id] = java_hash(group_id) % self._partition_count
+            found = java_hash(group_id) % self._partition_count
+            if len(group_id) <= MAX_REMEMBERED_CHARS:
+                if len(self._partition_of) >= REMEMBERED_GROUPS:
+                    self._partition_of.clear()
+                self._partition_of[group_id] = found
         return found
 
     def by_partition(self, ids: Iterable[str]) -> list[list[str]]:

@@ -29,6 +29,8 @@ log = logging.getLogger("odradek.peers")
 #: The first buffer, and what a connection keeps when it has received something large.
 BUFFER_BYTES = 64 * 1024
 KEPT_BUFFER_BYTES = 2 * 1024 * 1024
+#: After so many small responses in succession a large buffer goes: a forwarded request may have a large response once.
+SMALL_ANSWERS = 8
 #: The limit of a response. A correct node sends less: replica.fetch.response.max.bytes is 10 MiB by default.
 MAX_ANSWER_BYTES = 1 << 30
 #: Frames up to this are copied out of the buffer: codecs are quickest on bytes of their own.
@@ -66,6 +68,8 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray(BUFFER_BYTES)
         self._filled = 0
+        #: Those since the last one that did not fit into `BUFFER_BYTES`.
+        self._small_answers = 0
         self._correlation_id = 0
         self._in_flight: deque[_InFlight] = deque()
         self._versions: dict[int, tuple[int, int]] = {}
@@ -166,6 +170,7 @@ class PeerConnection(asyncio.BufferedProtocol):
             needed = 4 + size
             if self._filled - pos < needed:
                 break
+            self._small_answers = 0 if needed > BUFFER_BYTES else self._small_answers + 1
             self._answered(pos + 4, pos + needed)
             pos, needed = pos + needed, 4
         self._keep(pos, needed)
@@ -175,7 +180,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         filled, room = self._filled - pos, len(self._buffer)
         if filled == room or (pos and needed > room):
             room = max(BUFFER_BYTES, min(needed, 4 * room))
-        elif not filled and room > KEPT_BUFFER_BYTES:
+        elif not filled and (room > KEPT_BUFFER_BYTES or self._small_answers >= SMALL_ANSWERS):
             room = BUFFER_BYTES
         rest = self._buffer[pos : self._filled] if pos or room != len(self._buffer) else None
         if room != len(self._buffer):

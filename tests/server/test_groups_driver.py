@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import odradek
 import pytest
-from odradek.server.coordinators.coordinator_driver import MonotonicClock, java_hash
+from odradek.server.coordinators.coordinator_driver import (
+    MAX_REMEMBERED_CHARS,
+    REMEMBERED_GROUPS,
+    MonotonicClock,
+    java_hash,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,6 +29,17 @@ from odradek.server.coordinators.coordinator_driver import MonotonicClock, java_
 )
 def test_a_group_hashes_as_in_java(text: str, value: int) -> None:
     assert java_hash(text) == value
+
+
+async def test_partitions_of_few_and_short_ids_are_cached() -> None:
+    async with odradek.Broker() as broker:
+        driver = broker.server.services.groups
+        long = "g" * 32_767
+        assert driver.partition_for(long) == java_hash(long) % driver._partition_count
+        for number in range(2 * REMEMBERED_GROUPS):
+            driver.partition_for(f"group-{number}")
+        assert 0 < len(driver._partition_of) <= REMEMBERED_GROUPS
+        assert max(map(len, driver._partition_of)) <= MAX_REMEMBERED_CHARS
 
 
 async def test_the_clock_goes_on_when_the_time_of_day_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:

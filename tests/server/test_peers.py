@@ -20,6 +20,7 @@ from odradek.protocol.schema import Message
 from odradek.server.cluster.stopped_brokers import StoppedBrokers
 from odradek.server.network.endpoint import Endpoint
 from odradek.server.peers import peers as peers_module
+from odradek.server.peers.peer_connection import BUFFER_BYTES, SMALL_ANSWERS, PeerConnection
 from odradek.server.peers.peers import Peers
 from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache
@@ -130,6 +131,28 @@ async def test_an_answer_larger_than_any_buffer_comes_whole(peers: Peers) -> Non
         large, small = (ask(peers, odd.endpoint, ApiVersionsRequest(), version=3) for _ in range(2))
         assert [key.api_key for key in (await answer(large)).api_keys] == keys
         assert [key.api_key for key in (await answer(small)).api_keys] == [3]
+
+
+async def test_buffer_of_large_answer_is_released_after_small_ones() -> None:
+    ended: list[str] = []
+    connection = PeerConnection("buffers", lambda: None, lambda _connection, _by_us: ended.append("lost"))
+    connection._answered = lambda start, end: None  # type: ignore[method-assign]
+
+    def receive(size: int) -> int:
+        """Returns the size of the buffer after an answer of `size` bytes."""
+        frame = memoryview(size.to_bytes(4, "big") + bytes(size))
+        while frame:
+            buffer = connection.get_buffer(-1)
+            count = min(len(buffer), len(frame))
+            buffer[:count], frame = frame[:count], frame[count:]
+            connection.buffer_updated(count)
+        return len(connection._buffer)
+
+    assert receive(100) == BUFFER_BYTES
+    assert receive(1_000_000) >= 1_000_000, "the next one may be as large"
+    after = [receive(100) for _ in range(SMALL_ANSWERS)]
+    assert after[-2] >= 1_000_000 and after[-1] == BUFFER_BYTES
+    assert not ended
 
 
 async def test_the_highest_common_version_is_used(peers: Peers) -> None:
