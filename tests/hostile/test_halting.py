@@ -22,6 +22,7 @@ from odradek.protocol.messages.vote import VoteRequest
 from odradek.replication.controller.controller import Controller
 from odradek.replication.quorum.invariants import BrokenInvariant, DivergedCommit
 from odradek.replication.quorum.replica import QuorumReplica
+from odradek.server.broker import BrokerServer
 from odradek.server.coordinators.coordinator_driver import CoordinatorDriver
 from odradek.server.handlers import list_groups, metadata
 from odradek.server.partitions.partition_changes import PartitionChanges
@@ -77,12 +78,12 @@ def raises(failure: Exception) -> Callable[..., Any]:
     return injected
 
 
-def await_halt(broker: odradek.Broker) -> Exception:
+def await_halt(server: BrokerServer) -> Exception:
     deadline = time.monotonic() + DEADLINE_S
-    while not broker.server.failed.done():
+    while not server.failed.done():
         assert time.monotonic() < deadline, "the broker does not halt"
         time.sleep(0.005)
-    return broker.server.failed.result()
+    return server.failed.result()
 
 
 # ---- what ends a request
@@ -182,19 +183,20 @@ def test_bug_in_a_timer_of_the_quorum_ends_nothing(broker: odradek.Broker, monke
 
 def test_broken_state_of_the_quorum_halts_the_node(broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     assert issubclass(DivergedCommit, BrokenInvariant)
-    failure = DivergedCommit("injected")
+    server, failure = broker.server, DivergedCommit("injected")
     monkeypatch.setattr(QuorumReplica, "_request", raises(failure))
     with pytest.raises((ConnectionClosed, TimeoutError)), WireClient(controller_of(broker), timeout=0.2) as client:
         client.call(vote(), 2)
-    assert await_halt(broker) is failure
+    assert await_halt(server) is failure
 
 
 def test_committed_records_that_cannot_be_replayed_halt_the_node(
     broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    server = broker.server
     monkeypatch.setattr(Commits, "_replay", raises(KeyError("injected")))
     assert create(broker, "lost") == ErrorCode.NOT_CONTROLLER
-    failure = await_halt(broker)
+    failure = await_halt(server)
     assert isinstance(failure, halting.CommittedRecordsUnusable) and isinstance(failure.__cause__, KeyError)
 
 

@@ -146,7 +146,7 @@ def run(words: list[str]) -> Outcome:
     with (
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
-        mock.patch.object(start_command, "_run_loop", lambda config: 0),
+        mock.patch.object(start_command, "_run_loop", lambda config, console: 0),
         mock.patch.object(start_command, "log_to_standard_error", lambda **options: None),
         mock.patch("odradek.server.network.descriptors.raise_limit"),
     ):

@@ -64,6 +64,7 @@ class ConfigStand:
             principal="User:ANONYMOUS",
             client_host="/127.0.0.1",
             client_id="test",
+            is_token_authenticated=False,
             reply=answers.append,
             request=received,
             version=version,
@@ -72,7 +73,7 @@ class ConfigStand:
         (answer,) = [handled] if handled is not None else answers
         return decode(api.response, version, encode(answer, version))[0]
 
-    def _submit(self, request: Message, version: int, reply: Callable[[Message], None], **client: str | None) -> None:
+    def _submit(self, request: Message, version: int, reply: Callable[[Message], None], **client: Any) -> None:
         result = self._controller.handle(request, version)
         self._publish(list(result.records))
         reply(result.response)

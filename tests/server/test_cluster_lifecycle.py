@@ -123,7 +123,7 @@ async def test_a_request_waits_until_there_is_a_controller(second: RemoteBroker)
 async def test_the_active_controller_gets_principal_and_host_of_a_forwarded_client(
     first: BrokerServer, second: RemoteBroker, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clients: list[dict[str, str]] = []
+    clients: list[dict[str, Any]] = []
     decide = first.controller.decide
 
     def noting(request: Any, *others: Any, **client: Any) -> None:
@@ -136,7 +136,7 @@ async def test_the_active_controller_gets_principal_and_host_of_a_forwarded_clie
     client = {"principal": "User:alice", "client_host": host, "client_id": "her-client"}
     second.forwarding().submit(topic_on(FIRST), 7, answer.set_result, **client)
     assert (await answer).topics[0].error_code == ErrorCode.NONE
-    assert clients == [client]
+    assert clients == [client | {"is_token_authenticated": False}]
 
 
 async def test_an_envelope_holds_only_what_may_be_handed_on(second: RemoteBroker) -> None:

@@ -202,9 +202,10 @@ def test_failed_flush_takes_directory_offline_and_returns_an_error(
         raise LogDirectoryFailure(flush._place.log_directory, "flushing", OSError(5, "the disk is gone"))
 
     topic = path.topic(flush_messages="1")
+    hosted = path.hosted(topic)
     monkeypatch.setattr(PendingFlush, "run", fail)
     assert path.produce(topic, batch_of(b"v")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert path.hosted(topic).offline
+    assert hosted.offline
 
 
 def test_records_that_were_cut_off_during_a_flush_do_not_vouch_for_those_in_their_place(path: DataPath) -> None:
