@@ -14,10 +14,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from .cluster_security import ClusterSecurity
+from typing import NamedTuple, Protocol
 
 FILE = "cluster.json"
 HOST = "127.0.0.1"
@@ -228,8 +225,14 @@ def _metrics_port(node: Node, overrides: dict[str, str]) -> dict[str, str]:
     return {METRICS_PORT: str(int(said) + node.id - 1)}
 
 
+class NodeSecurity(Protocol):
+    """The part of a cluster's security that each node has for itself."""
+
+    def node_properties(self, node: Node) -> dict[str, str]: ...
+
+
 def write_properties(
-    plan: Plan, directory: Path, overrides: dict[str, str], security: ClusterSecurity | None = None
+    plan: Plan, directory: Path, overrides: dict[str, str], security: NodeSecurity | None = None
 ) -> None:
     """`overrides`: the properties that all nodes have. Only the owner reads the files: they may hold passwords."""
     from ..server.config.properties import format_properties

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .runtime.halting import decide
 
 if TYPE_CHECKING:
-    from ..replication.controller.policies import Policies
+    from ..replication.controller.security.policies import Policies
     from ..storage.directory import LogDirectory
     from ..storage.files.open_files import LogDirectoryFailure
     from .cluster.auto_creation import AutoCreation

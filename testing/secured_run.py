@@ -6,7 +6,7 @@ import secrets
 import socket
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..metadata.configs import InvalidConfig
 from ..metadata.scram import (
@@ -32,10 +32,21 @@ from .polling import reached
 
 if TYPE_CHECKING:
     from ..metadata.image import MetadataImage
-    from .broker_run import EmbeddedRun
+    from ..protocol.schema import Message
+    from ..server.broker import BrokerServer
 
 #: Of resource types, pattern types, operations and permissions alike (KIP-140).
 _ANY = 1
+
+
+class RunningNodes(Protocol):
+    """The running brokers: servers by node id, and their controller."""
+
+    servers: dict[int, BrokerServer]
+
+    async def active_controller(self) -> BrokerServer: ...
+
+    async def ask_controller(self, request: Message, version: int) -> Any: ...
 
 
 class SecuredRun:
@@ -71,7 +82,7 @@ class SecuredRun:
         if self._authority is not None:
             self.files.write(self._authority)
 
-    async def provide_users(self, run: EmbeddedRun) -> None:
+    async def provide_users(self, run: RunningNodes) -> None:
         """Has the metadata of the cluster, and every broker, know the users of SCRAM. Raises RuntimeError, TimeoutError."""
         users = self.security.scram_users
         if not users:
@@ -91,7 +102,7 @@ class SecuredRun:
             "the users on every broker",
         )
 
-    async def reset(self, run: EmbeddedRun) -> None:
+    async def reset(self, run: RunningNodes) -> None:
         """Deletes all access rules, and the users of SCRAM that are not those of `security`; gives these their passwords.
         Raises RuntimeError, TimeoutError.
         """

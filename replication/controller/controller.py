@@ -16,9 +16,9 @@ from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from .bootstrap import activation_records
-from .policies import Policies
 from .random_ids import RandomSource
 from .result import MAX_RECORDS_PER_REQUEST, ControllerResult, RequestError
+from .security.policies import Policies
 from .sessions import BrokerSessions
 from .state import ANONYMOUS, Caller, ControllerState, Elections, MutationQuota
 

@@ -30,8 +30,8 @@ from ...protocol.internal.cluster_metadata import (
 )
 from ...protocol.schema import Message
 from .brokers_to_partitions import BrokersToPartitions
-from .policies import Policies
 from .random_ids import RandomSource
+from .security.policies import Policies
 from .sessions import BrokerSessions
 from .topic_names import has_collision_chars, unified
 

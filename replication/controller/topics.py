@@ -26,9 +26,9 @@ from .partitions import (
     usable_brokers,
 )
 from .placement import place
-from .policies import TopicCreation, violation
 from .random_ids import random_uuid
 from .result import MAX_PARTITIONS_PER_REQUEST, ApiError, ControllerResult, RequestError, in_own_words
+from .security.policies import TopicCreation, violation
 from .state import ControllerState
 from .topic_names import CLUSTER_METADATA_TOPIC, check_collision, check_name
 

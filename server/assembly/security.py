@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...replication.controller.policies import Policies
+from ...replication.controller.security.policies import Policies
 from ..security.audit import AuditLog
 
 if TYPE_CHECKING:

@@ -22,12 +22,12 @@ from ...replication.controller.result import RequestError
 from ..api.authorization import denies_on_cluster
 from ..api.quorum_queries import QUESTIONS, EnvelopedCall
 from ..cluster.controller_channel import decoded_principal, is_not_controller
-from ..network.addresses import decoded_client_host
 from ..network.answer_size import arrays_of
 from ..network.call import BROKER, Call
 from ..network.dispatch import MAX_HEADER_BYTES
 from ..network.large_requests import decoded, in_portions, released, work_in_turns
 from ..network.request_limits import PORTIONINGS
+from ..network.sockets.addresses import decoded_client_host
 from ..runtime.sliced_work import Steps
 from ..services import NodeServices
 

@@ -23,9 +23,9 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 
 from ..config.listeners import CannotListen
-from ..network.acceptor import Acceptor
-from ..network.bound_sockets import bound_sockets
 from ..network.descriptors import DESCRIPTORS
+from ..network.sockets.acceptor import Acceptor
+from ..network.sockets.bound_sockets import bound_sockets
 from ..services import NodeServices, Services
 from .families import families
 from .group_lag import group_lag

@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..config.listeners import CannotListen
 from ..security.principals import principal_builder
-from .acceptor import SECURED_ACCEPTS_PER_TURN, Acceptor
-from .addresses import client_host, plain_address
-from .bound_sockets import bound_sockets
 from .call import CONTROLLER, ListenerKind
 from .connection import Connection
 from .descriptors import BROKERS, CLIENTS, CONTROLLERS, DESCRIPTORS
@@ -24,6 +21,9 @@ from .dispatch import Dispatcher
 from .endpoint import Endpoint
 from .frame_buffer import READ_BUFFER_BYTES
 from .holds import CREATION_RATE
+from .sockets.acceptor import SECURED_ACCEPTS_PER_TURN, Acceptor
+from .sockets.addresses import client_host, plain_address
+from .sockets.bound_sockets import bound_sockets
 
 if TYPE_CHECKING:
     from ..config.listeners import Listeners

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from ..quotas.client_quotas import ClientQuotas
     from ..runtime.clock import Clock
     from ..runtime.repeated_lines import RepeatedLines
+    from ..runtime.slow_requests import SlowRequests
     from ..runtime.turns import Turns
     from ..security.audit import AuditLog
     from .receive_budget import ReceiveBudget
-    from .slow_calls import SlowRequests
 
 
 class SharedParts:

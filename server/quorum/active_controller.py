@@ -25,7 +25,7 @@ from .pending_replies import ClientFields, Reply, WaitingReplies, failed_here, n
 from .startup import activation, new_controller
 
 if TYPE_CHECKING:
-    from ...replication.controller.policies import Policies
+    from ...replication.controller.security.policies import Policies
     from ..config.broker_config import BrokerConfig
     from ..quotas.client_quotas import ClientQuotas
     from ..runtime.clock import Clock

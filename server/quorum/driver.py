@@ -38,7 +38,7 @@ from .startup import take_over
 
 if TYPE_CHECKING:
     from ...replication.controller.controller import Controller
-    from ...replication.controller.policies import Policies
+    from ...replication.controller.security.policies import Policies
     from ...storage.directory import LogDirectory
     from ..config.broker_config import BrokerConfig
     from ..peers.peers import Peers

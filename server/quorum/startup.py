@@ -23,7 +23,7 @@ from ...protocol.records.control import ControlRecord, ControlType
 from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
 from ...replication.controller.controller import Controller
-from ...replication.controller.policies import Policies
+from ...replication.controller.security.policies import Policies
 from .formatting import BOOTSTRAP_FILE
 from .metadata_log import Loaded, MetadataLost, QuorumLog
 from .opening import InvalidQuorum

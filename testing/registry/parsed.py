@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from .errors import RegistryError, invalid_schema
-
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 KINDS = (AVRO, JSON, PROTOBUF)
 
@@ -49,25 +47,3 @@ class Parsed(Protocol):
 
     def formatted(self, form: str) -> str:
         """Returns the text in a format: "serialized" is base64 of a Protobuf descriptor."""
-
-
-def parse(schema: SchemaText) -> Parsed:
-    """Raises RegistryError 42201 for a schema that is not one, and 50101 where the library of its kind is not installed."""
-    try:
-        if schema.kind == AVRO:
-            from .avro_schema import AvroSchema
-
-            return AvroSchema(schema)
-        if schema.kind == JSON:
-            from .json_schema import JsonSchema
-
-            return JsonSchema(schema)
-        if schema.kind == PROTOBUF:
-            from .protobuf_schema import ProtobufSchema
-
-            return ProtobufSchema(schema)
-    except ImportError as missing:
-        raise RegistryError(
-            50101, f"{schema.kind} schemas need {missing.name}: pip install 'odradek[registry]'"
-        ) from None
-    raise invalid_schema(f"schemaType {schema.kind!r} is none of {', '.join(KINDS)}")

@@ -8,7 +8,8 @@ from typing import Any
 
 from . import errors
 from .levels import DEFAULT_LEVEL, LEVELS, why_incompatible
-from .parsed import Parsed, Reference, SchemaText, parse
+from .parsed import Parsed, Reference, SchemaText
+from .parsing import parse
 
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 #: Levels of references of references.

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ...storage.files.descriptors import SPARES
+from ....storage.files.descriptors import SPARES
 
 log = logging.getLogger("odradek.listener")
 

@@ -1,0 +1,1 @@
+"""Sockets below the connections: addresses of peers, ports that are bound, and accepting."""
