@@ -42,7 +42,7 @@ def odradek_security() -> str | Security | None:
 def odradek_session(
     odradek_config: Mapping[str, str | int | float | bool], odradek_security: str | Security | None
 ) -> Iterator[Broker]:
-    """One odradek.Broker for the whole test run, started when the first test asks for it. Tests share its topics."""
+    """An odradek.Broker for the whole test run, started when the first test asks for it. Tests share its topics."""
     from .broker import Broker
 
     with Broker(config=odradek_config, security=odradek_security) as broker:
@@ -59,7 +59,7 @@ def odradek_broker(odradek_session: Broker) -> Broker:
 
 @pytest.fixture(scope="session")
 def odradek_schema_registry_session() -> Iterator[SchemaRegistry]:
-    """One schema registry for the whole test run, for serialisers of Avro, JSON Schema and Protobuf. Tests share it."""
+    """A schema registry for the whole test run, for serialisers of Avro, JSON Schema and Protobuf. Tests share it."""
     from .registry.server import SchemaRegistry
 
     registry = SchemaRegistry()
@@ -92,7 +92,7 @@ def odradek_topic(odradek_broker: Broker, request: pytest.FixtureRequest) -> Top
 def odradek_cluster_session(
     odradek_config: Mapping[str, str | int | float | bool], odradek_security: str | Security | None
 ) -> Iterator[Cluster]:
-    """One odradek.Cluster of three brokers for the whole test run. Tests share its topics."""
+    """An odradek.Cluster of three brokers for the whole test run. Tests share its topics."""
     from .cluster import Cluster
 
     with Cluster(brokers=3, config=odradek_config, security=odradek_security) as cluster:
