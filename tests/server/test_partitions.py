@@ -211,10 +211,10 @@ def test_a_failing_directory_takes_its_partitions_offline_and_no_others(
 def test_without_any_directory_left_the_broker_says_that_it_cannot_go_on(start: Start) -> None:
     path = start()
     topic = path.topic()
-    hosted = path.hosted(topic)
+    hosted, server = path.hosted(topic), path.broker.server
     failure = LogDirectoryFailure(hosted.directory.path, "appending", OSError(5, "Input/output error"))
     on_loop(path, lambda: hosted.on_failure(failure))
-    assert path.broker.server.failed.result() is failure
+    assert server.failed.result() is failure
 
 
 # ---- maintenance

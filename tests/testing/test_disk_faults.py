@@ -41,11 +41,13 @@ def test_full_directory_takes_its_partitions_alone_offline(tmp_path: Path) -> No
             broker.topic(topic).create()
         with (
             broker.faults.disk_full(topic="orders") as full,
-            KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer,
+            KafkaProducer(
+                bootstrap_servers=broker.bootstrap_servers, request_timeout_ms=4000, delivery_timeout_ms=5000
+            ) as producer,
         ):
             producer.send("payments", b"payment 1").get(timeout=30)
             with pytest.raises(KafkaError):
-                producer.send("orders", b"order 1").get(timeout=1)
+                producer.send("orders", b"order 1").get(timeout=30)
             producer.send("payments", b"payment 2").get(timeout=30)
         assert full.count == 1
         assert broker.topic("payments").values() == [b"payment 1", b"payment 2"]
