@@ -42,7 +42,10 @@ def test_full_directory_takes_its_partitions_alone_offline(tmp_path: Path) -> No
         with (
             broker.faults.disk_full(topic="orders") as full,
             KafkaProducer(
-                bootstrap_servers=broker.bootstrap_servers, request_timeout_ms=4000, delivery_timeout_ms=5000
+                bootstrap_servers=broker.bootstrap_servers,
+                enable_idempotence=False,
+                request_timeout_ms=4000,
+                delivery_timeout_ms=5000,
             ) as producer,
         ):
             producer.send("payments", b"payment 1").get(timeout=30)
