@@ -14,7 +14,7 @@ from typing import Any
 from ...protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader, read_header
 from ...protocol.records.errors import CorruptBatch, InvalidBatch, OldFormatInLog, UnsupportedCompression
 from ...protocol.records.record import decode_batch
-from ...storage.files.open_files import Place, base_offset_of
+from ...storage.files.open_files import PartitionDirectory, base_offset_of
 from ...storage.segments.aborted import read_aborted
 from ...storage.segments.recovery import batches_of
 from ...storage.segments.snapshots import CorruptSnapshot, decode_snapshot
@@ -165,7 +165,7 @@ def _time_index(path: Path) -> Iterator[Row]:
 
 
 def _transaction_index(path: Path) -> Iterator[Row]:
-    for one in read_aborted(Place(str(path.parent)), _base(path)):
+    for one in read_aborted(PartitionDirectory(str(path.parent)), _base(path)):
         yield {"kind": "aborted_transaction", **one._asdict()}
 
 

@@ -242,7 +242,7 @@ class Scrubber:
         base, end, is_closed = segment.base_offset, segment.next_offset, segment is not checked.active
         before = checked.segments_before(base, MOST_EARLIER_SEGMENTS)
         earlier = tuple((one.base_offset, one.size) for one in before)
-        return Job(checked.place, base, end, segment.size, is_compacted, is_closed, earlier)
+        return Job(checked.directory, base, end, segment.size, is_compacted, is_closed, earlier)
 
     async def _take_note(self, hosted: HostedPartition, segment: Segment, verifier: SegmentVerifier) -> None:
         checked, counters = hosted.log, self._counters

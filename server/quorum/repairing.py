@@ -30,7 +30,7 @@ from ...storage.files.meta_properties import (
     read_meta_properties,
     write_meta_properties,
 )
-from ...storage.files.open_files import LogDirectoryFailure, Place, base_offset_of, set_aside
+from ...storage.files.open_files import LogDirectoryFailure, PartitionDirectory, base_offset_of, set_aside
 from ...storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id
 from ...storage.segments.damage import Damage
 from ...storage.segments.recovery import DEFAULT_INDEX_INTERVAL_BYTES, WholeBatches, scan
@@ -143,8 +143,8 @@ def _of_partition(path: Path) -> Iterator[Finding]:
             yield Finding(f"{path}/partition.metadata: missing or empty; a start writes it again")
     except (CorruptPartitionMetadata, IsADirectoryError) as error:
         yield Finding(f"{path}/partition.metadata: {error}; a start writes it again")
-    known = {(one.file, one.position) for one in Damage.load(Place(str(path)))}
-    for one in Damage.load(Place(str(path))):
+    known = {(one.file, one.position) for one in Damage.load(PartitionDirectory(str(path)))}
+    for one in Damage.load(PartitionDirectory(str(path))):
         yield Finding(
             f"{path}/{one.file}: damaged at position {one.position}, offsets {one.first_offset} to {one.next_offset - 1} "
             f"({one.reason}); readers get CORRUPT_MESSAGE"

@@ -72,7 +72,7 @@ class Rebuild:
         self._base_offset = base_offset
         self._next_offset = next_offset
         self._was = (log.path, log.generation)
-        self.files = RebuiltSegment(log.place, base_offset, segment)
+        self.files = RebuiltSegment(log.directory, base_offset, segment)
 
     def swap_in(self, log: Log, now_ms: int) -> bool:
         """Puts the segment into the log. Returns False when the log is not the one that was read."""
@@ -86,7 +86,7 @@ class Rebuild:
         if is_swapped:
             log.healed(base_offset, self._next_offset)
             if end < self._next_offset:
-                file = log.place.file(end, LOG_SUFFIX).rpartition("/")[2]
+                file = log.directory.file(end, LOG_SUFFIX).rpartition("/")[2]
                 rest = DamagedRange(file, 0, 0, end, self._next_offset, self.ranges[-1].reason)
                 log.add_damage([rest])
         return is_swapped
@@ -326,4 +326,4 @@ def _is_another_segment(damaged: Log, segment: Segment, one: DamagedRange) -> bo
 def _segment_of(damaged: Log, one: DamagedRange) -> Segment | None:
     """Returns the segment whose file the range is in; None when there is no such file."""
     segment = damaged.segment_of(one.first_offset)
-    return segment if damaged.place.file(segment.base_offset, LOG_SUFFIX).endswith(f"/{one.file}") else None
+    return segment if damaged.directory.file(segment.base_offset, LOG_SUFFIX).endswith(f"/{one.file}") else None

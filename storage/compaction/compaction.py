@@ -22,7 +22,7 @@ from ..files.open_files import (
     SEGMENT_SUFFIXES,
     LogDirectoryFailure,
     OpenFile,
-    Place,
+    PartitionDirectory,
     base_offset_of,
     unlink_if_exists,
     write_fully,
@@ -140,10 +140,10 @@ class CleaningJob:
         """Writes the `.cleaned` segments beside the log's own. Raises CleaningAborted, LogDirectoryFailure,
         and BatchError: then the log is not to be cleaned again before it has been recovered.
         """
-        place = Place(self.path)
+        directory = PartitionDirectory(self.path)
         groups: list[list[SourceSegment]] = []
         try:
-            newest = self._map_newest(place, is_aborted)
+            newest = self._map_newest(directory, is_aborted)
             end = newest.latest_offset + 1
             groups = _grouped([s for s in self.segments if s.base_offset < end], self.config, self.end_offset)
             cleaner = Cleaner(
@@ -157,18 +157,18 @@ class CleaningJob:
             read = written = 0
             poisoned: list[PoisonedBatch] = []
             for group in groups:
-                written += self._clean_group(place, group, cleaner, poisoned, is_aborted)
+                written += self._clean_group(directory, group, cleaner, poisoned, is_aborted)
                 read += sum(segment.size for segment in group)
         except OSError as error:
-            _remove_cleaned(place, groups)
-            raise LogDirectoryFailure(place.log_directory, f"compacting {self.path}", error) from error
+            _remove_cleaned(directory, groups)
+            raise LogDirectoryFailure(directory.log_directory, f"compacting {self.path}", error) from error
         except (CleaningAborted, BatchError):
-            _remove_cleaned(place, groups)
+            _remove_cleaned(directory, groups)
             raise
         replaced = tuple((group[0].base_offset, len(group)) for group in groups)
         return CleaningResult(replaced, end, read, written, tuple(poisoned))
 
-    def _map_newest(self, place: Place, is_aborted: Callable[[], bool]) -> OffsetMap:
+    def _map_newest(self, directory: PartitionDirectory, is_aborted: Callable[[], bool]) -> OffsetMap:
         """Goes through the dirty part until its keys fill the map."""
         newest = OffsetMap(self.most_keys)
         newest.latest_offset = self.first_dirty_offset - 1
@@ -177,14 +177,14 @@ class CleaningJob:
         begin = dirty[0].base_offset if dirty else self.first_dirty_offset
         transactions = CleanedTransactions(entry for entry in self.aborted if entry.last_offset >= begin)
         for segment in dirty:
-            if not self._map_segment(place, segment, newest, transactions, is_aborted):
+            if not self._map_segment(directory, segment, newest, transactions, is_aborted):
                 break
             newest.latest_offset = max(newest.latest_offset, segment.next_offset - 1)
         return newest
 
     def _map_segment(
         self,
-        place: Place,
+        directory: PartitionDirectory,
         segment: SourceSegment,
         newest: OffsetMap,
         transactions: CleanedTransactions,
@@ -192,7 +192,7 @@ class CleaningJob:
     ) -> bool:
         """False when the map is full."""
         first = self.first_dirty_offset
-        for header, batch in _good_batches(place, segment, is_aborted):
+        for header, batch in _good_batches(directory, segment, is_aborted):
             with suppress(Poisoned):  # its keys are not known; `_copy` keeps and notes it
                 if header.is_control:
                     transactions.meet_marker(header, marker_type(header, batch))
@@ -207,7 +207,7 @@ class CleaningJob:
 
     def _clean_group(
         self,
-        place: Place,
+        directory: PartitionDirectory,
         group: Sequence[SourceSegment],
         cleaner: Cleaner,
         poisoned: list[PoisonedBatch],
@@ -215,17 +215,17 @@ class CleaningJob:
     ) -> int:
         """Copies what stays of the group's segments into one `.cleaned` segment; its size."""
         base = group[0].base_offset
-        path = place.file(base, LOG_SUFFIX + CLEANED_SUFFIX)
+        path = directory.file(base, LOG_SUFFIX + CLEANED_SUFFIX)
         for kind in SEGMENT_SUFFIXES:
-            unlink_if_exists(place.file(base, kind + CLEANED_SUFFIX))
-        size = self._copy(_good_batches_of(place, group, is_aborted), cleaner, path, poisoned)
+            unlink_if_exists(directory.file(base, kind + CLEANED_SUFFIX))
+        size = self._copy(_good_batches_of(directory, group, is_aborted), cleaner, path, poisoned)
         found = scan(path, base, size, self.config.index_interval_bytes, verify=False)
         assert found.size == size, f"{path} is not whole batches in order"
-        write_indexes(place, base, found, CLEANED_SUFFIX)
+        write_indexes(directory, base, found, CLEANED_SUFFIX)
         for entry in cleaner.transactions.take_retained():
-            append_aborted(place, base, entry, CLEANED_SUFFIX)
+            append_aborted(directory, base, entry, CLEANED_SUFFIX)
         for kind in SEGMENT_SUFFIXES:
-            _finish_file(place.file(base, kind + CLEANED_SUFFIX), group[-1].modified_ns)
+            _finish_file(directory.file(base, kind + CLEANED_SUFFIX), group[-1].modified_ns)
         return size
 
     @staticmethod
@@ -252,17 +252,17 @@ class CleaningJob:
 
 
 def _good_batches_of(
-    place: Place, group: Sequence[SourceSegment], is_aborted: Callable[[], bool]
+    directory: PartitionDirectory, group: Sequence[SourceSegment], is_aborted: Callable[[], bool]
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
     for segment in group:
-        yield from _good_batches(place, segment, is_aborted)
+        yield from _good_batches(directory, segment, is_aborted)
 
 
 def _good_batches(
-    place: Place, segment: SourceSegment, is_aborted: Callable[[], bool]
+    directory: PartitionDirectory, segment: SourceSegment, is_aborted: Callable[[], bool]
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Every batch of the segment. Damage must not be copied: it would get a good CRC, or end the log there."""
-    path, end = place.file(segment.base_offset, LOG_SUFFIX), 0
+    path, end = directory.file(segment.base_offset, LOG_SUFFIX), 0
     for position, header, batch in batches_of(path, segment.size):
         if is_aborted():
             raise CleaningAborted
@@ -272,11 +272,11 @@ def _good_batches(
         raise SegmentSuspected(segment.base_offset, f"{path} has no good batch at {end}")
 
 
-def _remove_cleaned(place: Place, groups: Sequence[Sequence[SourceSegment]]) -> None:
+def _remove_cleaned(directory: PartitionDirectory, groups: Sequence[Sequence[SourceSegment]]) -> None:
     with suppress(OSError):
         for group in groups:
             for kind in SEGMENT_SUFFIXES:
-                unlink_if_exists(place.file(group[0].base_offset, kind + CLEANED_SUFFIX))
+                unlink_if_exists(directory.file(group[0].base_offset, kind + CLEANED_SUFFIX))
 
 
 def _finish_file(path: str, modified_ns: int) -> None:
@@ -363,7 +363,7 @@ def finish(log: Log, cleaning: CleaningJob, result: CleaningResult, now_ms: int)
             done += 1
             continue
         for kind in SEGMENT_SUFFIXES:
-            unlink_if_exists(Place(log.path).file(base_offset, kind + CLEANED_SUFFIX))
+            unlink_if_exists(PartitionDirectory(log.path).file(base_offset, kind + CLEANED_SUFFIX))
     return done == len(result.groups)
 
 

@@ -84,7 +84,7 @@ _ADVICE = {
 }
 
 
-class Place:
+class PartitionDirectory:
     """The path of a partition's files. All parts of a log share the object, because a directory may be renamed."""
 
     __slots__ = ("path",)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from ..files.open_files import Place, read_if_exists, write_atomically
+from ..files.open_files import PartitionDirectory, read_if_exists, write_atomically
 
 FILE_NAME = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH = -1
@@ -40,11 +40,12 @@ class LeaderEpochs:
     """(epoch, start offset) pairs, both ascending."""
 
     __slots__ = (
-        "_epochs", "_place", "_starts", "_unsynced_from", "_unwritten_from", "is_doubtful", "is_missing", "latest",
+        "_directory", "_epochs", "_starts", "_unsynced_from", "_unwritten_from", "is_doubtful", "is_missing",
+        "latest",
     )  # fmt: skip
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, directory: PartitionDirectory) -> None:
+        self._directory = directory
         self._epochs: list[int] = []
         self._starts: list[int] = []
         # The file is as it should be for a log that ends here or before: the file, and the disk.
@@ -55,10 +56,10 @@ class LeaderEpochs:
         self.latest = UNDEFINED_EPOCH
 
     @classmethod
-    def load(cls, place: Place) -> LeaderEpochs:
+    def load(cls, directory: PartitionDirectory) -> LeaderEpochs:
         """From the file, if there is one. One that cannot be read counts as none: the batches know their epochs."""
-        epochs = cls(place)
-        content = read_if_exists(f"{place.path}/{FILE_NAME}")
+        epochs = cls(directory)
+        content = read_if_exists(f"{directory.path}/{FILE_NAME}")
         try:
             pairs = _decode(content) if content else []
             for epoch, start in pairs:
@@ -157,7 +158,7 @@ class LeaderEpochs:
         """
         if self.is_synced(log_end_offset) or (self._unwritten_from >= log_end_offset and not sync):
             return
-        write_atomically(f"{self._place.path}/{FILE_NAME}", self._content(), sync=sync)
+        write_atomically(f"{self._directory.path}/{FILE_NAME}", self._content(), sync=sync)
         self._unwritten_from = _NOTHING
         if sync:
             self._unsynced_from = _NOTHING

@@ -6,24 +6,24 @@ import os
 
 from ..files import write_checks
 from ..files.descriptors import open_fd
-from ..files.open_files import LogDirectoryFailure, OpenFile, Place, sync_directory, write_atomically
+from ..files.open_files import LogDirectoryFailure, OpenFile, PartitionDirectory, sync_directory, write_atomically
 from .epochs import FILE_NAME
 
 
 class PendingFlush:
     """The files to sync, held open. Indexes of the active segment are left out: a crash has them rebuilt."""
 
-    __slots__ = ("_epochs", "_files", "_place", "generation", "up_to_offset")
+    __slots__ = ("_directory", "_epochs", "_files", "generation", "up_to_offset")
 
     def __init__(
         self,
-        place: Place,
+        directory: PartitionDirectory,
         up_to_offset: int,
         files: list[tuple[OpenFile, tuple[str, ...] | None]],
         epochs: bytes | None,
         generation: int = 0,
     ) -> None:
-        self._place = place
+        self._directory = directory
         self._files = files
         self._epochs = epochs
         self.up_to_offset = up_to_offset
@@ -34,17 +34,19 @@ class PendingFlush:
         """Raises LogDirectoryFailure."""
         try:
             if write_checks.active:
-                write_checks.run(self._place.path, write_checks.FLUSH)
+                write_checks.run(self._directory.path, write_checks.FLUSH)
             for file, index_paths in self._files:
                 os.fdatasync(file.fd)
                 for path in index_paths or ():
                     _sync_if_exists(path)
             if self._epochs is not None:
-                write_atomically(f"{self._place.path}/{FILE_NAME}", self._epochs)
+                write_atomically(f"{self._directory.path}/{FILE_NAME}", self._epochs)
             else:
-                sync_directory(self._place.path)
+                sync_directory(self._directory.path)
         except OSError as error:
-            raise LogDirectoryFailure(self._place.log_directory, f"flushing {self._place.path}", error) from error
+            raise LogDirectoryFailure(
+                self._directory.log_directory, f"flushing {self._directory.path}", error
+            ) from error
 
 
 def _sync_if_exists(path: str) -> None:

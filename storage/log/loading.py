@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ...protocol.records.batch import BatchHeader
 from ...protocol.records.errors import BatchError, OldFormatInLog
-from ..files.open_files import LOG_SUFFIX, SNAPSHOT_SUFFIX, OpenFiles, Place, unlink_if_exists
+from ..files.open_files import LOG_SUFFIX, SNAPSHOT_SUFFIX, OpenFiles, PartitionDirectory, unlink_if_exists
 from ..segments.aborted import append_aborted, remove_aborted
 from ..segments.damage import Damage, DamagedRange
 from ..segments.recovery import WholeBatches, batches_of, recover_segment
@@ -67,19 +67,25 @@ class LogLoader:
     """The opening of one directory. `load` is called once."""
 
     def __init__(
-        self, place: Place, config: LogConfig, files: OpenFiles, now_ms: int, *, must_be_whole_from: int | None = None
+        self,
+        directory: PartitionDirectory,
+        config: LogConfig,
+        files: OpenFiles,
+        now_ms: int,
+        *,
+        must_be_whole_from: int | None = None,
     ) -> None:
         self._must_be_whole_from = must_be_whole_from
-        self.place = place
+        self.directory = directory
         self.config = config
         self.files = files
         self.now_ms = now_ms
         self.segments: list[Segment] = []
         self.snapshots: list[int] = []
-        self.epochs = LeaderEpochs(place)
+        self.epochs = LeaderEpochs(directory)
         self.producers = Producers()
         self.truncated_bytes = 0
-        self.damage = Damage(place)
+        self.damage = Damage(directory)
         self.notes: list[str] = []
         # Where the whole batches of the last segment end, when it was read through.
         self._last_whole: int | None = None
@@ -88,14 +94,14 @@ class LogLoader:
     def load(
         self, log_start_offset: int, recovery_point: int, *, clean: bool, claims: Sequence[Claim] = ()
     ) -> LoadedLog:
-        inventory = take_inventory(self.place.path)
+        inventory = take_inventory(self.directory.path)
         self.snapshots = inventory.snapshots
         self.notes += inventory.notes
         if inventory.has_damage:
-            self.damage = Damage.load(self.place)
-        self.segments = [Segment.existing(self.place, self.files, base, self.now_ms) for base in inventory.bases]
+            self.damage = Damage.load(self.directory)
+        self.segments = [Segment.existing(self.directory, self.files, base, self.now_ms) for base in inventory.bases]
         if self.segments:
-            self.epochs = LeaderEpochs.load(self.place)
+            self.epochs = LeaderEpochs.load(self.directory)
             self._find_ends(inventory, recovery_point, claims, clean=clean)
         end = self._settle_end(log_start_offset, [*claims, *self._own_claims()])
         for segment, following in zip(self.segments, self.segments[1:], strict=False):
@@ -146,14 +152,14 @@ class LogLoader:
             return  # known to be damaged at its end
         end = None
         if segment.base_offset in inventory.indexed:
-            end = sealed_end(self.place, segment.base_offset, segment.size, self.config.index_interval_bytes)
+            end = sealed_end(self.directory, segment.base_offset, segment.size, self.config.index_interval_bytes)
         if end is not None and end.next_offset <= following:
             if end.next_offset < following and end.is_dense and not self.config.compact:
                 self._add_damage(segment, segment.size, 0, end.next_offset, following, "the file ends early")
             return
         with suppress(OldFormatInLog):
             limit, interval = following, self.config.index_interval_bytes
-            found = recover_segment(self.place, segment.base_offset, interval, _pass, limit)
+            found = recover_segment(self.directory, segment.base_offset, interval, _pass, limit)
             segment.forget_indexes()
             if not self._add_holes(segment, found, following):
                 self.notes.append(f"{segment.path}: an index could not be right; rebuilt from the log")
@@ -176,7 +182,7 @@ class LogLoader:
 
     def _recover_segment(self, segment: Segment, limit_offset: int) -> WholeBatches:
         base = segment.base_offset
-        remove_aborted(self.place, base)
+        remove_aborted(self.directory, base)
 
         def on_batch(header: BatchHeader, batch: memoryview) -> None:
             self.epochs.assign(header.leader_epoch, header.base_offset)
@@ -184,10 +190,10 @@ class LogLoader:
                 with suppress(BatchError):  # a marker that says nothing ends nothing
                     ended = follow_batch(self.producers, header, batch)
                     if ended is not None and ended.aborted:
-                        append_aborted(self.place, base, aborted_entry(self.producers, ended))
+                        append_aborted(self.directory, base, aborted_entry(self.producers, ended))
 
         interval, is_dense = self.config.index_interval_bytes, self._must_be_whole_from is not None
-        found = recover_segment(self.place, base, interval, on_batch, limit_offset, is_dense=is_dense)
+        found = recover_segment(self.directory, base, interval, on_batch, limit_offset, is_dense=is_dense)
         segment.forget_indexes()
         segment.max_timestamp, segment.offset_of_max_timestamp = found.max_timestamp, found.offset_of_max_timestamp
         return found
@@ -247,21 +253,21 @@ class LogLoader:
         begin = self._must_be_whole_from or 0
         ranges = [one for one in self.damage if one.next_offset > begin]
         if claimed is not None and claimed.offset > max(end, begin):
-            name = os.path.basename(last.path if last is not None else self.place.file(begin, LOG_SUFFIX))
+            name = os.path.basename(last.path if last is not None else self.directory.file(begin, LOG_SUFFIX))
             size = last.size - whole if last is not None else 0
             reason = f"it ended at offset {claimed.offset} by {claimed.source}"
             ranges.append(DamagedRange(name, whole, size, end, claimed.offset, reason))
         if ranges:
-            raise DamagedLog(self.place.path, ranges, end)
+            raise DamagedLog(self.directory.path, ranges, end)
 
     def _begin(self, log_start_offset: int, claimed: Claim | None) -> int:
         """No segment is there: a new log, or one whose files are gone."""
         end = max(log_start_offset, claimed.offset if claimed is not None else 0)
         if end > log_start_offset:
-            name = os.path.basename(self.place.file(log_start_offset, LOG_SUFFIX))
+            name = os.path.basename(self.directory.file(log_start_offset, LOG_SUFFIX))
             self.damage.add(DamagedRange(name, 0, 0, log_start_offset, end, "the file is gone"))
         for snapshot in self.snapshots:
-            unlink_if_exists(self.place.file(snapshot, SNAPSHOT_SUFFIX))
+            unlink_if_exists(self.directory.file(snapshot, SNAPSHOT_SUFFIX))
         self.snapshots = []
         self.epochs.clear()
         self.producers.clear(end)
@@ -275,26 +281,26 @@ class LogLoader:
 
     def _go_on_at(self, offset: int) -> None:
         preallocated = self.config.segment_bytes if self.config.preallocate else 0
-        self.segments.append(Segment.create(self.place, self.files, offset, self.now_ms, preallocated=preallocated))
+        self.segments.append(Segment.create(self.directory, self.files, offset, self.now_ms, preallocated=preallocated))
         self.producers.end_offset = offset
 
     def _note_lone_claims(self, claims: Sequence[Claim], end: int) -> None:
         for claim in claims:
             if claim.offset > end:
                 self.notes.append(
-                    f"{self.place.path}: {claim.source} says that offsets up to {claim.offset} were there, and nothing else "
-                    f"does; the log ends at {end}"
+                    f"{self.directory.path}: {claim.source} says that offsets up to {claim.offset} were there, and nothing "
+                    f"else does; the log ends at {end}"
                 )
 
     def _find_start(self, log_start_offset: int, inventory: Inventory) -> int:
         """Returns the start of the log. A missing first segment leaves its index behind."""
         first, end = self.segments[0].base_offset, self.segments[-1].next_offset
         if log_start_offset > end:
-            self.notes.append(f"{self.place.path}: its log start was {log_start_offset}, and the log ends at {end}")
+            self.notes.append(f"{self.directory.path}: its log start was {log_start_offset}, and the log ends at {end}")
             log_start_offset = first
         gone = [base for base in inventory.orphans if log_start_offset <= base < first]
         if gone:
-            name = os.path.basename(self.place.file(gone[0], LOG_SUFFIX))
+            name = os.path.basename(self.directory.file(gone[0], LOG_SUFFIX))
             self.damage.add(DamagedRange(name, 0, 0, gone[0], first, "the file is gone"))
         before = self.damage.covers(first - 1)
         if before is not None and before.next_offset == first:
@@ -313,12 +319,12 @@ class LogLoader:
                         self.epochs.assign(header.leader_epoch, header.base_offset)
         elif self.epochs.is_missing:
             return  # a crash comes before the first flush
-        self.notes.append(f"{self.place.path}/{EPOCHS_FILE}: missing or damaged; rebuilt from the log")
+        self.notes.append(f"{self.directory.path}/{EPOCHS_FILE}: missing or damaged; rebuilt from the log")
 
     def _drop_snapshots(self, above: int) -> None:
         for offset in self.snapshots:
             if offset > above:
-                unlink_if_exists(self.place.file(offset, SNAPSHOT_SUFFIX))
+                unlink_if_exists(self.directory.file(offset, SNAPSHOT_SUFFIX))
         self.snapshots = [offset for offset in self.snapshots if offset <= above]
 
 

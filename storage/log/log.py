@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ...protocol.records.batch import BatchHeader, iter_headers
-from ..files.open_files import OPEN_FILES, Buffer, LogDirectoryFailure, OpenFiles, Place
+from ..files.open_files import OPEN_FILES, Buffer, LogDirectoryFailure, OpenFiles, PartitionDirectory
 from ..segments.aborted import AbortedTransaction, append_aborted, plausible_aborted
 from ..segments.batch_walk import Pread
 from ..segments.damage import OffsetDamaged, SegmentSuspected
@@ -62,14 +62,14 @@ class Log(LogSegments):
         With `must_be_whole_from` a log that is damaged behind that offset raises DamagedLog before anything is cut.
         `recovered_bytes` then says how much was cut off, `damage` what cannot be read, and `opening_notes` what was odd.
         """
-        place = Place(os.fspath(path))
+        directory = PartitionDirectory(os.fspath(path))
         try:
-            loaded = LogLoader(place, config, files, now_ms, must_be_whole_from=must_be_whole_from).load(
+            loaded = LogLoader(directory, config, files, now_ms, must_be_whole_from=must_be_whole_from).load(
                 log_start_offset, recovery_point, clean=clean, claims=claims
             )
         except OSError as error:
-            raise LogDirectoryFailure(place.log_directory, f"opening {place.path}", error) from error
-        log = cls(place, topic, partition, config, loaded, files)
+            raise LogDirectoryFailure(directory.log_directory, f"opening {directory.path}", error) from error
+        log = cls(directory, topic, partition, config, loaded, files)
         log._jitter, log.last_flush_ms = jitter, now_ms
         return log
 
@@ -138,7 +138,7 @@ class Log(LogSegments):
                 batch = memoryview(buffer)[position : position + header.size] if header.is_control else b""
                 ended = follow_batch(self.producers, header, batch)
                 if ended is not None and ended.aborted:
-                    append_aborted(self._place, segment.base_offset, aborted_entry(self.producers, ended))
+                    append_aborted(self._directory, segment.base_offset, aborted_entry(self.producers, ended))
                     segment.has_aborted = True
             position += header.size
 
@@ -282,7 +282,7 @@ class Log(LogSegments):
         for segment in self.segments[max(bisect_right(self._bases, offset) - 1, 0) :]:
             if segment.has_aborted is False:
                 continue
-            entries = plausible_aborted(self._place, segment.base_offset, segment.next_offset)
+            entries = plausible_aborted(self._directory, segment.base_offset, segment.next_offset)
             if entries is None:
                 raise SegmentSuspected(
                     segment.base_offset, f"the index of aborted transactions of {segment!r} is damaged"
@@ -328,7 +328,7 @@ class Log(LogSegments):
             active = self.active
             files = [(segment.file(), None if segment is active else segment.index_paths()) for segment in segments]
             epochs = self.epochs.take_unsynced(self.log_end_offset)
-            return PendingFlush(self._place, target, files, epochs, self.generation)
+            return PendingFlush(self._directory, target, files, epochs, self.generation)
         except OSError as error:
             raise self._failed("flushing", error) from error
 

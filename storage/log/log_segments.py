@@ -17,7 +17,7 @@ from ..files.open_files import (
     SWAP_SUFFIX,
     LogDirectoryFailure,
     OpenFiles,
-    Place,
+    PartitionDirectory,
     unlink_if_exists,
     write_atomically,
 )
@@ -34,36 +34,23 @@ class LogSegments:
     """`log_end_offset` is the offset of the next record; `recovery_point` the offset below which all is on the disk."""
 
     __slots__ = (
-        "_bases",
-        "_files",
-        "_full_at_offset",
-        "_jitter",
-        "_limits_of",
-        "_place",
-        "_rolls_after",
-        "_scheduled_deletions",
-        "_snapshots",
-        "config",
-        "damage",
-        "epochs",
-        "generation",
-        "last_flush_ms",
-        "log_end_offset",
-        "log_start_offset",
-        "opening_notes",
-        "partition",
-        "producers",
-        "recovered_bytes",
-        "recovery_point",
-        "segments",
-        "topic",
+        "_bases", "_directory", "_files", "_full_at_offset", "_jitter", "_limits_of", "_rolls_after",
+        "_scheduled_deletions", "_snapshots", "config", "damage", "epochs", "generation", "last_flush_ms",
+        "log_end_offset", "log_start_offset", "opening_notes", "partition", "producers", "recovered_bytes",
+        "recovery_point", "segments", "topic",
     )  # fmt: skip
 
     def __init__(
-        self, place: Place, topic: str, partition: int, config: LogConfig, loaded: LoadedLog, files: OpenFiles
+        self,
+        directory: PartitionDirectory,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        loaded: LoadedLog,
+        files: OpenFiles,
     ) -> None:
         """See `Log.open`."""
-        self._place = place
+        self._directory = directory
         self._files = files
         self._jitter = 0.0
         # What an append need not look at again: as long as the configuration is this one, the active segment takes
@@ -95,17 +82,17 @@ class LogSegments:
         self.generation = 0
 
     @property
-    def place(self) -> Place:
-        return self._place
+    def directory(self) -> PartitionDirectory:
+        return self._directory
 
     @property
     def path(self) -> str:
-        return self._place.path
+        return self._directory.path
 
     @property
     def log_directory(self) -> str:
         """The log directory that the partition's directory is in."""
-        return self._place.log_directory
+        return self._directory.log_directory
 
     @property
     def active(self) -> Segment:
@@ -121,7 +108,7 @@ class LogSegments:
         """Renames the partition's directory."""
         try:
             os.rename(self.path, path)
-            self._place.path = path
+            self._directory.path = path
         except OSError as error:
             raise self._failed("moving", error) from error
 
@@ -165,11 +152,11 @@ class LogSegments:
         """
         base_offset = segment.base_offset
         try:
-            if not is_wrong and plausible_aborted(self._place, base_offset, segment.next_offset) is not None:
+            if not is_wrong and plausible_aborted(self._directory, base_offset, segment.next_offset) is not None:
                 return False
-            present = read_aborted(self._place, base_offset)
+            present = read_aborted(self._directory, base_offset)
             newer = [one for one in present if next_offset <= one.last_offset < segment.next_offset]
-            replace_aborted(self._place, base_offset, [*entries, *newer])
+            replace_aborted(self._directory, base_offset, [*entries, *newer])
             segment.has_aborted = None
         except OSError as error:
             raise self._failed("writing an index of", error) from error
@@ -192,7 +179,7 @@ class LogSegments:
         self.producers.end_offset = base_offset
         self._take_snapshot()
         preallocated = self.config.segment_bytes if self.config.preallocate else 0
-        segment = Segment.create(self._place, self._files, base_offset, now_ms, preallocated=preallocated)
+        segment = Segment.create(self._directory, self._files, base_offset, now_ms, preallocated=preallocated)
         active.next_offset = base_offset
         self._add(segment)
         return segment
@@ -208,7 +195,7 @@ class LogSegments:
         if offset <= max(self._snapshots, default=self.segments[0].base_offset):
             return
         content = encode_snapshot(self.producers.to_snapshot())
-        write_atomically(self._place.file(offset, SNAPSHOT_SUFFIX), content, sync=False)
+        write_atomically(self._directory.file(offset, SNAPSHOT_SUFFIX), content, sync=False)
         self._snapshots.append(offset)
 
     def segments_before(self, base_offset: int, most: int) -> list[Segment]:
@@ -236,7 +223,7 @@ class LogSegments:
             self._limits_of = None
             self.generation += 1
             self.active.truncate_to(offset)
-            truncate_aborted(self._place, self.active.base_offset, offset)
+            truncate_aborted(self._directory, self.active.base_offset, offset)
             self._ends_at(offset)
             self.epochs.write(sync=False)
             self._restore_producers(now_ms)
@@ -249,7 +236,7 @@ class LogSegments:
         try:
             while self.segments:
                 self._remove_last().delete()
-            self._add(Segment.create(self._place, self._files, offset, now_ms))
+            self._add(Segment.create(self._directory, self._files, offset, now_ms))
             self.log_start_offset = offset if log_start_offset is None else log_start_offset
             self.epochs.clear()
             self.epochs.write(sync=False)
@@ -276,11 +263,11 @@ class LogSegments:
 
     def _drop_snapshots(self, condition: Callable[[int], bool]) -> None:
         for offset in filter(condition, self._snapshots):
-            unlink_if_exists(self._place.file(offset, SNAPSHOT_SUFFIX))
+            unlink_if_exists(self._directory.file(offset, SNAPSHOT_SUFFIX))
         self._snapshots = [offset for offset in self._snapshots if not condition(offset)]
 
     def _restore_producers(self, now_ms: int) -> None:
-        loader = LogLoader(self._place, self.config, self._files, now_ms)
+        loader = LogLoader(self._directory, self.config, self._files, now_ms)
         loader.segments, loader.snapshots, loader.producers = self.segments, self._snapshots, self.producers
         self._snapshots = restore_producers(loader, self.log_end_offset)
 
@@ -325,7 +312,7 @@ class LogSegments:
         ):
             return False
         try:
-            cleaned = Segment.existing(self._place, self._files, base_offset, now_ms, CLEANED_SUFFIX)
+            cleaned = Segment.existing(self._directory, self._files, base_offset, now_ms, CLEANED_SUFFIX)
             cleaned.change_suffix(SWAP_SUFFIX)
             self._schedule_deletion(sources, now_ms, keep_snapshot=base_offset)
             cleaned.change_suffix("")
@@ -346,7 +333,7 @@ class LogSegments:
         if at >= len(self._bases) or self._bases[at] < next_offset or (at and self._bases[at - 1] == base_offset):
             return False
         try:
-            made = Segment.existing(self._place, self._files, base_offset, now_ms, CLEANED_SUFFIX)
+            made = Segment.existing(self._directory, self._files, base_offset, now_ms, CLEANED_SUFFIX)
             made.change_suffix("")
         except OSError as error:
             raise self._failed("inserting a segment", error) from error

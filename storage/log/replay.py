@@ -11,7 +11,7 @@ from ...protocol.records.batch import BatchHeader
 from ...protocol.records.control import ControlType, decode_control
 from ...protocol.records.errors import BatchError, OldFormatInLog
 from ...protocol.records.record import decode_batch
-from ..files.open_files import SNAPSHOT_SUFFIX, Place, read_if_exists, unlink_if_exists
+from ..files.open_files import SNAPSHOT_SUFFIX, PartitionDirectory, read_if_exists, unlink_if_exists
 from ..segments.aborted import AbortedTransaction
 from ..segments.damage import Damage
 from ..segments.recovery import batches_of
@@ -24,7 +24,7 @@ from .producers import EndedTransaction, Producers
 class OpeningLog(Protocol):
     """The parts of an opening log that a replay uses."""
 
-    place: Place
+    directory: PartitionDirectory
     config: LogConfig
     now_ms: int
     segments: list[Segment]
@@ -57,15 +57,15 @@ def restore_producers(opening: OpeningLog, end: int) -> list[int]:
 
     The offsets of the snapshots that are left.
     """
-    place, snapshots = opening.place, list(opening.snapshots)
+    directory, snapshots = opening.directory, list(opening.snapshots)
     expiration_ms = opening.config.producer_id_expiration_ms
     start = opening.segments[0].base_offset if opening.segments else end
     opening.producers.clear(start)
     for offset in sorted((o for o in snapshots if o <= end), reverse=True):
         try:
-            entries = decode_snapshot(read_if_exists(place.file(offset, SNAPSHOT_SUFFIX)) or b"")
+            entries = decode_snapshot(read_if_exists(directory.file(offset, SNAPSHOT_SUFFIX)) or b"")
         except CorruptSnapshot:
-            unlink_if_exists(place.file(offset, SNAPSHOT_SUFFIX))
+            unlink_if_exists(directory.file(offset, SNAPSHOT_SUFFIX))
             snapshots.remove(offset)
             continue
         opening.producers.load(entries, offset, opening.now_ms, expiration_ms)

@@ -20,7 +20,7 @@ from ...protocol.records.batch import BatchHeader
 from ...protocol.records.control import ControlType, decode_control
 from ...protocol.records.errors import BatchError, OldFormatInLog
 from ...protocol.records.record import decode_batch
-from ..files.open_files import LOG_SUFFIX, SNAPSHOT_SUFFIX, Place, read_if_exists
+from ..files.open_files import LOG_SUFFIX, SNAPSHOT_SUFFIX, PartitionDirectory, read_if_exists
 from ..segments.aborted import AbortedTransaction
 from ..segments.recovery import batches_of
 from ..segments.snapshots import CorruptSnapshot, decode_snapshot
@@ -55,10 +55,10 @@ class _Open(NamedTuple):
 class TransactionMarkers:
     """The ABORT markers of a segment. `follow` its transactional batches, each once and in order."""
 
-    def __init__(self, place: Place, base_offset: int) -> None:
-        self._place = place
+    def __init__(self, directory: PartitionDirectory, base_offset: int) -> None:
+        self._directory = directory
         self.base_offset = base_offset
-        began = open_at(place, base_offset)
+        began = open_at(directory, base_offset)
         #: The transactions that were open at the first offset are known.
         self.is_exact = began is not None or base_offset == 0
         self._began = began or {}
@@ -105,11 +105,11 @@ def _end_of_transaction(batch: memoryview) -> ControlType | None:
     return None
 
 
-def open_at(place: Place, offset: int) -> dict[int, int] | None:
+def open_at(directory: PartitionDirectory, offset: int) -> dict[int, int] | None:
     """Producer id -> first offset of the transactions that were open at `offset`, by its snapshot, in the order of their
     first offsets. None without a good snapshot.
     """
-    content = read_if_exists(place.file(offset, SNAPSHOT_SUFFIX))
+    content = read_if_exists(directory.file(offset, SNAPSHOT_SUFFIX))
     if content is None:
         return None
     try:
@@ -136,9 +136,13 @@ class AbortedCheck:
     """Decides about a segment's entries. `earlier`: (base offset, size) of segments before it, in order."""
 
     def __init__(
-        self, place: Place, markers: TransactionMarkers, is_compacted: bool, earlier: Sequence[tuple[int, int]]
+        self,
+        directory: PartitionDirectory,
+        markers: TransactionMarkers,
+        is_compacted: bool,
+        earlier: Sequence[tuple[int, int]],
     ) -> None:
-        self._place = place
+        self._directory = directory
         self._markers = markers
         self._is_compacted = is_compacted
         self._segments_before = earlier[-MOST_EARLIER_SEGMENTS:]
@@ -209,7 +213,7 @@ class AbortedCheck:
         records: dict[int, int] = {}
         is_exact = False
         for base_offset, size in self._segments_before:
-            began = open_at(self._place, base_offset)
+            began = open_at(self._directory, base_offset)
             if began is not None:
                 opened = began
             is_exact = is_exact or began is not None or base_offset == 0
@@ -229,4 +233,4 @@ class AbortedCheck:
 
     def _batches_of(self, base_offset: int, size: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
         with suppress(FileNotFoundError, OldFormatInLog):  # removed meanwhile, or older than transactions
-            yield from batches_of(self._place.file(base_offset, LOG_SUFFIX), size, verify=False)
+            yield from batches_of(self._directory.file(base_offset, LOG_SUFFIX), size, verify=False)

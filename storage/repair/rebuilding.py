@@ -17,7 +17,7 @@ from ..files.open_files import (
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     TXN_INDEX_SUFFIX,
-    Place,
+    PartitionDirectory,
     unlink_if_exists,
     write_fully,
 )
@@ -37,12 +37,12 @@ class RebuiltSegment:
     Its methods wait for the disk, and may be called by any thread. OSErrors are the caller's.
     """
 
-    def __init__(self, place: Place, base_offset: int, source: Segment | None) -> None:
-        self._place = place
+    def __init__(self, directory: PartitionDirectory, base_offset: int, source: Segment | None) -> None:
+        self._directory = directory
         self._base_offset = base_offset
         self._source = source.file() if source is not None and source.size else None
         self._source_size = source.size if source is not None else 0
-        self._path = place.file(base_offset, LOG_SUFFIX + CLEANED_SUFFIX)
+        self._path = directory.file(base_offset, LOG_SUFFIX + CLEANED_SUFFIX)
         self._fd = -1
         self._copied = 0
         #: (producer id, offset) of the markers of aborted transactions in what was added.
@@ -92,7 +92,7 @@ class RebuiltSegment:
         `aborted`: (producer id, first offset) of the transactions that the replica names. Raises CorruptBatch.
         """
         self._copy(self._source_size)
-        place, base = self._place, self._base_offset
+        directory, base = self._directory, self._base_offset
         found = scan(self._path, base, self.size, index_interval)
         is_end = found.next_offset == next_offset or (self.may_have_gaps and found.next_offset <= next_offset)
         if found.size != self.size or found.holes or not is_end:
@@ -100,10 +100,10 @@ class RebuiltSegment:
                 f"what was fetched does not fit: the segment of offset {base} is sound up to {found.next_offset}, and is to "
                 f"end at {next_offset}"
             )
-        write_indexes(place, base, found, CLEANED_SUFFIX)
+        write_indexes(directory, base, found, CLEANED_SUFFIX)
         self._write_aborted(aborted)
         os.fsync(self._fd)
-        old = place.file(base, LOG_SUFFIX)
+        old = directory.file(base, LOG_SUFFIX)
         if os.path.exists(old):
             times = os.stat(old)
             os.utime(self._path, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -114,21 +114,21 @@ class RebuiltSegment:
 
         The last stable offset of an entry only says where a search may end: with 0 it never ends early.
         """
-        place, base = self._place, self._base_offset
-        old = place.file(base, TXN_INDEX_SUFFIX)
+        directory, base = self._directory, self._base_offset
+        old = directory.file(base, TXN_INDEX_SUFFIX)
         if os.path.exists(old) and not self.may_have_gaps:
-            shutil.copyfile(old, place.file(base, TXN_INDEX_SUFFIX + CLEANED_SUFFIX))
+            shutil.copyfile(old, directory.file(base, TXN_INDEX_SUFFIX + CLEANED_SUFFIX))
             return
         for producer_id, offset in self._aborts:
             first = max((begun for who, begun in aborted if who == producer_id and begun <= offset), default=None)
             if first is not None:
-                append_aborted(place, base, AbortedTransaction(producer_id, first, offset, 0), CLEANED_SUFFIX)
+                append_aborted(directory, base, AbortedTransaction(producer_id, first, offset, 0), CLEANED_SUFFIX)
 
     def discard(self) -> None:
         """Removes what was written."""
         self._close()
         for kind in SEGMENT_SUFFIXES:
-            unlink_if_exists(self._place.file(self._base_offset, kind + CLEANED_SUFFIX))
+            unlink_if_exists(self._directory.file(self._base_offset, kind + CLEANED_SUFFIX))
 
     def _close(self) -> None:
         fd, self._fd = self._fd, -1

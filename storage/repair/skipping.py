@@ -20,7 +20,7 @@ from ..files.open_files import (
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     OpenFile,
-    Place,
+    PartitionDirectory,
     base_offset_of,
     sync_directory,
     unlink_if_exists,
@@ -62,16 +62,16 @@ def _is_segment(name: str) -> bool:
 
 def empty_one(path: str, bad: BadBatch) -> None:
     """Puts an empty batch in the place of a poisoned one. Nobody else may use the directory. Raises OSError."""
-    place, base_offset = Place(path), base_offset_of(bad.file)
+    directory, base_offset = PartitionDirectory(path), base_offset_of(bad.file)
     assert bad.header is not None and base_offset is not None, "only whole batches of segments have offsets"
-    source = place.file(base_offset, LOG_SUFFIX)
-    made = place.file(base_offset, LOG_SUFFIX + CLEANED_SUFFIX)
+    source = directory.file(base_offset, LOG_SUFFIX)
+    made = directory.file(base_offset, LOG_SUFFIX + CLEANED_SUFFIX)
     size = _copy(source, made, bad.position, bad.header)
     found = scan(made, base_offset, size, DEFAULT_INDEX_INTERVAL_BYTES, verify=False)
-    write_indexes(place, base_offset, found, CLEANED_SUFFIX)
+    write_indexes(directory, base_offset, found, CLEANED_SUFFIX)
     for before, after in ((CLEANED_SUFFIX, SWAP_SUFFIX), (SWAP_SUFFIX, "")):
         for kind in _KINDS:
-            os.rename(place.file(base_offset, kind + before), place.file(base_offset, kind + after))
+            os.rename(directory.file(base_offset, kind + before), directory.file(base_offset, kind + after))
         sync_directory(path)
 
 

@@ -22,7 +22,7 @@ from ...protocol.checksum import crc32c
 from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, read_header
 from ...protocol.records.errors import OldFormatInLog
 from ..files.descriptors import open_fd
-from ..files.open_files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Place, pread_nowait
+from ..files.open_files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, PartitionDirectory, pread_nowait
 from ..segments.aborted import AbortedTransaction, is_plausible, plausible_aborted, read_aborted
 from ..segments.damage import DamagedRange
 from ..segments.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
@@ -49,7 +49,7 @@ class Job(NamedTuple):
     `earlier`: (base offset, size) of the segments before it, as many as aborted_check.py asks for.
     """
 
-    place: Place
+    directory: PartitionDirectory
     base_offset: int
     next_offset: int
     size: int
@@ -63,7 +63,7 @@ class SegmentVerifier:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.path = job.place.file(job.base_offset, LOG_SUFFIX)
+        self.path = job.directory.file(job.base_offset, LOG_SUFFIX)
         self.found: list[DamagedRange] = []
         #: Whole batches whose records cannot be read (poison.py): no damage.
         self.poisoned: list[PoisonedBatch] = []
@@ -120,7 +120,7 @@ class SegmentVerifier:
         try:
             self._fd = open_fd(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            if not os.path.isdir(job.place.path):
+            if not os.path.isdir(job.directory.path):
                 raise
             self._add(0, 0, job.base_offset, job.next_offset, "the file is gone")
             self.is_done = True
@@ -181,7 +181,7 @@ class SegmentVerifier:
         header = read_header(batch)
         if header.producer_id >= 0 and header.is_transactional:
             if self._markers is None:
-                self._markers = TransactionMarkers(self.job.place, self.job.base_offset)
+                self._markers = TransactionMarkers(self.job.directory, self.job.base_offset)
             self._markers.follow(header, batch)
         reason = fault_of(header, batch)
         if reason is not None and len(self.poisoned) < MOST_POISONED:
@@ -320,7 +320,7 @@ class SegmentVerifier:
             self._indexed = offsets[::-1]
 
     def _entries(self, suffix: str, entry: struct.Struct) -> list[tuple[int, int]]:
-        fd = open_fd(self.job.place.file(self.job.base_offset, suffix), os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_fd(self.job.directory.file(self.job.base_offset, suffix), os.O_RDONLY | os.O_CLOEXEC)
         try:
             return list(entry.iter_unpack(os.read(fd, os.fstat(fd).st_size)))
         finally:
@@ -343,16 +343,16 @@ class SegmentVerifier:
     def _check_aborted(self) -> None:
         """Checks the index of aborted transactions. In a damaged segment, it stays unless it cannot be right."""
         job = self.job
-        entries = [one for one in read_aborted(job.place, job.base_offset) if one.last_offset < job.next_offset]
+        entries = [one for one in read_aborted(job.directory, job.base_offset) if one.last_offset < job.next_offset]
         # Of the segment that is appended to, entries may be newer than the job.
         limit = job.next_offset if job.checks_indexes else 1 << 63
-        can_be_right = plausible_aborted(job.place, job.base_offset, limit) is not None
+        can_be_right = plausible_aborted(job.directory, job.base_offset, limit) is not None
         if self.found and can_be_right:
             return
         self.aborted = entries
         if entries or self._markers is not None:
-            markers = self._markers or TransactionMarkers(job.place, job.base_offset)
-            corrected = AbortedCheck(job.place, markers, job.is_compacted, job.earlier).corrected(entries)
+            markers = self._markers or TransactionMarkers(job.directory, job.base_offset)
+            corrected = AbortedCheck(job.directory, markers, job.is_compacted, job.earlier).corrected(entries)
             if corrected is not None:
                 lost = {one.last_offset: one for one in entries if self._is_lost(one)}
                 by_marker = lost | {one.last_offset: one for one in corrected}

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..files.descriptors import open_fd
-from ..files.open_files import TXN_INDEX_SUFFIX, Place, read_if_exists, unlink_if_exists, write_atomically
+from ..files.open_files import TXN_INDEX_SUFFIX, PartitionDirectory, read_if_exists, unlink_if_exists, write_atomically
 
 _ENTRY = struct.Struct(">hqqqq")
 _VERSION = 0
@@ -29,23 +29,25 @@ class AbortedTransaction(NamedTuple):
     last_stable_offset: int
 
 
-def _path(place: Place, base_offset: int, suffix: str) -> str:
-    return place.file(base_offset, TXN_INDEX_SUFFIX + suffix)
+def _path(directory: PartitionDirectory, base_offset: int, suffix: str) -> str:
+    return directory.file(base_offset, TXN_INDEX_SUFFIX + suffix)
 
 
-def read_aborted(place: Place, base_offset: int, suffix: str = "") -> list[AbortedTransaction]:
+def read_aborted(directory: PartitionDirectory, base_offset: int, suffix: str = "") -> list[AbortedTransaction]:
     """All entries of a segment, in the order of their markers."""
-    content = read_if_exists(_path(place, base_offset, suffix)) or b""
+    content = read_if_exists(_path(directory, base_offset, suffix)) or b""
     whole = len(content) - len(content) % _ENTRY.size
     return [AbortedTransaction(*fields[1:]) for fields in _ENTRY.iter_unpack(content[:whole])]
 
 
-def plausible_aborted(place: Place, base_offset: int, next_offset: int) -> list[AbortedTransaction] | None:
+def plausible_aborted(
+    directory: PartitionDirectory, base_offset: int, next_offset: int
+) -> list[AbortedTransaction] | None:
     """All entries of a segment of the offsets from `base_offset` up to `next_offset`; None where one cannot be right.
 
     A transaction may begin in an earlier segment. Its marker is in this one, and the markers ascend.
     """
-    content = read_if_exists(_path(place, base_offset, "")) or b""
+    content = read_if_exists(_path(directory, base_offset, "")) or b""
     if len(content) % _ENTRY.size:
         return None
     entries, before = [], base_offset - 1
@@ -63,32 +65,34 @@ def is_plausible(entry: AbortedTransaction) -> bool:
     return producer_id >= 0 and 0 <= first < last and 0 <= stable <= last + 1
 
 
-def replace_aborted(place: Place, base_offset: int, entries: Iterable[AbortedTransaction]) -> None:
+def replace_aborted(directory: PartitionDirectory, base_offset: int, entries: Iterable[AbortedTransaction]) -> None:
     """Writes the index of a segment anew; without entries there is none."""
     content = b"".join(_ENTRY.pack(_VERSION, *entry) for entry in entries)
     if content:
-        write_atomically(_path(place, base_offset, ""), content, sync=False)
+        write_atomically(_path(directory, base_offset, ""), content, sync=False)
     else:
-        remove_aborted(place, base_offset)
+        remove_aborted(directory, base_offset)
 
 
-def append_aborted(place: Place, base_offset: int, entry: AbortedTransaction, suffix: str = "") -> None:
+def append_aborted(
+    directory: PartitionDirectory, base_offset: int, entry: AbortedTransaction, suffix: str = ""
+) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-    fd = open_fd(_path(place, base_offset, suffix), flags, 0o644)
+    fd = open_fd(_path(directory, base_offset, suffix), flags, 0o644)
     try:
         os.write(fd, _ENTRY.pack(_VERSION, *entry))
     finally:
         os.close(fd)
 
 
-def truncate_aborted(place: Place, base_offset: int, offset: int) -> None:
+def truncate_aborted(directory: PartitionDirectory, base_offset: int, offset: int) -> None:
     """Drops the entries whose markers are at `offset` or above."""
-    keep = sum(entry.last_offset < offset for entry in read_aborted(place, base_offset))
+    keep = sum(entry.last_offset < offset for entry in read_aborted(directory, base_offset))
     if keep:
-        os.truncate(_path(place, base_offset, ""), keep * _ENTRY.size)
+        os.truncate(_path(directory, base_offset, ""), keep * _ENTRY.size)
     else:
-        remove_aborted(place, base_offset)
+        remove_aborted(directory, base_offset)
 
 
-def remove_aborted(place: Place, base_offset: int) -> None:
-    unlink_if_exists(_path(place, base_offset, ""))
+def remove_aborted(directory: PartitionDirectory, base_offset: int) -> None:
+    unlink_if_exists(_path(directory, base_offset, ""))

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...protocol.records.errors import CorruptBatch
-from ..files.open_files import Place, read_if_exists, unlink_if_exists, write_atomically
+from ..files.open_files import PartitionDirectory, read_if_exists, unlink_if_exists, write_atomically
 
 FILE_NAME = "odradek-damage"
 VERSION = 0
@@ -81,10 +81,10 @@ class SegmentSuspected(CorruptBatch):
 class Damage:
     """The damaged ranges of one log in the order of their offsets; they do not overlap. False when there are none."""
 
-    __slots__ = ("_firsts", "_place", "_saved", "left_out", "ranges")
+    __slots__ = ("_directory", "_firsts", "_saved", "left_out", "ranges")
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, directory: PartitionDirectory) -> None:
+        self._directory = directory
         #: Ordered by offset, without overlaps. Only methods of this class change it.
         self.ranges: list[DamagedRange] = []
         self._firsts: list[int] = []
@@ -93,10 +93,10 @@ class Damage:
         self.left_out = 0
 
     @classmethod
-    def load(cls, place: Place) -> Damage:
+    def load(cls, directory: PartitionDirectory) -> Damage:
         """From the partition's directory. A file that cannot be understood counts as none. Raises OSError."""
-        damage = cls(place)
-        damage._saved = read_if_exists(f"{place.path}/{FILE_NAME}")
+        damage = cls(directory)
+        damage._saved = read_if_exists(f"{directory.path}/{FILE_NAME}")
         for one in _decode(damage._saved or b""):
             damage.add(one)
         return damage
@@ -165,7 +165,7 @@ class Damage:
             content = _encode(list(self.ranges)) if self.ranges else None
             if content == self._saved:
                 return False
-            path = f"{self._place.path}/{FILE_NAME}"
+            path = f"{self._directory.path}/{FILE_NAME}"
             if content is None:
                 unlink_if_exists(path)
             else:

@@ -14,7 +14,7 @@ import struct
 from typing import NamedTuple
 
 from ..files.descriptors import open_fd
-from ..files.open_files import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Place, unlink_if_exists, write_fully
+from ..files.open_files import INDEX_SUFFIX, TIME_INDEX_SUFFIX, PartitionDirectory, unlink_if_exists, write_fully
 
 #: 512 entries stand for at least 2 MB of records: one small write in 2 MB.
 _PENDING_ENTRIES = 512
@@ -46,13 +46,13 @@ _NO_BLOCK = _Block(-1, 0, b"")
 class _SparseIndex:
     """Sorted entries of two columns, the older ones in the file, the newest still in memory."""
 
-    __slots__ = ("_block", "_cuts", "_in_file", "_pending", "_place", "base_offset", "suffix")
+    __slots__ = ("_block", "_cuts", "_directory", "_in_file", "_pending", "base_offset", "suffix")
 
     ENTRY: struct.Struct
     SUFFIX: str
 
-    def __init__(self, place: Place, base_offset: int, suffix: str = "") -> None:
-        self._place = place
+    def __init__(self, directory: PartitionDirectory, base_offset: int, suffix: str = "") -> None:
+        self._directory = directory
         self.base_offset = base_offset
         self.suffix = suffix
         self._pending = bytearray()
@@ -64,7 +64,7 @@ class _SparseIndex:
 
     @property
     def path(self) -> str:
-        return self._place.file(self.base_offset, self.SUFFIX + self.suffix)
+        return self._directory.file(self.base_offset, self.SUFFIX + self.suffix)
 
     def __len__(self) -> int:
         return self._in_file + len(self._pending) // self.ENTRY.size

@@ -16,7 +16,7 @@ from zlib import crc32
 from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, BatchHeader, check_crc, read_header
 from ...protocol.records.errors import CorruptBatch, OldFormatInLog, OldMessageFormat
 from ..files.descriptors import open_fd
-from ..files.open_files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Place, write_fully
+from ..files.open_files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, PartitionDirectory, write_fully
 from .index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, OffsetIndex, TimeIndex
 from .resync import next_whole_batch
 
@@ -200,23 +200,25 @@ def scan(
         found.next_offset = header.base_offset  # the hole accounts for the offsets between
 
 
-def write_indexes(place: Place, base_offset: int, found: WholeBatches, suffix: str = "") -> None:
+def write_indexes(directory: PartitionDirectory, base_offset: int, found: WholeBatches, suffix: str = "") -> None:
     for kind, content in ((INDEX_SUFFIX, found.offset_index), (TIME_INDEX_SUFFIX, found.time_index)):
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        fd = open_fd(place.file(base_offset, kind + suffix), flags, 0o644)
+        fd = open_fd(directory.file(base_offset, kind + suffix), flags, 0o644)
         try:
             write_fully(fd, content, 0)
         finally:
             os.close(fd)
 
 
-def rebuild_indexes(path: str, place: Place, base_offset: int, size: int, suffix: str = "") -> None:
+def rebuild_indexes(path: str, directory: PartitionDirectory, base_offset: int, size: int, suffix: str = "") -> None:
     """Rebuilds the indexes of a segment with sound data, whose indexes are missing or cannot be right."""
-    write_indexes(place, base_offset, scan(path, base_offset, size, DEFAULT_INDEX_INTERVAL_BYTES, verify=False), suffix)
+    write_indexes(
+        directory, base_offset, scan(path, base_offset, size, DEFAULT_INDEX_INTERVAL_BYTES, verify=False), suffix
+    )
 
 
 def recover_segment(
-    place: Place,
+    directory: PartitionDirectory,
     base_offset: int,
     interval: int,
     on_batch: OnBatch,
@@ -225,8 +227,8 @@ def recover_segment(
     is_dense: bool = False,
 ) -> WholeBatches:
     """Reads a segment through and writes its indexes."""
-    path = place.file(base_offset, LOG_SUFFIX)
+    path = directory.file(base_offset, LOG_SUFFIX)
     size = os.stat(path).st_size
     found = scan(path, base_offset, size, interval, on_batch, limit_offset=limit_offset, is_dense=is_dense)
-    write_indexes(place, base_offset, found)
+    write_indexes(directory, base_offset, found)
     return found

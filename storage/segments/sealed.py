@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ...protocol.records.batch import HEADER_BYTES, MAGIC, read_header
 from ...protocol.records.errors import BatchError
 from ..files.descriptors import open_fd
-from ..files.open_files import INDEX_SUFFIX, LOG_SUFFIX, Place
+from ..files.open_files import INDEX_SUFFIX, LOG_SUFFIX, PartitionDirectory
 
 _READ_BYTES = 8192
 _ENTRY = struct.Struct(">ii")
@@ -27,12 +27,12 @@ class SealedEnd(NamedTuple):
     is_dense: bool
 
 
-def sealed_end(place: Place, base_offset: int, size: int, interval: int) -> SealedEnd | None:
+def sealed_end(directory: PartitionDirectory, base_offset: int, size: int, interval: int) -> SealedEnd | None:
     """None when the file, or the index, cannot be right: the segment is to be read through."""
     if not size:
         return SealedEnd(base_offset, is_dense=True)
     try:
-        entry = _last_entry(place.file(base_offset, INDEX_SUFFIX))
+        entry = _last_entry(directory.file(base_offset, INDEX_SUFFIX))
     except FileNotFoundError:
         return None
     if entry is None:
@@ -41,7 +41,7 @@ def sealed_end(place: Place, base_offset: int, size: int, interval: int) -> Seal
     if not 0 <= position < size or relative < 0:
         return None
     indexed = base_offset + relative if position else None
-    return _walk(place.file(base_offset, LOG_SUFFIX), base_offset, position, size, indexed, interval)
+    return _walk(directory.file(base_offset, LOG_SUFFIX), base_offset, position, size, indexed, interval)
 
 
 def _last_entry(path: str) -> tuple[int, int] | None:

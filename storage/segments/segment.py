@@ -24,7 +24,7 @@ from ..files.open_files import (
     Buffer,
     OpenFile,
     OpenFiles,
-    Place,
+    PartitionDirectory,
     unlink_if_exists,
     write_atomically,
     write_fully,
@@ -46,13 +46,16 @@ class Segment:
     """`next_offset` and `size` are the ends of what was written; the fields below them are known once asked for."""
 
     __slots__ = (
-        "_file", "_files", "_first_timestamp", "_hints", "_offset_index", "_place", "_tail_offset", "_tail_position",
-        "_time_index", "base_offset", "bytes_since_index_entry", "created_ms", "entries_left", "has_aborted", "holes",
-        "is_verified", "max_timestamp", "next_offset", "offset_of_max_timestamp", "size", "suffix", "used",
+        "_directory", "_file", "_files", "_first_timestamp", "_hints", "_offset_index", "_tail_offset",
+        "_tail_position", "_time_index", "base_offset", "bytes_since_index_entry", "created_ms", "entries_left",
+        "has_aborted", "holes", "is_verified", "max_timestamp", "next_offset", "offset_of_max_timestamp", "size",
+        "suffix", "used",
     )  # fmt: skip
 
-    def __init__(self, place: Place, files: OpenFiles, base_offset: int, created_ms: int, suffix: str = "") -> None:
-        self._place = place
+    def __init__(
+        self, directory: PartitionDirectory, files: OpenFiles, base_offset: int, created_ms: int, suffix: str = ""
+    ) -> None:
+        self._directory = directory
         self._files = files
         self._file: OpenFile | None = None
         self._offset_index: OffsetIndex | None = None
@@ -82,13 +85,13 @@ class Segment:
 
     @classmethod
     def create(
-        cls, place: Place, files: OpenFiles, base_offset: int, now_ms: int, *, preallocated: int = 0, suffix: str = ""
+        cls, directory: PartitionDirectory, files: OpenFiles, base_offset: int, now_ms: int, *, preallocated: int = 0
     ) -> Segment:
         """New and empty on disk. `preallocated`: bytes to reserve, cut again by `become_inactive` or `close`."""
-        segment = cls(place, files, base_offset, now_ms, suffix)
+        segment = cls(directory, files, base_offset, now_ms)
         for kind in SEGMENT_SUFFIXES[:3]:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-            os.close(open_fd(place.file(base_offset, kind + suffix), flags, 0o644))
+            os.close(open_fd(directory.file(base_offset, kind), flags, 0o644))
         if preallocated:
             os.truncate(segment.path, preallocated)
         segment.max_timestamp = NO_TIMESTAMP
@@ -96,9 +99,11 @@ class Segment:
         return segment
 
     @classmethod
-    def existing(cls, place: Place, files: OpenFiles, base_offset: int, now_ms: int, suffix: str = "") -> Segment:
+    def existing(
+        cls, directory: PartitionDirectory, files: OpenFiles, base_offset: int, now_ms: int, suffix: str = ""
+    ) -> Segment:
         """Returns a segment that is on the disk; its end is set later."""
-        segment = cls(place, files, base_offset, now_ms, suffix)
+        segment = cls(directory, files, base_offset, now_ms, suffix)
         segment.size = os.stat(segment.path).st_size
         return segment
 
@@ -107,7 +112,7 @@ class Segment:
 
     @property
     def path(self) -> str:
-        return self._place.file(self.base_offset, LOG_SUFFIX + self.suffix)
+        return self._directory.file(self.base_offset, LOG_SUFFIX + self.suffix)
 
     # ---- files, opened when needed
 
@@ -130,7 +135,7 @@ class Segment:
             if index.last_position >= max(self.size, 1):
                 # Of a segment whose file was cut, the index is rebuilt too.
                 self._rebuild()
-                index = self._offset_index = OffsetIndex(self._place, self.base_offset, self.suffix)
+                index = self._offset_index = OffsetIndex(self._directory, self.base_offset, self.suffix)
         return index
 
     @property
@@ -142,10 +147,10 @@ class Segment:
 
     def _opened(self, kind: type[I]) -> I:
         try:
-            return kind(self._place, self.base_offset, self.suffix)
+            return kind(self._directory, self.base_offset, self.suffix)
         except CorruptIndex:
             self._rebuild()
-            return kind(self._place, self.base_offset, self.suffix)
+            return kind(self._directory, self.base_offset, self.suffix)
 
     def _rebuild(self) -> None:
         self._offset_index = self._time_index = None
@@ -154,7 +159,7 @@ class Segment:
                 write_atomically(path, b"", sync=False)
             return
         log.warning("%s: its indexes are missing or wrong, and are built again", self.path)
-        rebuild_indexes(self.path, self._place, self.base_offset, self.size, self.suffix)
+        rebuild_indexes(self.path, self._directory, self.base_offset, self.size, self.suffix)
 
     def forget_indexes(self) -> None:
         """To be read from their files again; what was only in memory of them is dropped."""
@@ -172,7 +177,7 @@ class Segment:
     def append(self, buffer: Buffer, headers: Sequence[BatchHeader], index_interval: int) -> None:
         """Writes whole batches at the end. `headers` are theirs, in order, offsets assigned."""
         if write_checks.active:
-            write_checks.run(self._place.path, write_checks.APPEND)
+            write_checks.run(self._directory.path, write_checks.APPEND)
         start = position = self.size
         size = len(buffer)
         self.used = True
@@ -271,7 +276,7 @@ class Segment:
                 index.write()
 
     def index_paths(self) -> tuple[str, ...]:
-        return tuple(self._place.file(self.base_offset, kind + self.suffix) for kind in SEGMENT_SUFFIXES[1:])
+        return tuple(self._directory.file(self.base_offset, kind + self.suffix) for kind in SEGMENT_SUFFIXES[1:])
 
     def close(self) -> None:
         self._files.forget(self)
@@ -281,14 +286,14 @@ class Segment:
     def delete(self) -> None:
         self.close()
         for kind in SEGMENT_SUFFIXES:
-            unlink_if_exists(self._place.file(self.base_offset, kind + self.suffix))
+            unlink_if_exists(self._directory.file(self.base_offset, kind + self.suffix))
 
     def change_suffix(self, suffix: str) -> None:
         """Renames all files of the segment: `.cleaned`, `.swap`, `.deleted` or none."""
         for kind in SEGMENT_SUFFIXES:
-            old = self._place.file(self.base_offset, kind + self.suffix)
+            old = self._directory.file(self.base_offset, kind + self.suffix)
             if os.path.exists(old):
-                os.rename(old, self._place.file(self.base_offset, kind + suffix))
+                os.rename(old, self._directory.file(self.base_offset, kind + suffix))
         self.suffix = suffix
         for index in (self._offset_index, self._time_index):
             if index is not None:

@@ -38,17 +38,17 @@ CONFIG = GroupsConfig(
     consumer_assignment_interval_ms=500,
     offsets_retention_check_interval_ms=1_000_000_000,
 )
-Place = tuple[bytes, int]
+TopicIdPartition = tuple[bytes, int]
 
 
 class ConsumerClient(Client):
     def __init__(self, number: int, instance_id: str | None) -> None:
         super().__init__(number, instance_id)
-        self.owned: set[Place] = set()
-        self.wanted: set[Place] = set()
+        self.owned: set[TopicIdPartition] = set()
+        self.wanted: set[TopicIdPartition] = set()
         self.must_say_all = True
         #: Its member id, epoch and partitions when it was last stopped.
-        self.before: tuple[str, int, set[Place]] = ("", 0, set())
+        self.before: tuple[str, int, set[TopicIdPartition]] = ("", 0, set())
 
     def start_anew(self) -> None:
         if self.owned:
@@ -191,7 +191,7 @@ class ConsumerSimulation(GroupSimulation):
                 client.start_anew()
 
     def check(self) -> None:
-        owners: dict[Place, int] = {}
+        owners: dict[TopicIdPartition, int] = {}
         for client in self.clients:
             for place in client.owned if client.is_alive else ():
                 other = owners.setdefault(place, client.number)

@@ -31,7 +31,7 @@ from tests.coordinator.migrating_clients import (
     GROUP,
     REBALANCE_TIMEOUT_MS,
     MigratingClient,
-    Place,
+    TopicIdPartition,
     World,
     name_of,
 )
@@ -180,7 +180,9 @@ class ClassicClient(MigratingClient):
             self._rejected(error)
             return
         named = read_assignment(bytes(response.assignment)).assigned_partitions
-        given: set[Place] = {(t, index) for t, indexes in by_id(self.world.image, named).items() for index in indexes}
+        given: set[TopicIdPartition] = {
+            (t, index) for t, indexes in by_id(self.world.image, named).items() for index in indexes
+        }
         self.step = Step.MUST_JOIN if self.owned - given else Step.STABLE
         self.owned, self.synced_epoch = given, self.epoch
         self.heard_at = self.fine_at = self.world.now

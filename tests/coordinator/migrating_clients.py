@@ -21,7 +21,7 @@ GROUP = "g"
 #: The session timeouts of the two protocols differ, so that a mix-up is detected.
 CLASSIC_SESSION_MS, CONSUMER_SESSION_MS, REBALANCE_TIMEOUT_MS = 12_000, 9_000, 15_000
 #: Topic id and partition.
-Place = tuple[bytes, int]
+TopicIdPartition = tuple[bytes, int]
 
 
 class World(Protocol):
@@ -46,9 +46,9 @@ class MigratingClient:
         self.member_id = ""
         self.epoch = 0
         self.is_alive = True
-        self.owned: set[Place] = set()
+        self.owned: set[TopicIdPartition] = set()
         #: Its member id, epoch and partitions when it was last stopped: it may try to commit them.
-        self.before: tuple[str, int, set[Place]] = ("", 0, set())
+        self.before: tuple[str, int, set[TopicIdPartition]] = ("", 0, set())
         #: The pending request.
         self.waits_for: object | None = None
         #: The time of the last request with a response, and of the last response that requires no action.
@@ -105,7 +105,9 @@ class MigratingClient:
         return self.world.now < self.lazy_until
 
 
-def commit_of(member_id: str, epoch: int, instance_id: str | None, place: Place, offset: int) -> OffsetCommitRequest:
+def commit_of(
+    member_id: str, epoch: int, instance_id: str | None, place: TopicIdPartition, offset: int
+) -> OffsetCommitRequest:
     topic_id, index = place
     partition = OffsetCommitRequestPartition(partition_index=index, committed_offset=offset)
     topic = OffsetCommitRequestTopic(name=name_of(topic_id), topic_id=topic_id, partitions=[partition])

@@ -22,7 +22,7 @@ from tests.coordinator.migrating_clients import (
     GROUP,
     REBALANCE_TIMEOUT_MS,
     MigratingClient,
-    Place,
+    TopicIdPartition,
     World,
 )
 
@@ -37,7 +37,7 @@ class ConsumerClient(MigratingClient):
         super().__init__(world, number, life, instance_id)
         self.member_id = self.name
         self.by_pattern = world.rng.random() < 0.3
-        self.wanted: set[Place] = set()
+        self.wanted: set[TopicIdPartition] = set()
         self.must_say_all = True
         self.takes_up_later = False
 

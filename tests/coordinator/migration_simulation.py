@@ -24,7 +24,13 @@ from odradek.protocol.schema import Message
 from tests.coordinator.group_logs import LogRecord, compacted, load_batches
 from tests.coordinator.group_simulation import GROUP, GroupSimulation, image_of, survivor
 from tests.coordinator.migrating_classic import ClassicClient
-from tests.coordinator.migrating_clients import CONSUMER_SESSION_MS, MigratingClient, Place, commit_of, name_of
+from tests.coordinator.migrating_clients import (
+    CONSUMER_SESSION_MS,
+    MigratingClient,
+    TopicIdPartition,
+    commit_of,
+    name_of,
+)
 from tests.coordinator.migrating_consumer import ConsumerClient
 from tests.coordinator.simulation import check_group
 
@@ -62,7 +68,7 @@ class MigrationSimulation(GroupSimulation):
         self.share = 0.5
         self.clients: list[MigratingClient] = [self._born(number, 0) for number in range(clients)]
         self.lives = clients
-        self.committed: dict[Place, int] = {}
+        self.committed: dict[TopicIdPartition, int] = {}
         self.offset = 0
         self.last_epoch = 0
         #: The highest epoch with an assignment in a response: it does not decrease when coordinators change.
@@ -273,7 +279,7 @@ class MigrationSimulation(GroupSimulation):
         self.last_epoch = epoch
 
     def _check_owners(self) -> None:
-        owners: dict[Place, MigratingClient] = {}
+        owners: dict[TopicIdPartition, MigratingClient] = {}
         for client in self.clients:
             for place in client.owned if client.is_alive else ():
                 other = owners.setdefault(place, client)

@@ -25,7 +25,7 @@ from tests.coordinator.group_simulation import GROUP, START_ANEW, Client, GroupS
 
 SESSION_MS = 10_000
 TOPICS = ("ta", "tb", "tc")
-Place = tuple[bytes, int]
+TopicIdPartition = tuple[bytes, int]
 
 
 class ShareClient(Client):
@@ -34,7 +34,7 @@ class ShareClient(Client):
         self.names: list[str] = []
         self.says_names = True
         #: The assignment of the last response.
-        self.assigned: set[Place] = set()
+        self.assigned: set[TopicIdPartition] = set()
         #: A heartbeat that the network may duplicate, much later.
         self.said_before: ShareGroupHeartbeatRequest | None = None
 

@@ -315,7 +315,9 @@ def test_entries_appended_during_a_verification_are_kept(tmp_path: Path) -> None
     log, active = history.log, history.log.active
     history.write(1)
     history.end(1, committed=False)
-    verifier = SegmentVerifier(Job(log.place, active.base_offset, active.next_offset, active.size, False, False)).run()
+    verifier = SegmentVerifier(
+        Job(log.directory, active.base_offset, active.next_offset, active.size, False, False)
+    ).run()
     assert verifier.aborted is not None
     history.indexes()[-1].unlink()
     end = active.next_offset

@@ -95,7 +95,7 @@ class History:
             base = segment.base_offset
             earlier = tuple((one.base_offset, one.size) for one in log.segments_before(base, 8))
             is_closed = segment is not log.active
-            asked = Job(log.place, base, segment.next_offset, segment.size, is_compacted, is_closed, earlier)
+            asked = Job(log.directory, base, segment.next_offset, segment.size, is_compacted, is_closed, earlier)
             verifier = SegmentVerifier(asked).run()
             if verifier.aborted is not None:
                 entries, is_wrong = verifier.aborted, verifier.is_aborted_wrong

@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, ConsumerGroupState, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer, KafkaProducer
-from kafka import TopicPartition as Place
+from kafka import TopicPartition as KafkaTopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from compat_tests.odradek_process import OdradekProcess
@@ -203,7 +203,7 @@ def test_tools_see_groups_and_delete_them(odradek: OdradekProcess, topic: str) -
 def test_the_offsets_of_a_topic_go_with_it(odradek: OdradekProcess, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": odradek.bootstrap})
     consumer = KafkaConsumer(bootstrap_servers=odradek.bootstrap, group_id=topic, enable_auto_commit=False)
-    place = Place(topic, 0)
+    place = KafkaTopicPartition(topic, 0)
     consumer.assign([place])
     consumer.commit({place: OffsetAndMetadata(1, "", -1)})
     assert consumer.committed(place) == 1

@@ -12,8 +12,7 @@ from typing import Any
 
 import odradek
 import pytest
-from confluent_kafka import Consumer, Producer
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import Consumer, Producer, TopicPartition
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -110,7 +109,7 @@ def lag_is_of_partitions_that_other_brokers_lead(cluster: Cluster) -> None:
             producer.produce("orders", b"x", partition=index)
     assert producer.flush(30) == 0
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "billing", "enable.auto.commit": False})
-    consumer.commit(offsets=[Place("orders", index, 3 + index) for index in range(3)], asynchronous=False)
+    consumer.commit(offsets=[TopicPartition("orders", index, 3 + index) for index in range(3)], asynchronous=False)
     consumer.close()
 
     def lags() -> dict[str, float]:
@@ -231,7 +230,7 @@ async def test_lag_of_each_kind_of_group_within_the_limit(broker: odradek.Broker
     def commits() -> None:
         for number in range(4):
             consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"late-{number}"})
-            consumer.commit(offsets=[Place("shared", 0, number)], asynchronous=False)
+            consumer.commit(offsets=[TopicPartition("shared", 0, number)], asynchronous=False)
             consumer.close()
 
     await asyncio.to_thread(commits)

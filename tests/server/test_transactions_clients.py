@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from aiokafka import TopicPartition as AioPlace
+from aiokafka import TopicPartition as AiokafkaTopicPartition
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaProducer
-from kafka import TopicPartition as Place
+from kafka import TopicPartition as KafkaTopicPartition
 from kafka.structs import OffsetAndMetadata
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
@@ -174,7 +174,9 @@ def test_kafka_python_commits_and_aborts(odradek: OdradekProcess, topic: str) ->
     for value, ends in ((b"yes", producer.commit_transaction), (b"no", producer.abort_transaction)):
         producer.begin_transaction()
         producer.send(topic, value).get(timeout=DEADLINE_S)
-        producer.send_offsets_to_transaction({Place(topic, 0): OffsetAndMetadata(len(value), "", -1)}, topic)
+        producer.send_offsets_to_transaction(
+            {KafkaTopicPartition(topic, 0): OffsetAndMetadata(len(value), "", -1)}, topic
+        )
         ends()
     producer.close()
     assert read(odradek, topic) == ["yes"]
@@ -185,7 +187,7 @@ async def test_aiokafka_commits_and_aborts(odradek: OdradekProcess, topic: str) 
     async with AIOKafkaProducer(bootstrap_servers=odradek.bootstrap, transactional_id=topic) as producer:
         async with producer.transaction():
             await producer.send_and_wait(topic, b"yes")
-            await producer.send_offsets_to_transaction({AioPlace(topic, 0): 3}, topic)
+            await producer.send_offsets_to_transaction({AiokafkaTopicPartition(topic, 0): 3}, topic)
         with pytest.raises(ZeroDivisionError):
             async with producer.transaction():
                 await producer.send_and_wait(topic, b"no")

@@ -26,7 +26,7 @@ from odradek.protocol.records.batch import (
 )
 from odradek.protocol.records.record import decode_batch, encoded_size
 from odradek.storage.files.checkpoints import CLEANER_OFFSETS, read_offsets
-from odradek.storage.files.open_files import Place
+from odradek.storage.files.open_files import PartitionDirectory
 from odradek.storage.segments.aborted import read_aborted
 
 from compat_tests.odradek_process import OdradekProcess
@@ -110,7 +110,7 @@ class Cleaned:
             future.result(DEADLINE_S)
 
     def aborted(self, topic):
-        place = Place(str(self.broker.data_dir / f"{topic}-0"))
+        place = PartitionDirectory(str(self.broker.data_dir / f"{topic}-0"))
         return {base: found for base in self.segments(topic) if (found := read_aborted(place, base))}
 
     def batches(self, topic, copied_at):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from odradek.storage.files.open_files import Place
+from odradek.storage.files.open_files import PartitionDirectory
 from odradek.storage.segments.index import OffsetIndex
 
 BASE = 1000
@@ -22,7 +22,7 @@ def expected(entries: list[tuple[int, int]], column: int, target: int) -> int:
 @pytest.mark.parametrize("seed", range(4))
 def test_lookups_agree_with_all_entries_after_any_appends_and_truncations(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
-    place = Place(str(tmp_path))
+    place = PartitionDirectory(str(tmp_path))
     (tmp_path / f"{BASE:020}.index").write_bytes(b"")
     index, entries = OffsetIndex(place, BASE), list[tuple[int, int]]()
 
