@@ -59,12 +59,12 @@ class Watch:
         self.events += 1
         node_id, node = found
         server = node.server
-        controller = server.__dict__.get("controller")
+        controller = getattr(server, "controller", None)  # made by its start
         if controller is not None and controller.raft is not None:
             self._look_at_quorum(node_id, node, controller)
             if server.metadata.image is not self._published.get(node_id):
                 self._look_at_image(node_id, server.metadata.image)
-        if "partitions" in server.__dict__:
+        if hasattr(server, "partitions"):
             self._look_at_partitions(node_id, node, server)
 
     # ---- the quorum
