@@ -51,6 +51,19 @@ def invalid(words: str) -> ValidationError:
     return ValidationError(ErrorCode.INVALID_REQUEST, words)
 
 
+def validate_names(request: Any, *, needs_member_id: bool = True) -> ValidationError | None:
+    """Checks the names of a consumer's or a streams member's heartbeat, in Kafka's order."""
+    if needs_member_id and not request.member_id.strip():
+        return invalid("MemberId can't be empty.")
+    if not request.group_id.strip():
+        return invalid("GroupId can't be empty.")
+    if request.instance_id is not None and not request.instance_id.strip():
+        return invalid("InstanceId can't be empty.")
+    if request.rack_id is not None and not request.rack_id.strip():
+        return invalid("RackId can't be empty.")
+    return None
+
+
 def no_group(groups: Mapping[str, Any], group_id: str, kind: str, what: str | None = None) -> ValidationError:
     """Returns the error for a missing group or one of another kind.
 

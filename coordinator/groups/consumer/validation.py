@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from ..base.membership import ValidationError, first_error, invalid, wrong_epoch
+from ..base.membership import ValidationError, first_error, invalid, validate_names, wrong_epoch
 from .assignors import ASSIGNORS
 from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member, Partitions
 
@@ -20,16 +20,8 @@ def response(validation_error: ValidationError) -> ConsumerGroupHeartbeatRespons
 
 
 def _names(request: Heartbeat, version: int) -> ValidationError | None:
-    must_have_id = version >= OWN_MEMBER_ID_VERSION or request.member_epoch != JOIN_EPOCH
-    if must_have_id and not request.member_id.strip():
-        return invalid("MemberId can't be empty.")
-    if not request.group_id.strip():
-        return invalid("GroupId can't be empty.")
-    if request.instance_id is not None and not request.instance_id.strip():
-        return invalid("InstanceId can't be empty.")
-    if request.rack_id is not None and not request.rack_id.strip():
-        return invalid("RackId can't be empty.")
-    return None
+    needs_member_id = version >= OWN_MEMBER_ID_VERSION or request.member_epoch != JOIN_EPOCH
+    return validate_names(request, needs_member_id=needs_member_id)
 
 
 def _joining(request: Heartbeat, version: int) -> ValidationError | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
-from ..base.membership import ValidationError, first_error, invalid, wrong_epoch
+from ..base.membership import ValidationError, first_error, invalid, validate_names, wrong_epoch
 from .configured import ConfiguredTopology
 from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member, MemberState
 from .tasks import Tasks, tasks_in
@@ -24,18 +24,6 @@ def response(validation_error: ValidationError) -> StreamsGroupHeartbeatResponse
 def _features(request: Heartbeat) -> ValidationError | None:
     if request.topology is not None and any(one.source_topic_regex for one in request.topology.subtopologies):
         return invalid("Regular expressions for source topics are not supported yet.")
-    return None
-
-
-def _names(request: Heartbeat) -> ValidationError | None:
-    if not request.member_id.strip():
-        return invalid("MemberId can't be empty.")
-    if not request.group_id.strip():
-        return invalid("GroupId can't be empty.")
-    if request.instance_id is not None and not request.instance_id.strip():
-        return invalid("InstanceId can't be empty.")
-    if request.rack_id is not None and not request.rack_id.strip():
-        return invalid("RackId can't be empty.")
     return None
 
 
@@ -77,7 +65,13 @@ def _tasks(request: Heartbeat) -> ValidationError | None:
     return None
 
 
-CHECKS: tuple[Callable[[Heartbeat], ValidationError | None], ...] = (_features, _names, _joining, _epochs, _tasks)
+CHECKS: tuple[Callable[[Heartbeat], ValidationError | None], ...] = (
+    _features,
+    validate_names,
+    _joining,
+    _epochs,
+    _tasks,
+)
 
 
 def validate(request: Heartbeat) -> ValidationError | None:
