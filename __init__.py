@@ -8,7 +8,7 @@ own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .version import __version__
 
@@ -22,25 +22,27 @@ if TYPE_CHECKING:
 __all__ = ["Broker", "Cluster", "InvalidConfig", "Security", "__version__"]
 
 
-def __getattr__(name: str) -> Any:
-    # Imported on demand: `odradek --help` and the pytest plugin need not pay for the whole server.
-    if name == "Broker":
-        from .testing.broker import Broker
+if not TYPE_CHECKING:  # a checker would take every name for one that is here
 
-        return Broker
-    if name == "Cluster":
-        from .testing.cluster import Cluster
+    def __getattr__(name: str) -> object:
+        # Imported on demand: `odradek --help` and the pytest plugin need not pay for the whole server.
+        if name == "Broker":
+            from .testing.broker import Broker
 
-        return Cluster
-    if name == "InvalidConfig":
-        from .metadata.configs import InvalidConfig
+            return Broker
+        if name == "Cluster":
+            from .testing.cluster import Cluster
 
-        return InvalidConfig
-    if name == "Security":
-        from .server.security.provisioning.profile import Security
+            return Cluster
+        if name == "InvalidConfig":
+            from .metadata.configs import InvalidConfig
 
-        return Security
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return InvalidConfig
+        if name == "Security":
+            from .server.security.provisioning.profile import Security
+
+            return Security
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -8,13 +8,15 @@ brokers of its own. The report of a failing test shows topics, groups, faults an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..server.security.provisioning.profile import Security
     from .broker import Broker
     from .cluster import Cluster
@@ -107,8 +109,23 @@ def odradek_cluster(odradek_cluster_session: Cluster) -> Cluster:
     return odradek_cluster_session
 
 
+class NewBroker(Protocol):
+    """The function of `odradek_new_broker`; its arguments are those of `odradek.Broker`."""
+
+    def __call__(
+        self,
+        *,
+        host: str = ...,
+        port: int = ...,
+        data_dir: str | Path | None = ...,
+        config: Mapping[str, str | int | float | bool] | None = ...,
+        security: str | Security | None = ...,
+        schema_registry: bool = ...,
+    ) -> Broker: ...
+
+
 @pytest.fixture
-def odradek_new_broker() -> Iterator[Callable[..., Broker]]:
+def odradek_new_broker() -> Iterator[NewBroker]:
     """A function that starts a further odradek.Broker: `odradek_new_broker(config={...})`. It stops after the test."""
     from .broker import Broker
 

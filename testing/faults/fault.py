@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from .effects import Effect, described
 
@@ -86,7 +86,7 @@ class Fault:
             if not self._changed.wait_for(lambda: self.count >= count, timeout):
                 raise TimeoutError(f"{self} struck {self.count} requests in {timeout:g} s, not {count}")
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Returns the fault as data for reports and the control port."""
         return {"fault": str(self), "count": self.count, "times": self.times, "struck": list(self.struck)}
 

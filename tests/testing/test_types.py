@@ -1,0 +1,88 @@
+"""The types of the test kit, as a user's strict type checker sees them in the installed package."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import odradek
+import pytest
+from odradek.testing.cluster import Isolation
+from odradek.testing.control.port import ControlPort
+from odradek.testing.embedded_clock import EmbeddedClock
+from odradek.testing.faults import Fault, Faults
+from odradek.testing.registry.server import SchemaRegistry
+from odradek.testing.seeing.groups import GroupView
+from odradek.testing.seeing.request_log import RequestLog, SeenRequest
+from odradek.testing.seeing.topics import SeenRecord, TopicView
+from odradek.testing.simulation import Node, Process, Simulation
+
+_ROOT = Path(__file__).resolve().parents[2]
+_PROGRAM = Path(__file__).with_name("user_program.py")
+_FACE = (
+    odradek.Broker, odradek.Cluster, Isolation, ControlPort, EmbeddedClock, Fault, Faults, SchemaRegistry, GroupView,
+    RequestLog, SeenRequest, SeenRecord, TopicView, Node, Process, Simulation,
+)  # fmt: skip
+#: Public by name, and no part of what a test uses: brokers call these, or they are text of messages.
+_OF_BROKERS = {"Fault.strike", "Fault.strike_write", "Faults.add", "RequestLog.add", "Node.life", "Node.server"}
+_OF_BROKERS |= {"Broker.noun", "Cluster.noun"}
+#: Settings of four client libraries have values of many types, among them those of `ssl`.
+_OF_ANY = {"Broker.client_settings", "Cluster.client_settings"}
+#: A mistake in each line from the second on; the last is a value of type Any.
+_MISTAKES = """import odradek
+odradek.Brocker()
+broker = odradek.Broker(prot=0)
+broker.faults.fail("Produce", eror="NOT_LEADER_OR_FOLLOWER")
+broker.faults.disk_full(client_id="checkout")
+number: int = broker.topic("orders").records()[0].value
+broker.clock.advance(weeks=1)
+broker.tpoic("orders")
+settings = broker.client_settings("java")
+"""
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment where the package is installed, so that a checker reads its py.typed, with the tests' dependencies."""
+    folder = tmp_path_factory.mktemp("types")
+    venv.create(folder / "venv")
+    (site,) = (folder / "venv" / "lib").glob("python3*/site-packages")
+    (site / "odradek").symlink_to(_ROOT)
+    (folder / "program.py").write_text(_PROGRAM.read_text(encoding="utf-8"), encoding="utf-8")
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return folder
+
+
+def _checked(environment: Path, program: str) -> subprocess.CompletedProcess[str]:
+    python = environment / "venv" / "bin" / "python"
+    command = [sys.executable, "-m", "mypy", "--strict", "--disallow-any-expr", "--config-file", ""]
+    command += ["--python-executable", str(python), "--cache-dir", str(environment / "cache"), program]
+    return subprocess.run(command, cwd=environment, capture_output=True, text=True, timeout=280)
+
+
+def test_user_program_is_strictly_typed_and_meets_no_any(environment: Path) -> None:
+    done = _checked(environment, "program.py")
+    assert (done.returncode, done.stdout) == (0, "Success: no issues found in 1 source file\n"), done.stdout
+
+
+def test_mistakes_of_a_user_program_are_errors(environment: Path) -> None:
+    (environment / "mistakes.py").write_text(_MISTAKES)
+    done = _checked(environment, "mistakes.py")
+    found = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error: " in line}
+    assert found == set(range(2, 10)), done.stdout
+
+
+def test_user_program_names_the_whole_face() -> None:
+    text = _PROGRAM.read_text(encoding="utf-8")
+    used = set(re.findall(r"\.(\w+)", text))
+    public = {
+        f"{each.__name__}.{name}" for each in _FACE for name, _ in inspect.getmembers(each) if not name.startswith("_")
+    }
+    missing = {name for name in public if name.rpartition(".")[2] not in used}
+    assert missing <= _OF_BROKERS | _OF_ANY, f"user_program.py does not use {sorted(missing - _OF_BROKERS - _OF_ANY)}"
+    assert {name for name in odradek.__all__ if not name.startswith("_")} <= used
