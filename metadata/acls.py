@@ -1,6 +1,6 @@
 """Access rules (ACLs): Kafka's codes, the checks of a new rule, and the filters that find rules.
 
-A rule allows or denies a principal on a host an operation on the resources of a pattern. Codes that nobody knows are
+A rule allows or denies a principal on a host an operation on the resources of a pattern. Undefined codes become
 UNKNOWN, as Kafka reads them.
 """
 

@@ -28,7 +28,7 @@ SCRAM_SHA_512 = ScramMechanism("SCRAM-SHA-512", 2, "sha512")
 BY_CODE = {mechanism.code: mechanism for mechanism in (SCRAM_SHA_256, SCRAM_SHA_512)}
 BY_NAME = {mechanism.name: mechanism for mechanism in BY_CODE.values()}
 
-#: Of both mechanisms. The most costs a client 10 ms of PBKDF2.
+#: Limits for both mechanisms. The maximum costs a client 10 ms of PBKDF2.
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16384
 

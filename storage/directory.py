@@ -1,4 +1,4 @@
-"""A log directory: whose it is, that nobody else uses it, and which partitions are in it.
+"""A log directory: the broker that owns it, its exclusive lock, and the partitions in it.
 
 ```
 .lock                          held while the directory is in use
@@ -201,7 +201,7 @@ class LogDirectory:
         return claims
 
     def _begin_use(self) -> None:
-        """From here on, the end of the process is a crash unless `mark_clean_shutdown` says otherwise."""
+        """Starts the use of the directory. A crash is assumed at the next start unless `mark_clean_shutdown` ran."""
         self._in_use = True
         try:
             unlink_if_exists(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
@@ -211,7 +211,7 @@ class LogDirectory:
     def mark_clean_shutdown(self, broker_epoch: int) -> None:
         """Last of all: every log is closed and the checkpoints are written.
 
-        It vouches for each replica in here. So all of them are opened at the start, also those that nobody asks for.
+        It vouches for each replica in here. So all of them are opened at the start, also those that no client uses.
         """
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
         try:

@@ -29,7 +29,7 @@ NO_WARMUP_TASKS = "warm-up tasks are not assigned, as Kafka 4.4 itself does not 
 QUOTAS = "moves of replicas between log directories are not throttled"
 DESCRIPTIONS = "descriptions of topologies are kept with their groups, whatever class is named"
 JAVA = "a Java class cannot be loaded here"
-COUNTERS = "metrics are plain counters, and whoever scrapes them chooses the window"
+COUNTERS = "metrics are plain counters, and the scraper chooses the window"
 ONE_TURN = "a group coordinator writes together what one turn of the event loop decides"
 WITH_RECOVERY_POINTS = (
     "the starts of logs are noted with their recovery points (log.flush.offset.checkpoint.interval.ms)"

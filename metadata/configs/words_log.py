@@ -23,7 +23,7 @@ BROKER = {
     "log.cleaner.min.compaction.lag.ms": "A record that is younger than this is not compacted.",
     "log.cleaner.threads": "The number of threads that compact.",
     "log.cleanup.policy": "What becomes of old records: delete, compact, or both; kept for ever when empty.",
-    "log.dir": "Where logs are kept, unless log.dirs says.",
+    "log.dir": "The directory for logs, when log.dirs is not set.",
     "log.dir.failure.timeout.ms": "A broker that cannot tell the controller of a failed directory for this long stops.",
     "log.dirs": "The directories where logs are kept.",
     "log.flush.interval.messages": "After that many records a log is forced to disk.",

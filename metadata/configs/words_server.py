@@ -41,7 +41,7 @@ BROKER = {
     "unstable.api.versions.enable": "Whether versions of requests that are still being worked on are offered.",
     "unstable.feature.versions.enable": "Whether levels of features that are still being worked on are offered.",
     # Listeners, connections, requests.
-    "advertised.listeners": "The addresses that clients are told; those of listeners unless set.",
+    "advertised.listeners": "The addresses that clients get in metadata; those of listeners unless set.",
     "background.threads": "The number of threads for small background work.",
     "connections.max.idle.ms": "A connection that is silent for this long is closed.",
     "delete.records.purgatory.purge.interval.requests": "How many finished DeleteRecords pile up before they are dropped.",
@@ -77,7 +77,7 @@ BROKER = {
     "broker.session.timeout.ms": "A broker that is not heard of for this long is fenced.",
     "controlled.shutdown.enable": "Whether a broker hands its leaderships over before it stops.",
     "follower.replication.throttled.rate": "Bytes a second that throttled followers may fetch.",
-    "leader.imbalance.check.interval.seconds": "How often the controller looks for leaders that should be elsewhere.",
+    "leader.imbalance.check.interval.seconds": "How often the controller looks for leaders that are not the preferred ones.",
     "leader.replication.throttled.rate": "Bytes a second that throttled leaders may send to followers.",
     "num.replica.alter.log.dirs.threads": "The number of threads that move replicas between directories.",
     "num.replica.fetchers": "The number of fetchers per source broker.",

@@ -1,7 +1,7 @@
 """The request and response headers.
 
 Request header 1 is for versions of a request that are not flexible, 2 for those that are. The client id is never a
-compact string, so that a broker can read it before it knows the version (KIP-482). Response header 1 goes with
+compact string: a broker can read it before it has parsed the version (KIP-482). Response header 1 goes with
 flexible versions, but the ApiVersions response always has header 0 (KIP-511). `Api.request_header_version` and
 `Api.response_header_version` return the versions.
 """

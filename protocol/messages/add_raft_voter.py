@@ -1,7 +1,7 @@
 """AddRaftVoter (key 80): adds a voter to the KRaft quorum.
 
-One change at a time (REQUEST_TIMED_OUT, DUPLICATE_VOTER); the new voter must be caught up and speak this KRaft
-version. The set is written to the log (KIP-853).
+One change at a time (REQUEST_TIMED_OUT, DUPLICATE_VOTER). The new voter must be caught up and must support the current
+kraft.version. The leader writes the new voter set to the log (KIP-853).
 
 Versions 0-1, all flexible. What each added:
 - 1: answered when committed, or as soon as it is written

@@ -8,7 +8,7 @@ yet. Client software names must be plain (INVALID_REQUEST else). Features tell t
 Versions 0-5, flexible from 3. What each added:
 - 3: client software name and version (KIP-511); features
 - 4: a feature may start at level 0 (KAFKA-17011)
-- 5: the client says which cluster and node it expects, REBOOTSTRAP_REQUIRED else (KIP-1242)
+- 5: the client sends the cluster id and node id that it expects, REBOOTSTRAP_REQUIRED if they differ (KIP-1242)
 """
 
 from __future__ import annotations

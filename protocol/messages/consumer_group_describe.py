@@ -4,7 +4,7 @@ GROUP_ID_NOT_FOUND for groups of other types. A group with topics that the calle
 TOPIC_AUTHORIZATION_FAILED, without its members.
 
 Versions 0-1, all flexible. What each added:
-- 1: whether a member speaks the classic protocol (KIP-1099)
+- 1: whether a member uses the classic protocol (KIP-1099)
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """CreateTopics (key 19): makes topics.
 
-Each is made with a number of partitions and replicas, or with its replicas listed; -1 takes the broker's default.
-Names are checked (INVALID_TOPIC_EXCEPTION, also for names that differ only in . and _), as are configs, counts and
-replicas, and the policy is asked. `validate_only` goes through all of it and makes nothing. The answer says what a
-topic came out as.
+Each topic is created with a number of partitions and replicas, or with a replica assignment; -1 takes the default.
+The controller validates names (INVALID_TOPIC_EXCEPTION, also for names that differ only in . and _), configs, counts and
+replicas, and calls the create-topic policy. `validate_only` does all of it and creates nothing. The response has the
+configs, counts and id of each created topic.
 
 Versions 2-7, flexible from 5. What each added:
 - 4: counts may be left to the broker (KIP-464)

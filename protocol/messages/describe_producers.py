@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61): the producers that a partition's leader knows.
+"""DescribeProducers (key 61): the active producers of a partition.
 
 Id, epoch, last sequence and timestamp, and where an open transaction begins: how a hanging one is found (KIP-664).
 

@@ -1,7 +1,7 @@
 """DescribeQuorum (key 55): voters and observers of the KRaft log and how far they are.
 
-Only the leader knows; brokers hand it on. Times are those of the last fetch and of the last time that a replica was
-caught up.
+Only the leader has these states; brokers forward the request. Times are those of a replica's last fetch and of the last
+time that it was caught up.
 
 Versions 0-2, all flexible. What each added:
 - 1: those times (KIP-836)

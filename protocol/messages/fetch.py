@@ -19,7 +19,7 @@ Versions 4-18, flexible from 12. What each added:
 - 15: replica id and its broker's epoch in one structure (KIP-903)
 - 16: the current leader's address (KIP-951)
 - 17: directory id of a KRaft replica (KIP-853)
-- 18: the high watermark that a KRaft replica knows, so that a new one is sent at once (KIP-1166)
+- 18: the high watermark of the KRaft replica, so that the leader sends a newer one at once (KIP-1166)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """OffsetFetch (key 9): a group's committed positions.
 
-Offset -1 says that nothing was committed. A null list of topics asks for every partition that the group has
+Offset -1 means that no offset was committed. A null list of topics asks for every partition that the group has
 committed. With `require_stable`, a partition with a transactional commit still open answers UNSTABLE_OFFSET_COMMIT,
 to be asked again (KIP-447).
 

@@ -1,7 +1,7 @@
 """Vote (key 52): a candidate for the lead of the KRaft quorum asks for a vote.
 
 Granted once per epoch, to a candidate whose log is at least as far as the voter's, and written to `quorum-state`
-before it is answered. FENCED_LEADER_EPOCH tells the epoch that the voter knows (KIP-595).
+before the response. FENCED_LEADER_EPOCH carries the voter's current epoch (KIP-595).
 
 Versions 0-2, all flexible. What each added:
 - 1: directory ids of voters; the leader's address (KIP-853)

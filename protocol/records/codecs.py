@@ -44,7 +44,7 @@ _XERIAL_BLOCK_BYTES = 32 << 10
 _SNAPPY_GREATEST_RATIO = 32
 #: The varint of a snappy block's size, as C++ and Java read it.
 _MOST_SNAPPY_SIZE_BYTES = 5
-#: What the kernel's decompressors return when the result does not fit.
+#: The return code of the kernel's decompressors when the result does not fit.
 _NO_ROOM = -2
 
 #: Magic; version 1 and independent blocks; blocks of at most 64 KiB; the checksum of those two bytes.

@@ -43,7 +43,7 @@ class LastOfProducer(NamedTuple):
 
 
 class CleanedTransactions:
-    """Follows the transactions through the batches of a log in order, and says which of them have left nothing."""
+    """Follows the transactions through the batches of a log in order, and finds those that have no records left."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._coming = sorted(aborted, key=lambda entry: entry.first_offset, reverse=True)

@@ -1,7 +1,7 @@
 """Compacting a log (`cleanup.policy=compact`): which one needs it, the copying, and the exchange of segments.
 
-`look` says what there is to clean, cheaply; the server takes the dirtiest log that `needs_cleaning`, and has the `job` run
-by a thread or, because it is all CPU, by another process: it is plain data, and reads and writes files only. `finish`, in
+`look` finds what there is to clean, cheaply. The server takes the dirtiest log that `needs_cleaning`. A thread or, because
+the job is all CPU, another process runs the `job`: it is plain data, and reads and writes files only. `finish`, in
 the thread of the log, swaps the result in, unless the log was cut meanwhile. Nothing at or above the last stable offset, and
 nothing of the active segment, is touched.
 """
@@ -76,7 +76,7 @@ class DirtyRange:
 
 
 def look(log: Log, cleaner_offset: int | None, last_stable_offset: int, now_ms: int) -> DirtyRange:
-    """`cleaner_offset`: what the cleaner's checkpoint says of the log, if it does."""
+    """`cleaner_offset`: the offset in the cleaner's checkpoint, None if the checkpoint has none for the log."""
     start = log.log_start_offset
     first_dirty = start if cleaner_offset is None else cleaner_offset
     is_wrong = not start <= first_dirty <= log.log_end_offset

@@ -9,7 +9,7 @@ orders 1 17
 
 These files, which are Kafka's, have no checksum. Odradek keeps one beside each, `<name>.odradek-crc`: the CRC-32C of what
 was last written, and of what was written before, in hexadecimal. A file with neither may be right, since Kafka writes none,
-but what it says is not proven (ends.py).
+but its contents are not proven (ends.py).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def decode_offsets(content: bytes) -> dict[TopicPartition, int]:
 
 
 class FoundOffsets(NamedTuple):
-    """`is_proven`: the file is as it was written. `note`: why it was passed over, for whoever reads the broker's log."""
+    """`is_proven`: the file is as it was written. `note`: the reason why it was ignored, for the broker's log."""
 
     offsets: dict[TopicPartition, int]
     is_proven: bool = False

@@ -18,7 +18,7 @@ SPARE_DESCRIPTORS = 4
 
 
 def is_shortage(error: OSError) -> bool:
-    """Returns whether it says that no descriptor is left, in the process or in the system."""
+    """Returns whether the error means that no descriptor is left, in the process or in the system."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
 
 

@@ -14,7 +14,7 @@ _LAYOUT = "@qqihh" if _IS_BSD else "@hhqqi"
 
 
 def lock_holder(file: Path) -> int | None:
-    """The process id; None when nobody has a lock, or there is no such file, or it may not be read.
+    """The process id; None when no process has a lock, or there is no such file, or it may not be read.
 
     A process that asks about its own lock loses it by that: POSIX drops the locks on a file whenever one of its
     descriptors is closed.

@@ -15,7 +15,7 @@ VERSION = 1
 
 
 class InvalidMetaProperties(Exception):
-    """The file says something that cannot be, or that contradicts the other directories of the broker."""
+    """The file has an invalid value, or contradicts the other directories of the broker."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -23,7 +23,7 @@ SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
-#: Of files that are kept because something is wrong with them; nothing reads them.
+#: Suffix of files that are kept because something is wrong with them; nothing reads them.
 DAMAGED_SUFFIX = ".damaged"
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
@@ -32,10 +32,10 @@ Buffer = bytes | bytearray | memoryview
 #: More open data files than this bring nothing: opening a file costs some microseconds. The server lowers the limit while
 #: connections need the descriptors (server/network/descriptors.py).
 MOST_DATA_FILES = 4096
-#: What stands open however few descriptors there are: the metadata log, and some partitions that are in use at once.
+#: Files that stay open however few descriptors there are: the metadata log, and some partitions in use at the same time.
 FEWEST_DATA_FILES = 4
-#: What a new partition leaves free on its disk: room for the metadata log, and for the first records of partitions that
-#: exist. Where it is used up, an append fails and the directory goes offline.
+#: Free space that a new partition leaves on its disk: room for the metadata log, and for the first records of partitions
+#: that exist. Where it is used up, an append fails and the directory goes offline.
 LEAST_ROOM_BYTES = 256 << 10
 LEAST_ROOM_FILES = 16
 
@@ -57,7 +57,7 @@ class LogDirectoryFailure(Exception):
 
     @property
     def is_shortage(self) -> bool:
-        """Returns whether the process had no descriptor left: that says nothing about the disk."""
+        """Returns whether the process had no descriptor left: the disk may be in order."""
         return is_shortage(self.cause)
 
     @property
@@ -235,7 +235,7 @@ def check_room(path: str) -> None:
 
 @contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Names the file in an OSError of a write, which knows a descriptor only."""
+    """Adds the file name to an OSError of a write, which has a descriptor only."""
     try:
         yield
     except OSError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: No limit, for the keys where Kafka says so with -1.
+#: No limit, for the keys where Kafka uses -1 for it.
 UNLIMITED = -1
 _INT64_MAX = (1 << 63) - 1
 

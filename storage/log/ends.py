@@ -17,7 +17,7 @@ UNPROVEN = 1
 
 
 class Claim(NamedTuple):
-    """There were records below `offset`, says `source`."""
+    """Evidence from `source` that there were records below `offset`."""
 
     offset: int
     weight: int

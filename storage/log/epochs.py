@@ -131,7 +131,7 @@ class LeaderEpochs:
         self._changed_from(-1)
 
     def _changed_from(self, offset: int) -> None:
-        """Below `offset` the file says what it should."""
+        """Notes that entries of the file from `offset` on are outdated."""
         self.latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
         self._unwritten_from = min(self._unwritten_from, offset)
         self._unsynced_from = min(self._unsynced_from, offset)

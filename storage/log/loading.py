@@ -49,7 +49,7 @@ class DamagedLog(Exception):
 
 
 class LoadedLog(NamedTuple):
-    """`notes`: what was rebuilt, or is odd: a line each, for whoever reads the broker's log."""
+    """`notes`: repairs and oddities, a line each, for the broker's log."""
 
     segments: list[Segment]
     log_start_offset: int
@@ -133,7 +133,7 @@ class LogLoader:
         if not clean:
             self._recover(first)
         elif not self._ends_as_closed(last, inventory) or (claims and _highest(claims) != last.next_offset):
-            # A clean shutdown ends with a whole batch, there where the checkpoints say: somebody else has been here.
+            # A clean shutdown ends with a whole batch, where the checkpoints end: another program changed the directory.
             last.next_offset = last.base_offset
             self._recover(first)
 
@@ -187,7 +187,7 @@ class LogLoader:
         def on_batch(header: BatchHeader, batch: memoryview) -> None:
             self.epochs.assign(header.leader_epoch, header.base_offset)
             if header.producer_id >= 0:
-                with suppress(BatchError):  # a marker that says nothing ends nothing
+                with suppress(BatchError):  # a marker without contents ends no transaction
                     ended = follow_batch(self.producers, header, batch)
                     if ended is not None and ended.aborted:
                         append_aborted(self.directory, base, aborted_entry(self.producers, ended))

@@ -1,7 +1,7 @@
 """A partition's log: segments in a directory, appended at the end, read anywhere, truncated at both ends.
 
-Its batches have their offsets already, and it does not know leaders, replicas or clients. One thread calls all methods,
-unless a docstring says otherwise; none reads a clock. Every method raises LogDirectoryFailure for an OSError of the disk.
+Its batches have their offsets already. The log has no notion of leaders, replicas or clients. One thread calls all methods,
+unless a docstring names another; no method reads a clock. Methods raise LogDirectoryFailure for an OSError.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Log(LogSegments):
         `clean`: the last shutdown was, so nothing is scanned. `jitter`, from 0 to 1, is the share of
         `segment.jitter.ms` by which segments are rolled early. `claims`: where the log is known to have ended (ends.py).
         With `must_be_whole_from` a log that is damaged behind that offset raises DamagedLog before anything is cut.
-        `recovered_bytes` then says how much was cut off, `damage` what cannot be read, and `opening_notes` what was odd.
+        `recovered_bytes` is then the number of bytes cut off, `damage` the unreadable ranges, `opening_notes` all oddities.
         """
         directory = PartitionDirectory(os.fspath(path))
         try:
@@ -114,7 +114,10 @@ class Log(LogSegments):
             raise self._append_failed(segment, error) from error
 
     def _segment_for(self, headers: Sequence[BatchHeader], size: int, newest: int, now_ms: int) -> Segment:
-        """The segment to append to: a new one when the active one is full or old. Notes until when nobody need ask."""
+        """Returns the segment to append to: a new one when the active one is full or old.
+
+        It stores the offset and the timestamp up to which an append may skip this check.
+        """
         config, segment, end = self.config, self.active, headers[-1].next_offset
         most_ms = config.segment_ms - int(self._jitter * min(config.segment_jitter_ms, config.segment_ms))
         fits = segment.may_take(size, end - 1, config.segment_bytes, config.segment_index_bytes)

@@ -53,7 +53,7 @@ class LogSegments:
         self._directory = directory
         self._files = files
         self._jitter = 0.0
-        # What an append need not look at again: as long as the configuration is this one, the active segment takes
+        # The result of the last check, which appends reuse: while the configuration is this one, the active segment takes
         # batches up to this offset and this timestamp.
         self._limits_of: LogConfig | None = None
         self._full_at_offset = 0

@@ -5,7 +5,7 @@ marker, and where its open transaction began. `check` decides what to answer to 
 written, by whichever way it came, and is the only thing that changes the state.
 
 ```
-known of the producer              the batch                                        check says
+state of the producer              the batch                                        result
 its epoch, one of five batches     same epoch, same first and last sequence         that batch's offsets (a duplicate)
 an epoch                           a smaller epoch                                  INVALID_PRODUCER_EPOCH
 an epoch                           a greater epoch, first sequence not 0            OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -142,7 +142,7 @@ class Producers:
         self._open: dict[int, int] = {}
         # Ended ones whose marker may not be committed yet: first offset -> offset of the marker.
         self._undecided: dict[int, int] = {}
-        #: Producer id -> what is known while its transaction is asked for.
+        #: Producer id -> the verification of its transaction that is under way.
         self.verifications: dict[int, Verification] = {}
 
     def check(self, header: BatchHeader) -> ErrorCode | ProducerBatch:

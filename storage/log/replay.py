@@ -86,7 +86,7 @@ def _follow_from(opening: OpeningLog, start: int, end: int) -> None:
                 if header.base_offset >= end:
                     return
                 if header.producer_id >= 0:
-                    with suppress(BatchError):  # a marker that says nothing ends nothing
+                    with suppress(BatchError):  # a marker without contents ends no transaction
                         follow_batch(opening.producers, header, batch)
 
 

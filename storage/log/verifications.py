@@ -1,15 +1,15 @@
-"""A producer of whom a leader is asking whether its transaction is open here (KIP-890).
+"""Verification of a producer's transaction: the leader asks the coordinator whether it is open here (KIP-890).
 
-Asking begins with the first batch of a transaction in this partition, and is over when one is written, or the marker that
-ends the transaction. Meanwhile two things must not happen, which the producer's state alone would let pass, since nothing of
-the transaction is in the log yet:
+Verification begins with the first batch of a transaction in this partition. It ends when a batch is written, or the marker
+that ends the transaction. Meanwhile the leader must prevent two things. The producer's state alone would allow them, since
+nothing of the transaction is in the log yet:
 
-- A batch with a greater sequence number is written, while one before it was refused for now (the coordinator is moving)
-  and will come again. It would then be out of order for good, and librdkafka takes it for written when a later one is.
-- The answer is one to an older question: the transaction has ended since, and what is written now would be of none, and
-  hang. So who asked holds on to the `Verification`, and compares.
+- The leader rejects a batch for now (the coordinator is moving), and writes a batch with a greater sequence number. The
+  rejected batch comes again and is out of order for good. librdkafka takes it for written when a later one is.
+- The coordinator's answer belongs to an earlier verification: the transaction has ended since. A batch written now would
+  belong to no transaction, and would hang. So the caller keeps the `Verification`, and compares.
 
-They are not of the log: who leads next asks anew.
+Verifications are not in the log: a new leader starts them anew.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class RebuiltSegment:
     def _write_aborted(self, aborted: Iterable[tuple[int, int]]) -> None:
         """The old index, but for a segment that is all of the replica's, or whose index is gone.
 
-        The last stable offset of an entry only says where a search may end: with 0 it never ends early.
+        The last stable offset of an entry only ends a search early: with 0 it never ends early.
         """
         directory, base = self._directory, self._base_offset
         old = directory.file(base, TXN_INDEX_SUFFIX)

@@ -61,7 +61,7 @@ def _is_segment(name: str) -> bool:
 
 
 def empty_one(path: str, bad: BadBatch) -> None:
-    """Puts an empty batch in the place of a poisoned one. Nobody else may use the directory. Raises OSError."""
+    """Puts an empty batch in the place of a poisoned one. No other process may use the directory. Raises OSError."""
     directory, base_offset = PartitionDirectory(path), base_offset_of(bad.file)
     assert bad.header is not None and base_offset is not None, "only whole batches of segments have offsets"
     source = directory.file(base_offset, LOG_SUFFIX)

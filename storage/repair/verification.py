@@ -68,7 +68,7 @@ class SegmentVerifier:
         #: Whole batches whose records cannot be read (poison.py): no damage.
         self.poisoned: list[PoisonedBatch] = []
         self.is_done = False
-        #: An index of the segment says something that the log does not.
+        #: An index of the segment disagrees with the log.
         self.is_index_wrong = False
         #: The entries that `.txnindex` should have for markers below the job's `next_offset`; None where that is not known.
         self.aborted: list[AbortedTransaction] | None = None
@@ -230,7 +230,7 @@ class SegmentVerifier:
         if whole is not None:
             base, _, _, _, _, _, last_delta = _PREFIX.unpack_from(chunk)
             if self._follows(start + whole, base + last_delta + 1):
-                # In a compacted log the offsets between are nobody's.
+                # In a compacted log the offsets between may be missing without damage.
                 first = base if self.job.is_compacted else expected
                 self._add(start, whole, first, base + last_delta + 1, "bad CRC")
                 self._position, self._expected = start + whole, base + last_delta + 1
@@ -344,7 +344,7 @@ class SegmentVerifier:
         """Checks the index of aborted transactions. In a damaged segment, it stays unless it cannot be right."""
         job = self.job
         entries = [one for one in read_aborted(job.directory, job.base_offset) if one.last_offset < job.next_offset]
-        # Of the segment that is appended to, entries may be newer than the job.
+        # For the active segment, entries may be newer than the job.
         limit = job.next_offset if job.checks_indexes else 1 << 63
         can_be_right = plausible_aborted(job.directory, job.base_offset, limit) is not None
         if self.found and can_be_right:

@@ -21,7 +21,7 @@ Pread = Callable[[int, int, int], bytes | bytearray]
 SCAN_BYTES = 8192
 _SPAN = struct.Struct(">qi4xb6xi")  # base offset, length, magic, last offset delta
 _SPAN_BYTES = _SPAN.size
-#: What follows the length in the smallest message of formats 0 and 1; zeros are no such message.
+#: The bytes after the length in the smallest message of formats 0 and 1; zeros are no such message.
 _LEAST_OLD_LENGTH = 14
 
 

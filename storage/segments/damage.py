@@ -33,7 +33,7 @@ from ..files.open_files import PartitionDirectory, read_if_exists, unlink_if_exi
 FILE_NAME = "odradek-damage"
 VERSION = 0
 #: Ranges of one log that are remembered: a reader passes over the list, and a disk with more holes is to be replaced.
-#: Further ones are met again by whoever reads there.
+#: A reader that reaches a further range reports it again.
 MOST_RANGES = 1000
 
 
@@ -127,7 +127,7 @@ class Damage:
         return [one for one in self.ranges if one.file == file]
 
     def add(self, found: DamagedRange) -> bool:
-        """Adds a range. One that overlaps others takes their place as far as it reaches. Whether it says anything new."""
+        """Adds a range, joined with those that it overlaps. Returns whether the list has changed."""
         if found.first_offset >= found.next_offset:
             return False
         same = [

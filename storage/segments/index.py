@@ -270,7 +270,7 @@ class TimeIndex(_SparseIndex):
                 raise CorruptIndex(f"{self.path} ends with an entry for timestamp {self.last_timestamp}")
 
     def append(self, timestamp: int, offset: int) -> None:
-        """Adds an entry when the timestamp has grown; an entry that would not ascend says nothing new."""
+        """Adds an entry when the timestamp has grown; other entries bring nothing new."""
         if timestamp > self.last_timestamp:
             self._append(timestamp, offset - self.base_offset)
             self.last_timestamp, self.last_offset = timestamp, offset

@@ -16,14 +16,14 @@ from ...protocol.records.record import Record, decode_batch
 from ...protocol.records.walk import LONG_MAX, LONG_MIN, WHOLE, walk
 
 _LONGS = 1 << 64
-#: What one cleaning or verification reports: somebody has to look at the log anyway.
+#: The most that one cleaning or verification reports: an operator has to examine the log anyway.
 MOST_POISONED = 100
 
 
 class PoisonedBatch(NamedTuple):
     base_offset: int
     last_offset: int
-    #: What is wrong, in a few words.
+    #: The reason, in a few words.
     reason: str
 
 

@@ -69,13 +69,13 @@ class Segment:
         self.created_ms = created_ms
         self.suffix = suffix
         self.bytes_since_index_entry = 0
-        #: Index entries that may still be added, as `may_take` found; it is asked again when there are none.
+        #: Index entries that may still be added, as `may_take` found; it is called again when there are none.
         self.entries_left = 0
-        #: Whether there is an index of aborted transactions; None until somebody has looked.
+        #: Whether there is an index of aborted transactions; None until the first search for it.
         self.has_aborted: bool | None = None
         #: (position, end) of the damaged ranges in the file, in order; None where there are none.
         self.holes: Sequence[tuple[int, int]] | None = None
-        #: Its file was verified since the log was opened, or is to be soon.
+        #: Whether its file was verified since the log was opened, or is to be soon.
         self.is_verified = False
         self.max_timestamp = _UNKNOWN
         self.offset_of_max_timestamp = base_offset
@@ -133,7 +133,7 @@ class Segment:
         if index is None:
             index = self._offset_index = self._opened(OffsetIndex)
             if index.last_position >= max(self.size, 1):
-                # Of a segment whose file was cut, the index is rebuilt too.
+                # The file was cut, so the index is rebuilt too.
                 self._rebuild()
                 index = self._offset_index = OffsetIndex(self._directory, self.base_offset, self.suffix)
         return index

@@ -29,7 +29,7 @@ class LogSlice:
         self.offset = offset
         self.next_offset = next_offset
         self.segment_base_offset = segment_base_offset
-        #: It is of a closed segment that was not verified since the log was opened.
+        #: Whether the segment is closed and was not verified since the log was opened.
         self.is_unverified = False
 
     def __len__(self) -> int:

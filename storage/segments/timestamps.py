@@ -1,4 +1,4 @@
-"""Finding records by time: the time index says from which batch to look, and only one batch is opened."""
+"""Finding records by time: the time index gives the batch to start from, and only one batch is opened."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ class LargeBatch(Exception):
         self._start_offset = start_offset
 
     def find(self, limit: int = MAX_DECOMPRESSED_BYTES) -> TimestampedOffset | None:
-        """The first record of the batch that is asked for, or None. Raises TooLargeDecompressed.
+        """Returns the first matching record of the batch, or None. Raises TooLargeDecompressed.
 
-        Of a poisoned batch it is the first offset, with the time of its header: nobody can read more of it.
+        For a poisoned batch it returns the first offset, with the time of its header: its records cannot be read.
         """
         header = self.header
         epoch, logged = header.leader_epoch, header.timestamp_type is TimestampType.LOG_APPEND_TIME
