@@ -34,7 +34,7 @@ def truncation_offset(
 ) -> int:
     """Returns the offset to which a follower truncates after the leader reported that `epoch` ends at `end_offset`.
 
-    `end_offset_for` reads the follower's own log. If the leader knows no epoch, the follower keeps what is committed.
+    `end_offset_for` reads the follower's own log. If the leader has no such epoch, the follower keeps what is committed.
     """
     if end_offset == UNDEFINED:
         return min(high_watermark, log_end_offset)

@@ -30,7 +30,7 @@ from .seeing.request_log import RequestLog
 
 log = logging.getLogger("odradek.embedded")
 
-#: The time that a broker gets to stop when the interpreter exits; a program that was told to end must end.
+#: The time that a broker gets to stop when the interpreter exits: a signal to end must end the program.
 EXIT_DEADLINE_S = 10
 ASK_TIMEOUT_S = 30
 
@@ -39,7 +39,7 @@ _unfinished: set[EmbeddedRun] = set()
 
 
 def temporary_path() -> Path:
-    """A folder's path that nobody else uses. The start of a run makes the folder."""
+    """Returns an unused path of a folder. The start of a run makes the folder."""
     return Path(tempfile.gettempdir()) / f"odradek-{os.getpid()}-{os.urandom(6).hex()}"
 
 

@@ -37,7 +37,7 @@ _HOST = "127.0.0.1"
 #: Every node of a small cluster votes; of a larger one three do, as a quorum of three survives the death of one.
 MOST_CONTROLLERS = 3
 MOST_BROKERS = 50
-#: Brokers of one process hear each other at once: a test need not wait as long as machines may be silent.
+#: Sessions of brokers in one process may be short: a test need not wait as long as machines may be silent.
 CLUSTER_DEFAULTS = {
     "controller.listener.names": "CONTROLLER",
     "controller.quorum.election.timeout.ms": "100",
@@ -79,7 +79,7 @@ class Cluster(Embedded):
         self._config = {key: as_text(value) for key, value in (config or {}).items()}
         self._held: list[socket.socket] = []
 
-    # What it is.
+    # Properties.
 
     @property
     def servers(self) -> dict[int, BrokerServer]:
@@ -101,7 +101,7 @@ class Cluster(Embedded):
         servers = self._here().servers
         return next((node_id for node_id, server in servers.items() if server.controller.is_active), -1)
 
-    # What happens to it.
+    # Faults.
 
     def kill(self, node_id: int) -> Completion[None]:
         """Ends a broker without a farewell, as kill -9 does; returns when the others have taken over what it led."""
@@ -136,7 +136,7 @@ class Cluster(Embedded):
         return self._do("move_leader()", move)
 
     def pause(self, node_id: int) -> Fault:
-        """Has a broker do nothing for clients until the fault is cancelled; other brokers still hear it."""
+        """Has a broker do nothing for clients until the fault is cancelled; other brokers still reach it."""
         self._check(node_id)
         return self.faults.pause(node_id=node_id)
 
@@ -209,7 +209,7 @@ class Cluster(Embedded):
 
 
 class Isolation:
-    """A broker that reaches nobody, and that nobody reaches."""
+    """A broker without connections to other brokers, in both directions."""
 
     def __init__(self, cluster: Cluster, node_id: int) -> None:
         faults = cluster.faults

@@ -14,8 +14,8 @@ class Completion(Coroutine[Any, Any, T], Generic[T]):
     """The outcome of one call of `name`.
 
     Called synchronously, the work is done when the caller gets this: `result` is the value, and awaiting it gives the same
-    at once. Called in the event loop that does the work, nothing has begun: awaiting it does the work, once. One that
-    nobody awaits warns, like a coroutine.
+    at once. Called in the event loop that does the work, nothing has begun: awaiting it does the work, once. A
+    `Completion` that is never awaited warns, like a coroutine.
     """
 
     __slots__ = ("_iterator", "_name", "_value", "_work")

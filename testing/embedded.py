@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ConfigValue = str | int | float | bool
 
-#: What a test wants rather than a long-running broker: rebalances begin at once, deleted files go at once.
+#: Defaults for tests rather than for a long-running broker: rebalances begin at once, deleted files go at once.
 EMBEDDED_DEFAULTS = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "5",
@@ -40,7 +40,7 @@ EMBEDDED_DEFAULTS = {
 
 
 class Embedded(RunHolder):
-    """Brokers in this process. `_planned` says which."""
+    """Brokers in this process, as described by `_planned`."""
 
     def __init__(self, security: str | Security | None = None, *, schema_registry: bool = False) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Embedded(RunHolder):
     def _started(self) -> None:
         """Called when a start has ended, well or not."""
 
-    # What it does. Each blocks, or is awaited.
+    # Operations. Each blocks, or is awaited.
 
     def start(self) -> Completion[Self]:
         """Starts it, on the running event loop (`await broker.start()`), or on a thread where none runs."""
@@ -115,7 +115,7 @@ class Embedded(RunHolder):
 
         return ControlPort(self, port)
 
-    # What it holds.
+    # Contents.
 
     def topic(self, name: str) -> TopicView:
         """A topic: its records, and waiting for some."""
@@ -145,7 +145,7 @@ class Embedded(RunHolder):
     async def __aexit__(self, *exception: object) -> None:
         await self.stop()
 
-    # What it is.
+    # Properties.
 
     @property
     def is_running(self) -> bool:

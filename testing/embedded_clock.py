@@ -34,7 +34,7 @@ class EmbeddedClock:
     def jump(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, milliseconds: float = 0
     ) -> Completion[None]:
-        """Sets the clock forward or back, as somebody who corrects it does. Periodic tasks keep their times."""
+        """Sets the clock forward or back, as an administrator does. Periodic tasks keep their times."""
         run = self._embedded._here()
 
         async def jump() -> None:

@@ -23,7 +23,7 @@ _TIMEOUT_MS = 30_000
 
 
 def leader_of(server: BrokerServer, topic: str, partition: int) -> int:
-    """Returns the leader of a partition as this broker knows it. Raises KeyError for a partition that is not there."""
+    """Returns the leader of a partition in this broker's metadata. Raises KeyError for an unknown partition."""
     return _partition(server, topic, partition).leader
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..protocol.schema import Message
     from ..server.broker import BrokerServer
 
-#: Of resource types, pattern types, operations and permissions alike (KIP-140).
+#: The code ANY of resource types, pattern types, operations and permissions alike (KIP-140).
 _ANY = 1
 
 

@@ -79,7 +79,7 @@ class Guard:
         return None
 
     def _user(self, name: str) -> User | None:
-        """Without a file of users, whoever reaches this machine's loopback is an administrator."""
+        """Without a file of users, every client of this machine's loopback is an administrator."""
         if self._users is None:
             return User("local", ADMIN)
         return self._users.find(name) if name else None
@@ -111,7 +111,7 @@ def _with_headers(send: Send, path: str) -> Send:
 
 
 def is_same_origin(headers: Headers) -> bool:
-    """A form of this site, as far as the browser says."""
+    """Returns whether the form is of this site, by the browser's headers."""
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None and site not in ("same-origin", "none"):
         return False

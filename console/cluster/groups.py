@@ -24,7 +24,7 @@ class Member:
 
 @dataclass(slots=True)
 class Group:
-    """`topology` maps each node to those after it; `node_kinds` says what each is. Both are of streams groups."""
+    """`topology` maps each node to those after it; `node_kinds` maps each to its kind. Both are of streams groups."""
 
     name: str
     kind: str

@@ -146,7 +146,7 @@ class Poller:
         except Exception as error:
             if from_library(error) is None and not isinstance(error, CommandError):
                 raise
-            return  # a leader has moved: the next poll knows the new one
+            return  # a leader has moved: the next poll reads from the new one
         ends: Counter[str] = Counter()
         for (name, _), end in found.items():
             ends[name] += end

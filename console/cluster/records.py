@@ -21,7 +21,7 @@ from ...cli.records.positions import Position, parse_position
 from ...cli.records.reading import Reader, Selection
 from ..access.masking import Masks
 
-#: Of one search.
+#: Limits of one search.
 MOST_SCANNED, MOST_BYTES, MOST_SECONDS = 100_000, 64 << 20, 4.0
 MOST_SHOWN = 500
 _BATCH = 500
@@ -83,7 +83,7 @@ class Record:
 
 @dataclass(slots=True)
 class Found:
-    """`ended` says why the search ended."""
+    """`ended` is the reason why the search ended."""
 
     records: list[Record]
     scanned: int

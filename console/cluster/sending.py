@@ -59,7 +59,7 @@ def send(connection: Connection, records: Iterable[Outgoing]) -> list[tuple[str,
 def redrive(connection: Connection, queue: str, partition: int, first: int, count: int) -> int:
     """Sends dead-letter records to the topics that they came from. Returns how many; the queue keeps its records.
 
-    A record without contents is read at its origin. Raises CommandError for one that says no origin, or is gone there.
+    A record without contents is read at its origin. Raises CommandError for one without an origin, or with a deleted one.
     """
     chosen = []
     for message in _read(connection, queue, partition, first, min(count, MOST_REDRIVEN)):

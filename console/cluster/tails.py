@@ -17,7 +17,7 @@ from .records import Passes, Query, Record, RecordReader, filters
 #: Consumers of all viewers together.
 MOST_TAILS = 8
 _CLOSED_AFTER_S = 15.0
-#: Of one request.
+#: Limits of one request.
 _MOST_RECORDS, _MOST_WAIT_S = 100, 0.4
 _BATCH = 100
 

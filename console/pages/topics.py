@@ -118,7 +118,7 @@ def topic(backend: Backend, request: Request) -> Page:
 
 
 def _described(admin: Any, name: str, *, is_new: bool) -> dict[str, Any]:
-    """The topic. One that a viewer has just made may be unknown to the broker that is asked, for a moment."""
+    """Returns the topic. A broker may not have the metadata of a topic that a viewer has just made."""
     deadline = time.monotonic() + (_NEW_TOPIC_S if is_new else 0)
     while True:
         try:

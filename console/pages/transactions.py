@@ -71,7 +71,7 @@ def transactions(backend: Backend, request: Request) -> Page:
 
 
 def hanging(backend: Backend, request: Request) -> Page:
-    """Transactions that are open in a log: those that no coordinator knows block readers of committed records."""
+    """Transactions that are open in a log: those without a coordinator block readers of committed records."""
     topic = request.query_params.get("topic", "").strip()
     if not topic and backend.snapshot.partitions > _MOST_PARTITIONS:
         raise CommandError(f"the cluster has more than {_MOST_PARTITIONS} partitions: name a topic")

@@ -1,4 +1,4 @@
-"""Parts of a page. Pages return these, and one template draws each kind; none knows HTML."""
+"""Parts of a page. Pages return these, and one template draws each kind; none contains HTML."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Badge:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """An SVG of ours inside a cell or a chart. `text` is what it says to those who do not see it."""
+    """An SVG of ours inside a cell or a chart. `text` is its description for viewers who do not see it."""
 
     svg: str
     text: str = ""

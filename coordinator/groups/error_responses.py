@@ -29,7 +29,7 @@ from .kinds import KINDS
 
 
 def error_response(request: Message, error: ErrorCode) -> Message:
-    """The response to `request` that says `error` wherever it can say one."""
+    """The response to `request` with `error` in each field for an error code."""
     made = _ERROR_RESPONSES.get(type(request)) or KINDS.error_response(type(request))
     return made(request, error)
 
@@ -87,7 +87,7 @@ def _delete(request: DeleteGroupsRequest, error: ErrorCode) -> Message:
     )
 
 
-#: Of requests to groups of all kinds.
+#: For requests to groups of all kinds.
 _ERROR_RESPONSES: dict[type[Message], ErrorResponse] = {
     OffsetCommitRequest: commit_error,
     OffsetFetchRequest: _fetch,

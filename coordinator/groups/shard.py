@@ -33,7 +33,7 @@ from .kinds import KINDS
 from .retention import delete_offsets_of_topics, expire_offsets
 from .validation import validate
 
-#: What groups of all kinds are asked; what each kind is asked besides is in kinds.py.
+#: The operations of groups of all kinds; those of single kinds are in kinds.py.
 OPERATIONS: dict[type[Message], Operation] = {
     OffsetCommitRequest: offsets.commit,
     OffsetFetchRequest: offsets.fetch,

@@ -5,7 +5,7 @@
 
 A dead letter is a range of offsets that were given up for the same reason. Each of its records becomes one record in
 the queue's topic, whose headers give the origin and the reason. Key and value are copied if the group's configuration
-says so; the record's own headers are never copied. Header names and messages are Kafka's: people search for them.
+enables it; the record's own headers are never copied. Header names and messages are Kafka's: people search for them.
 """
 
 from __future__ import annotations

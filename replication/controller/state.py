@@ -92,7 +92,7 @@ class ControllerState:
         self._learned: TopicsImage = EMPTY_IMAGE.topics
         #: Whether this node has an authorizer that uses the rules of the metadata log. The driver provides it.
         self.uses_acls = False
-        #: Of a user's own. The driver provides them.
+        #: The user's own policies. The driver provides them.
         self.policies = Policies()
         #: The id of each access rule.
         self.acls: dict[AclImage, bytes] = {}
@@ -103,11 +103,11 @@ class ControllerState:
         #: Broker sessions; they are not in the log.
         self.sessions = BrokerSessions(session_timeout_ms)
         self.elections = Elections()
-        #: Of the request that is decided on; `Controller.handle` sets it.
+        #: The client of the request that is decided; `Controller.handle` sets it.
         self.caller = ANONYMOUS
         #: Made with the first use of a delegation token.
         self.token_ids: TokenIds | None = None
-        #: Of the client whose request is decided.
+        #: The quota of that client for partition mutations.
         self.mutation_quota: MutationQuota | None = None
 
     def load(self, image: MetadataImage, next_offset: int, kraft_version: int) -> None:

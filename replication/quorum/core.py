@@ -81,7 +81,7 @@ class Core:
         self.log = log
         self.voters = voters
         self.rng = rng
-        #: Everything below it is committed, as far as this replica knows; it never decreases.
+        #: Everything below it is committed. It may lag behind the high watermark of the leader; it never decreases.
         self.high_watermark = log.latest_snapshot.end_offset if log.latest_snapshot is not None else 0
         self.role: Role = Unattached(state.leader_epoch)
         self._written = state
@@ -185,8 +185,8 @@ class Core:
         if not self.is_credible(epoch):
             return
         if leader_id == self.local.id or leader_id < 0:
-            # It names this node: its state before a restart, or now. An epoch above ours that we led and forgot is
-            # impossible.
+            # The message names this node: its state before a restart, or now. An epoch above ours that this node led and
+            # forgot is impossible.
             leader_id = NO_NODE
         if epoch > self.epoch:
             if leader_id == NO_NODE:

@@ -266,7 +266,7 @@ class Leading:
     # ---- end of an epoch
 
     def _is_alive(self, role: Leader, key: ReplicaKey, now: int) -> None:
-        """Check-quorum: resets the deadline once a majority is heard from. A leader without a majority cannot commit
+        """Check-quorum: resets the deadline once a majority has fetched. A leader without a majority cannot commit
         and must not appear to lead.
         """
         core = self._core

@@ -19,7 +19,7 @@
       +-------------+                                                                                next epoch
 ```
 
-- Unattached: knows the epoch and possibly its own vote in it; waits for a leader, or for its election timeout.
+- Unattached: has an epoch and possibly a vote in it, but no leader; waits for a leader, or for its election timeout.
 - Prospective: asks whether it would be elected, without raising the epoch (pre-vote, KIP-996). So a node that was
   partitioned from the network returns without disrupting a working quorum.
 - Candidate: has started an epoch, voted for itself, and requests votes.

@@ -33,7 +33,7 @@ _SAME = (
     ("resource_name", "name"),
     ("user", "name"),
 )
-#: Fields by which an item of a response says of which item of the request it is.
+#: Fields by which an item of a response refers to its item of the request.
 KEYS = frozenset((
     *(name for names in _SAME for name in names if not name.startswith("groups")), "topic_id", "id", "key", "feature",
     "transactional_id", "producer_id", "member_id", "group_instance_id", "resource_type", "entity_type", "entity_name",
@@ -124,7 +124,7 @@ class _Builder:
 
 
 def _copy_key(made: Message, field: Field, asked: Any) -> bool:
-    """Sets a field that says of which item of the request this is. Returns whether it is one."""
+    """Copies a field that refers to an item of the request. Returns whether the field is such a reference."""
     zero = type(field.type.zero)  # type: ignore[union-attr]
     names = (field.name, *_SYNONYMS.get(field.name, ())) if field.name in KEYS else ()
     values = [getattr(asked, name, None) for name in names] if isinstance(asked, Message) else [asked] * bool(names)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ErrorName = Union[str, int, ErrorCode, None]
 
-#: What goes to the coordinator of a group, and to that of a transaction.
+#: Requests for the coordinator of a group, and for that of a transaction.
 GROUP_APIS = (
     "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch", "ConsumerGroupHeartbeat",
     "ShareGroupHeartbeat", "StreamsGroupHeartbeat", "TxnOffsetCommit",
@@ -53,7 +53,7 @@ class WhichWrite(TypedDict, total=False):
 class Faults:
     """The faults of a broker, or of all brokers of a cluster.
 
-    Each method switches one fault on and returns it; its `count` says how many requests it struck. `api` is a name
+    Each method switches one fault on and returns it; its `count` is the number of requests it struck. `api` is a name
     ("Produce"), a key, several of them, or None for every request of clients. All methods may be called on any thread,
     before the broker starts too.
     """

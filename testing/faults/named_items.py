@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def cached(function: F) -> F:
-    """Caches what a function says of a structure and a version, of which there are a few hundred."""
+    """Caches a function's result for a structure and a version; there are a few hundred such pairs."""
     return cast(F, cache(function))
 
 

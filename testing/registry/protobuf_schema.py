@@ -90,7 +90,7 @@ def _compiled(texts: dict[str, str]) -> Any:
 
 
 def _words(arguments: list[str]) -> str:
-    """Returns what the compiler says of a schema that it has not taken: within this process it writes to standard error."""
+    """Returns the compiler's messages about a schema that it rejected: within this process it writes to standard error."""
     command = [sys.executable, "-m", "grpc_tools.protoc", *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILER_TIMEOUT_S)

@@ -59,7 +59,7 @@ class GroupView:
     ) -> Completion[None]:
         """Waits until the lag is at most so many records, the state is this one, there are so many members.
 
-        Blocks, or is awaited in an event loop. Raises TimeoutError, which says what there is.
+        Blocks, or is awaited in an event loop. Raises TimeoutError, whose text has the state at the end.
         """
         run, group_id = self._embedded._here(), self.group_id
         state_of = globals()["state"]

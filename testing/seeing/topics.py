@@ -95,7 +95,7 @@ class TopicView:
     def wait_for(self, records: int = 1, *, timeout: float = 10.0, committed: bool = False) -> Waited:
         """Waits until there are so many records, and returns all. Blocks, or is awaited in an event loop.
 
-        Raises TimeoutError, which says how many came.
+        Raises TimeoutError, whose text has the number of records that came.
         """
         run = self._embedded._here()
 

@@ -59,8 +59,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.network = network
         #: Called after each event of a node, with the node's name.
         self.watch: Callable[[str], None] | None = None
-        #: It starts at the day's own time, in whole seconds, unless told: clients with C inside stamp records without
-        #: asking Python.
+        #: The first time of the clock, by default the day's own in whole seconds: clients with C inside stamp records
+        #: without asking Python.
         self.started = float(int(time.time())) if started is None else started
         self._now = self.started
         self._selector = _Clock(self)

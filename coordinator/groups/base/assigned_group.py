@@ -116,7 +116,7 @@ def replays(group_class: type[AssignedGroup[Any, Any]], metadata_key: type[Messa
                     # Compaction has left only the tombstone of the group.
                     state.last_removed = group_class(group_id)
                 return
-            # It may be a classic group here, created by offset commits or by earlier records.
+            # The group may be a classic one here, created by offset commits or by earlier records.
             group = group_class(group_id)
             state.put(group)
         if value is None and type(key) is metadata_key:

@@ -24,7 +24,7 @@ State = Any
 Operation = Callable[[State, GroupRequest, int], None]
 #: Replays one record of a kind: the state, the record's key, its value.
 Replay = Callable[[State, Any, Any], None]
-#: Makes the response that says one error for a whole request.
+#: Makes a response with one error for a whole request.
 ErrorResponse = Callable[[Any, ErrorCode], Message]
 #: Classes of a record's key and value.
 RecordType = tuple[type[Message], type[Message]]
@@ -38,21 +38,21 @@ class OffsetRules:
     validate_commit: Callable[[State, Any, OffsetCommitRequest, int, int], ErrorCode]
     #: (group, request) -> of the whole request
     validate_transactional_commit: Callable[[Any, TxnOffsetCommitRequest], ErrorCode]
-    #: (group) -> may offsets of topics that nobody subscribes to be deleted?
+    #: (group) -> may offsets of topics without subscribers be deleted?
     validate_delete: Callable[[Any], ErrorCode]
     #: (state, group, topic, committed, now) -> has its retention passed?
     is_expired: Callable[[State, Any, str, CommittedOffset, int], bool]
-    #: (group, request, topic id, partition) -> of one partition; None where the whole request says it all.
+    #: (group, request, topic id, partition) -> error of one partition; None if `validate_commit` is enough.
     validate_partition: Callable[[Any, OffsetCommitRequest, bytes, int], ErrorCode] | None = None
     #: The same within a transaction, where one partition that is refused refuses the whole request.
     validate_transactional_partition: Callable[[Any, TxnOffsetCommitRequest, bytes, int], ErrorCode] | None = None
-    #: (group, what is asked) -> of the whole group; None where everybody may see.
+    #: (group, request) -> error of the whole group; None if every member may read the offsets.
     validate_fetch: Callable[[Any, OffsetFetchRequestGroup], ErrorCode] | None = None
 
 
 @dataclass(frozen=True)
 class Kind:
-    #: Of the groups' class too, and the first word of their timers' events.
+    #: The name of the kind and of its groups' class, and the first word of their timers' events.
     name: str
     operations: Mapping[type[Message], Operation]
     #: Key of a record -> what replays it.
@@ -76,7 +76,7 @@ class Kind:
     expires: bool = True
     #: Whether an empty group makes room for one of another kind that begins under its id.
     replaceable_when_empty: bool = True
-    #: What requests of the classic protocol do to a group of the kind that has members: (state, group, message, now).
+    #: Handlers of classic requests to a group of the kind that has members: (state, group, message, now).
     classic_requests: Mapping[type[Message], Callable[[State, Any, GroupRequest, int], None]] = field(
         default_factory=dict
     )

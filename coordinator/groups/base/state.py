@@ -87,7 +87,7 @@ class ShardState:
         return group
 
     def may_replace(self, group_id: str) -> bool:
-        """Returns whether the id is free for a group of another kind: nobody has it, or an empty group."""
+        """Returns whether the id is free for a group of another kind: no group has it, or an empty group."""
         group = self.groups.get(group_id)
         if group is None:
             return True

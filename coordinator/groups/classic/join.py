@@ -21,7 +21,7 @@ from .writing import create_group, write_empty_group, write_group
 
 #: The first version whose clients are given their id before they join.
 MEMBER_ID_REQUIRED_VERSION = 4
-#: The first version that can be told not to assign (KIP-814).
+#: The first version whose response can tell a leader to skip the assignment (KIP-814).
 SKIP_ASSIGNMENT_VERSION = 9
 
 
@@ -43,7 +43,7 @@ def join(state: ShardState, message: GroupRequest, now: int) -> None:
         state.reply(message, join_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
     else:
         group = create_group(state, request.group_id, now)
-        # That the group exists is recorded before anything else of it, and whatever becomes of this request.
+        # The record of the new group comes before its other records, and stays whatever becomes of this request.
         write_empty_group(state, group)
         _join_group(state, group, message, request, now)
 
@@ -185,8 +185,11 @@ def _replace(
 
 
 def _kept_place(group: ClassicGroup, member: Member, version: int, old_leader_id: str) -> JoinGroupResponse:
-    """A leader that comes back must not assign again. From version 9 it is told so (KIP-814), and gets the members all the
-    same, to watch their topics; an older one is told of the leader that it was under its old id."""
+    """Returns the response to a leader or member that rejoins with its instance id. A leader must not assign again.
+
+    From version 9 the response sets `skip_assignment` (KIP-814), and lists the members, whose topics the leader watches.
+    In older versions the leader is the old member id, so that the client does not take itself for the leader.
+    """
     is_leader = group.leader_id == member.member_id
     can_skip = version >= SKIP_ASSIGNMENT_VERSION
     response = joined(group, member)

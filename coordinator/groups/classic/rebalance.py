@@ -95,7 +95,7 @@ def complete_join(state: ShardState, group: ClassicGroup, now: int) -> None:
     for member_id in late:
         group.remove(member_id)
     if not group.elect_joined_leader() and group.members:
-        # Nobody joined, and only static members are left: wait until they come or their sessions end.
+        # No member rejoined, and only static members are left: wait until they rejoin or their sessions end.
         group.set_timer(group.join_timer, now + max(group.rebalance_timeout_ms(), LEAST_RETRY_MS))
         return
     group.new_member_added = False
@@ -114,7 +114,7 @@ def complete_join(state: ShardState, group: ClassicGroup, now: int) -> None:
 
 
 def joined(group: ClassicGroup, member: Member) -> JoinGroupResponse:
-    """The member's place in the current generation; the leader is told of all members, whom it has to assign to."""
+    """The member's place in the current generation; the leader gets all members, since it assigns to them."""
     is_leader = group.leader_id == member.member_id
     return JoinGroupResponse(
         generation_id=group.generation_id,
@@ -139,7 +139,7 @@ def members_for_leader(group: ClassicGroup) -> list[JoinGroupResponseMember]:
 
 
 def _after_removal(state: ShardState, group: ClassicGroup, now: int) -> None:
-    """Unlike `go_on`, a removal ends the first join phase too when nobody is left to wait for, as in Kafka."""
+    """Unlike `go_on`, a removal ends the first join phase too when no member is missing, as in Kafka."""
     if group.state is State.PREPARING_REBALANCE and group.has_all_joined():
         complete_join(state, group, now)
 

@@ -22,7 +22,7 @@ from .writing import write_group
 
 log = logging.getLogger(__name__)
 
-#: What a heartbeat of a member of the current generation is told; in a state that is not here there are no members.
+#: The error code of a heartbeat from a member of the current generation. Other states have no members.
 HEARTBEAT_ANSWERS = {
     State.PREPARING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
     State.COMPLETING_REBALANCE: ErrorCode.NONE,
@@ -67,7 +67,7 @@ def sync(state: ShardState, message: GroupRequest, now: int) -> None:
     if not group.pending_syncs:
         group.sync_timer.cancel()
     if group.state is State.STABLE:
-        # Its client counts its session from this answer.
+        # The client counts its session from this response.
         group.touch(member, now)
         state.reply(message, synced(group, member))
         return

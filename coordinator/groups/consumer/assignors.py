@@ -19,7 +19,7 @@ Assignment = dict[str, dict[bytes, frozenset[int]]]
 class Subscriber(NamedTuple):
     instance_id: str | None
     topic_ids: frozenset[bytes]
-    #: Its current target assignment.
+    #: The current target assignment.
     current: Partitions
 
 

@@ -18,7 +18,7 @@ Assignment = dict[str, dict[bytes, frozenset[int]]]
 
 class Subscriber(NamedTuple):
     topic_ids: frozenset[bytes]
-    #: Its current target assignment.
+    #: The current target assignment.
     current: Partitions
 
 

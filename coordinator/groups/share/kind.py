@@ -1,4 +1,4 @@
-"""Share groups (KIP-932): any member may have any record, and says of each what became of it."""
+"""Share groups (KIP-932): any member may acquire any record, and acknowledges each."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def answer(
 def _says_all(request: StreamsGroupHeartbeatRequest) -> bool:
     """Returns whether the request has all fields, as a client sends it when a response may have been lost.
 
-    Kafka 4.4 does not repeat the tasks then, and nobody would process the lost ones until the next assignment. For
+    Kafka 4.4 does not repeat the tasks then, and no member would process the lost ones until the next assignment. For
     consumer groups it does repeat the assignment (KIP-848).
     """
     return request.rebalance_timeout_ms != -1 and request.active_tasks is not None

@@ -1,4 +1,4 @@
-"""Streams groups (KIP-1071): the coordinator knows the application's topology, and assigns its tasks."""
+"""Streams groups (KIP-1071): the coordinator stores the application's topology, and assigns its tasks."""
 
 from __future__ import annotations
 

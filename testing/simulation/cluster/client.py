@@ -1,4 +1,4 @@
-"""A small client that only knows the protocol: one request in flight per connection, and a response or `Unreachable`."""
+"""A small protocol client: one request in flight per connection, and a response or `Unreachable`."""
 
 from __future__ import annotations
 
