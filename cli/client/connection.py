@@ -41,18 +41,26 @@ class Patient:
             return found
 
         def asked(*given: Any, **named: Any) -> Any:
-            from kafka.errors import KafkaConnectionError, NodeNotReadyError
+            from kafka.errors import KafkaConnectionError, NodeNotReadyError, NotCoordinatorError
 
             deadline = time.monotonic() + self._patience_s
             while True:
                 try:
                     return found(*given, **named)
-                except (KafkaConnectionError, NodeNotReadyError):
+                except (KafkaConnectionError, NodeNotReadyError, NotCoordinatorError):
                     if time.monotonic() > deadline:
                         raise
+                    self.forget_places()
                     time.sleep(_PAUSE_S)
 
         return asked
+
+    def forget_places(self) -> None:
+        """Has the client ask anew where coordinators and the controller are: kafka-python's keeps the first answer for ever,
+        and a broker that has died or lost them fails every later call.
+        """
+        self._patient_client._manager.cluster._coordinators.clear()
+        self._patient_client._controller_id = None
 
 
 class Connection:

@@ -13,7 +13,8 @@ from ..client.options import DryRun, Output, Yes, client_command, new_app
 from ..output.results import Table
 from ..records.positions import parse_position
 from .members import share_groups, streams_groups
-from .offsets import Lag, chosen_places, commit, committed_offsets, lags, targets
+from .offsets import Lag, chosen_places, commit, lags, stored_offsets, targets
+from .share_offsets import delete_share_offsets
 
 app = new_app("Members, offsets and lag of groups: classic, consumer, share and streams.")
 
@@ -35,6 +36,10 @@ def _listed(admin: Any) -> list[dict[str, Any]]:
         for one in admin.list_groups()
     ]
     return sorted(found, key=lambda one: one["group"])
+
+
+def _shares(admin: Any, name: str) -> bool:
+    return any(one["group"] == name and one["kind"] == "share" for one in _listed(admin))
 
 
 def _known(admin: Any, names: list[str]) -> list[dict[str, Any]]:
@@ -180,17 +185,24 @@ def reset(
     ] = None,
     shift: Annotated[int, typer.Option("--shift", metavar="N", help="so many records on, or back when negative")] = 0,
     topic: Topics = None,
+    share: Annotated[
+        bool, typer.Option("--share", help="a group that does not exist yet becomes a share group")
+    ] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Set committed offsets of a group without members. Shows the offsets before and after, and asks on a terminal."""
+    """Set the offsets of a group without members; those of a share group are its start offsets.
+
+    Shows the offsets before and after, and asks on a terminal.
+    """
     if to is None and not shift:
         raise Misused("give --to POSITION or --shift N")
     position = parse_position(to) if to is not None else None
     with connection.admin() as admin:
-        places = chosen_places(admin, name, topic or [])
-        before = committed_offsets(admin, name)
-        after = targets(admin, name, places, position, shift)
+        shares = share or _shares(admin, name)
+        before = stored_offsets(admin, name, shares=shares)
+        places = chosen_places(admin, name, topic or [], before)
+        after = targets(admin, name, places, position, shift, before)
         found = [
             {
                 "topic": place[0],
@@ -204,7 +216,7 @@ def reset(
         if not dry_run:
             if sys.stdin.isatty() and not yes:
                 typer.confirm(f"Set {len(places)} offsets of group {name}?", abort=True, err=True)
-            commit(admin, name, after)
+            commit(admin, name, after, shares=shares)
     table = Table("", ("TOPIC", "PARTITION", "BEFORE", "AFTER"), [list(one.values())[:4] for one in found])
     output.show(found, table)
 
@@ -223,10 +235,12 @@ def delete(
     if sys.stdin.isatty() and not yes and not dry_run:
         typer.confirm(f"Delete {'offsets of ' if topic else ''}{', '.join(names)}?", abort=True, err=True)
     with connection.admin() as admin:
-        _known(admin, names)
         done = []
-        for name in names:
-            if topic:
+        for one in _known(admin, names):
+            name = one["group"]
+            if topic and one["kind"] == "share":
+                done += _delete_share_offsets(admin, name, topic, dry_run=dry_run)
+            elif topic:
                 done += _delete_offsets(admin, name, topic, dry_run=dry_run)
             else:
                 done += _delete_group(admin, name, dry_run=dry_run)
@@ -252,3 +266,15 @@ def _delete_offsets(admin: Any, name: str, topics: list[str], *, dry_run: bool) 
                 word = getattr(error, "message", error.__name__)
                 raise CommandError(f"group {name}, {where.topic}-{where.partition}: {word}")
     return [f"{name}: {topic}-{partition}" for topic, partition in places]
+
+
+def _delete_share_offsets(admin: Any, name: str, topics: list[str], *, dry_run: bool) -> list[str]:
+    if any(":" in topic for topic in topics):
+        raise Misused(f"{name} is a share group: its offsets are deleted by topic, without :PARTITIONS")
+    held = {topic for topic, _ in stored_offsets(admin, name, shares=True)}
+    absent = [topic for topic in topics if topic not in held]
+    if absent:
+        raise CommandError(f"group {name} has no offsets of {', '.join(absent)}", NOT_FOUND)
+    if not dry_run:
+        delete_share_offsets(admin, name, topics)
+    return [f"{name}: {topic}" for topic in topics]

@@ -1,4 +1,4 @@
-"""Members of share groups (KIP-932) and streams groups (KIP-1071), and the offsets of share groups.
+"""Members of share groups (KIP-932) and streams groups (KIP-1071).
 
 The client libraries have no API for these, so the requests are odradek.protocol's.
 """
@@ -18,7 +18,7 @@ def share_groups(admin: Any, names: Iterable[str]) -> dict[str, dict[str, Any]]:
     from ...protocol.messages.share_group_describe import ShareGroupDescribeRequest
 
     made = {}
-    for node, groups in _by_coordinator(admin, names).items():
+    for node, groups in by_coordinator(admin, names).items():
         request = ShareGroupDescribeRequest(group_ids=groups, include_authorized_operations=False)
         for group in ask(admin, request, node).groups:
             check(f"group {group.group_id}", group.error_code, group.error_message)
@@ -39,7 +39,7 @@ def streams_groups(admin: Any, names: Iterable[str]) -> dict[str, dict[str, Any]
     from ...protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 
     made = {}
-    for node, groups in _by_coordinator(admin, names).items():
+    for node, groups in by_coordinator(admin, names).items():
         request = StreamsGroupDescribeRequest(
             group_ids=groups, include_authorized_operations=False, include_topology_description=False
         )
@@ -90,28 +90,8 @@ def _member(member: Any, instance: str | None) -> dict[str, Any]:
     }
 
 
-def share_offsets(admin: Any, names: Iterable[str]) -> dict[str, dict[tuple[str, int], tuple[int, int | None]]]:
-    """Start offset and lag of share groups by partition; the lag is None of brokers before KIP-1226."""
-    from ...protocol.messages.describe_share_group_offsets import (
-        DescribeShareGroupOffsetsRequest,
-        DescribeShareGroupOffsetsRequestGroup,
-    )
-
-    made: dict[str, dict[tuple[str, int], tuple[int, int | None]]] = {}
-    for node, groups in _by_coordinator(admin, names).items():
-        asked = [DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None) for group in groups]
-        for group in ask(admin, DescribeShareGroupOffsetsRequest(groups=asked), node).groups:
-            check(f"group {group.group_id}", group.error_code, group.error_message)
-            made[group.group_id] = {
-                (topic.topic_name, one.partition_index): (one.start_offset, one.lag if one.lag >= 0 else None)
-                for topic in group.topics
-                for one in topic.partitions
-                if not one.error_code and one.start_offset >= 0
-            }
-    return made
-
-
-def _by_coordinator(admin: Any, names: Iterable[str]) -> dict[int, list[str]]:
+def by_coordinator(admin: Any, names: Iterable[str]) -> dict[int, list[str]]:
+    """Groups by the node that coordinates them."""
     made: dict[int, list[str]] = defaultdict(list)
     for name in names:
         made[coordinator_of(admin, name)].append(name)

@@ -9,7 +9,7 @@ from typing import Any
 from ..client.admin_calls import EARLIEST, LATEST, partition_offsets
 from ..client.errors import NOT_FOUND, CommandError, Misused
 from ..records.positions import BEGINNING, END, STORED, Position
-from .members import share_offsets
+from .share_offsets import alter_share_offsets, share_offsets
 
 Place = tuple[str, int]
 
@@ -38,6 +38,19 @@ def committed_offsets(admin: Any, group: str) -> dict[Place, int]:
     return {(where.topic, where.partition): one.offset for where, one in sorted(found.items()) if one.offset >= 0}
 
 
+def stored_offsets(admin: Any, group: str, *, shares: bool) -> dict[Place, int]:
+    """Committed offsets, or the start offsets of a share group; none of a group that does not exist."""
+    if not shares:
+        return committed_offsets(admin, group)
+    try:
+        found = share_offsets(admin, [group])[group]
+    except CommandError as error:
+        if error.status == NOT_FOUND:
+            return {}
+        raise
+    return {place: offset for place, (offset, _) in sorted(found.items())}
+
+
 def lags(admin: Any, groups: Iterable[str], share: Iterable[str] = ()) -> dict[str, list[Lag]]:
     """Lag of each group by partition, with one question about the ends for all of them. `share`: those that share."""
     found: dict[str, dict[Place, tuple[int, int | None]]] = {
@@ -62,10 +75,15 @@ def topics_of(admin: Any, names: Iterable[str]) -> list[dict[str, Any]]:
     return [topic for topic in admin.describe_topics(wanted) if not topic["error_code"]] if wanted else []
 
 
-def chosen_places(admin: Any, group: str, topics: Sequence[str]) -> list[Place]:
-    """Partitions of `TOPIC` or `TOPIC:0,2`; without any, those with committed offsets. Raises CommandError."""
+def chosen_places(
+    admin: Any, group: str, topics: Sequence[str], stored: Mapping[Place, int] | None = None
+) -> list[Place]:
+    """Partitions of `TOPIC` or `TOPIC:0,2`; without any, those with `stored` offsets, by default the committed ones.
+
+    Raises CommandError.
+    """
     if not topics:
-        found = list(committed_offsets(admin, group))
+        found = list(committed_offsets(admin, group) if stored is None else stored)
         if not found:
             raise CommandError(f"group {group} has no committed offsets: name topics by --topic", NOT_FOUND)
         return found
@@ -86,14 +104,22 @@ def chosen_places(admin: Any, group: str, topics: Sequence[str]) -> list[Place]:
     return places
 
 
-def targets(admin: Any, group: str, places: Sequence[Place], to: Position | None, shift: int) -> dict[Place, int]:
-    """The offset that a reset gives each partition, within what the log has. `to` None: the committed one plus `shift`."""
+def targets(
+    admin: Any,
+    group: str,
+    places: Sequence[Place],
+    to: Position | None,
+    shift: int,
+    stored: Mapping[Place, int] | None = None,
+) -> dict[Place, int]:
+    """The offset that a reset gives each partition, within what the log has. `to` None: the stored one plus `shift`."""
     topics = topics_of(admin, {topic for topic, _ in places})
     first, last = partition_offsets(admin, topics, EARLIEST), partition_offsets(admin, topics, LATEST)
     missing = [f"{topic}-{partition}" for topic, partition in places if (topic, partition) not in last]
     if missing:
         raise CommandError(f"{', '.join(missing)} have no leader now: try again when they have")
-    wanted = _wanted(admin, group, topics, places, to, first, last)
+    stored = committed_offsets(admin, group) if stored is None else stored
+    wanted = _wanted(admin, stored, topics, places, to, first, last)
     made = {}
     for place in places:
         offset = wanted[place] + shift
@@ -103,7 +129,7 @@ def targets(admin: Any, group: str, places: Sequence[Place], to: Position | None
 
 def _wanted(
     admin: Any,
-    group: str,
+    stored: Mapping[Place, int],
     topics: list[dict[str, Any]],
     places: Sequence[Place],
     to: Position | None,
@@ -114,8 +140,7 @@ def _wanted(
         found = partition_offsets(admin, topics, to.timestamp_ms)
         return {place: offset if offset >= 0 else last[place] for place, offset in found.items()}
     if to is None or to.offset == STORED:
-        committed = committed_offsets(admin, group)
-        return {place: committed.get(place, first[place]) for place in places}
+        return {place: stored.get(place, first[place]) for place in places}
     offset = to.offset if to.offset is not None else END
     if offset == BEGINNING:
         return first
@@ -126,8 +151,11 @@ def _wanted(
     return dict.fromkeys(places, offset)
 
 
-def commit(admin: Any, group: str, offsets: Mapping[Place, int]) -> None:
+def commit(admin: Any, group: str, offsets: Mapping[Place, int], *, shares: bool = False) -> None:
     """Raises CommandError for a group with members, which would commit over it."""
+    if shares:
+        alter_share_offsets(admin, group, offsets)
+        return
     from kafka.errors import NoError
     from kafka.structs import OffsetAndMetadata, TopicPartition
 

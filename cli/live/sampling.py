@@ -32,6 +32,7 @@ class Sampler:
         self._at: float | None = None
 
     def sample(self) -> Sample:
+        self._admin.forget_places()
         topics = described_topics(self._admin, None)
         visible = [topic for topic in topics if not topic["is_internal"]]
         ends = partition_offsets(self._admin, visible, LATEST)

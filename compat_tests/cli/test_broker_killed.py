@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -9,6 +10,10 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from kafka.errors import KafkaError
+from odradek.cli.client.connection import connection_of
+from odradek.cli.live.sampling import Sampler
 
 from compat_tests.cli.commands import Done, odradek_command
 from compat_tests.cli.three import three_nodes
@@ -19,7 +24,8 @@ DEADLINE_S = 60
 
 def test_killed_broker_is_found_and_started_again(tmp_path: Path) -> None:
     directory = tmp_path / "three"
-    with three_nodes(directory) as bootstrap:
+    with contextlib.ExitStack() as stack:
+        bootstrap = stack.enter_context(three_nodes(directory))
 
         def run(*words: str, stdin: str = "") -> Done:
             done = odradek_command(*words, "-b", bootstrap, stdin=stdin)
@@ -28,8 +34,17 @@ def test_killed_broker_is_found_and_started_again(tmp_path: Path) -> None:
 
         run("topic", "create", "orders", "--partitions", "6")
         run("produce", "orders", stdin="1\n2\n3\n")
+        groups = [f"group-{number}" for number in range(6)]  # each node coordinates some
+        for group in groups:
+            awaited(
+                lambda group=group: run("group", "reset", group, "--to", "beginning", "--topic", "orders").status == 0
+            )
+        sampler = Sampler(stack.enter_context(connection_of(bootstrap, None, None, [], DEADLINE_S).admin()), None)
+        assert lags(sampler) == dict.fromkeys(groups, 3)
         os.kill(pid_of(directory, "3"), signal.SIGKILL)
         awaited(lambda: len(lacking(run)) == 6)
+        # `top` runs on: the groups have other coordinators now.
+        awaited(lambda: lags(sampler) == dict.fromkeys(groups, 3))
         assert {one["severity"] for one in findings(run, "partition")} <= {"warning", "error"}
         assert all("3" in one["finding"] for one in findings(run, "partition"))
         assert run("topic", "list", "--under-replicated", "--output", "plain").out.startswith("orders\t6")
@@ -46,6 +61,15 @@ def test_killed_broker_is_found_and_started_again(tmp_path: Path) -> None:
         finally:
             node.terminate()
             node.wait(DEADLINE_S)
+
+
+def lags(sampler: Sampler) -> dict[str, int]:
+    """Lag of the groups that have a coordinator now."""
+    try:
+        return {one["group"]: one["lag"] for one in sampler.sample()["groups"]}
+    except KafkaError as error:
+        assert error.retriable, error
+        return {}
 
 
 def lacking(run: Callable[..., Done]) -> list[dict[str, object]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,8 @@ def test_share_groups_have_members_and_lag(run: Run, cluster: str, topic: str, g
 
     run("topic", "create", topic, "--partitions", "2")
     assert run("config", "set", "group", group, "share.auto.offset.reset=earliest").status == 0
-    run("produce", topic, stdin="1\n2\n3\n4\n5\n")
+    # A partition of which nothing was acknowledged has no start offset that a coordinator knows, and so no lag.
+    run("produce", topic, "-p", "0", stdin="1\n2\n3\n4\n5\n")
     consumer = ShareConsumer({"bootstrap.servers": cluster, "group.id": group, "client.id": "shop"})
     read: list[bytes | None] = []
 
@@ -123,8 +125,56 @@ def test_share_groups_have_members_and_lag(run: Run, cluster: str, topic: str, g
         eventually(acknowledged, what="all is acknowledged", deadline_s=60)
     finally:
         consumer.close()
-    run("produce", topic, stdin="6\n7\n8\n")
+    run("produce", topic, "-p", "0", stdin="6\n7\n8\n")
     eventually(lambda: sum(lag()) == 3, what="three records wait", deadline_s=60)
+
+
+def test_offsets_of_share_groups_are_reset_and_deleted(run: Run, cluster: str, topic: str, group: str) -> None:
+    from confluent_kafka import ShareConsumer
+
+    run("topic", "create", topic, "--partitions", "2")
+    run("produce", topic, "-p", "0", stdin="1\n2\n3\n4\n")
+
+    def starts() -> dict[int, int]:
+        done = run("group", "lag", group, "--output", "json")
+        return {one["partition"]: one["committed"] for one in done.json} if done.status == 0 else {-1: -1}
+
+    def succeeds(*words: str) -> str:
+        """The output, when the coordinators of groups and of share states are there."""
+        return eventually(lambda: (done := run("group", *words)).status == 0 and done.out, what=f"{words} succeeds")
+
+    reset = ("reset", group, "--share", "--topic", topic, "--to", "1", "--output", "json")
+    previewed = json.loads(succeeds(*reset, "--dry-run"))
+    assert [(one["partition"], one["before"], one["after"]) for one in previewed] == [(0, None, 1), (1, None, 0)]
+    assert run("group", "reset", group, "--to", "end").status == 3
+    assert run("group", "describe", group).status == 3
+    succeeds(*reset)
+    eventually(lambda: starts() == {0: 1, 1: 0}, what="the share group begins there")
+    assert run("group", "reset", group, "--shift", "1").status == 0
+    eventually(lambda: starts() == {0: 2, 1: 0}, what="the share group begins one record later")
+
+    consumer = ShareConsumer({"bootstrap.servers": cluster, "group.id": group})
+    read: list[bytes | None] = []
+    try:
+        consumer.subscribe([topic])
+
+        def has_read() -> bool:
+            read.extend(message.value() for message in consumer.poll(0.2) if message.error() is None)
+            return len(read) == 2
+
+        eventually(has_read, what="the member gets the records from there on", deadline_s=90)
+        assert read == [b"3", b"4"]
+        refused = run("group", "reset", group, "--to", "beginning")
+        assert refused.status == 1 and "stop its members first" in refused.err
+        assert "stop its members first" in run("group", "delete", group, "--topic", topic).err
+    finally:
+        consumer.close()
+    succeeds("reset", group, "--to", "end")
+    assert run("group", "delete", group, "--topic", f"{topic}:0").status == 2
+    assert run("group", "delete", group, "--topic", topic, "--dry-run").out == f"would be deleted: {group}: {topic}\n"
+    assert run("group", "delete", group, "--topic", topic).status == 0
+    eventually(lambda: starts() == {}, what="the group has no offsets")
+    assert run("group", "delete", group).status == 0
 
 
 def test_streams_groups_have_members_with_tasks(

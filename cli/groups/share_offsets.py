@@ -1,0 +1,76 @@
+"""Start offsets of share groups (KIP-932): read, set and deleted.
+
+The client libraries have no API for these, so the requests are odradek.protocol's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from ..client.admin_calls import api_error
+from ..client.wire_requests import ask, coordinator_of
+from .members import by_coordinator
+
+Place = tuple[str, int]
+_NON_EMPTY_GROUP = 68
+
+
+def share_offsets(admin: Any, names: Iterable[str]) -> dict[str, dict[Place, tuple[int, int | None]]]:
+    """Start offset and lag of share groups by partition; the lag is None of brokers before KIP-1226."""
+    from ...protocol.messages.describe_share_group_offsets import (
+        DescribeShareGroupOffsetsRequest,
+        DescribeShareGroupOffsetsRequestGroup,
+    )
+
+    made: dict[str, dict[Place, tuple[int, int | None]]] = {}
+    for node, groups in by_coordinator(admin, names).items():
+        asked = [DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None) for group in groups]
+        for group in ask(admin, DescribeShareGroupOffsetsRequest(groups=asked), node).groups:
+            _check(group.group_id, group)
+            made[group.group_id] = {
+                (topic.topic_name, one.partition_index): (one.start_offset, one.lag if one.lag >= 0 else None)
+                for topic in group.topics
+                for one in topic.partitions
+                if not one.error_code and one.start_offset >= 0
+            }
+    return made
+
+
+def alter_share_offsets(admin: Any, group: str, offsets: Mapping[Place, int]) -> None:
+    """Sets start offsets, of a group that need not exist yet. Raises CommandError for a group with members."""
+    from ...protocol.messages import alter_share_group_offsets as alter
+
+    topics = [
+        alter.AlterShareGroupOffsetsRequestTopic(
+            name, [alter.AlterShareGroupOffsetsRequestPartition(index, offsets[name, index]) for _, index in places]
+        )
+        for name, places in groupby(sorted(offsets), key=lambda place: place[0])
+    ]
+    answer = ask(admin, alter.AlterShareGroupOffsetsRequest(group, topics), coordinator_of(admin, group))
+    _check(group, answer)
+    for topic in answer.responses:
+        for one in topic.partitions:
+            _check(f"{group}, {topic.topic_name}-{one.partition_index}", one)
+
+
+def delete_share_offsets(admin: Any, group: str, topics: Sequence[str]) -> None:
+    """Deletes the start offsets of whole topics. Raises CommandError for a group with members."""
+    from ...protocol.messages import delete_share_group_offsets as delete
+
+    request = delete.DeleteShareGroupOffsetsRequest(
+        group, [delete.DeleteShareGroupOffsetsRequestTopic(name) for name in topics]
+    )
+    answer = ask(admin, request, coordinator_of(admin, group))
+    _check(group, answer)
+    for topic in answer.responses:
+        _check(f"{group}, {topic.topic_name}", topic)
+
+
+def _check(subject: str, answer: Any) -> None:
+    if answer.error_code:
+        error = api_error(f"group {subject}", answer.error_code, answer.error_message)
+        if answer.error_code == _NON_EMPTY_GROUP:
+            error.args = (f"{error}; stop its members first",)
+        raise error
