@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import random
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
+from typing import IO
 
 from odradek.protocol.messages.metadata import MetadataRequest
 
@@ -25,17 +29,39 @@ class BrokerFailed(RuntimeError):
 
 #: Below Linux's default `ip_local_port_range`, which begins at 32768; 9092 and other well-known ports are not in it.
 _PORTS = (20_000, 32_000)
+#: Each test process locks a byte of this file for each of its ports, as long as it lives: no two processes get one port.
+_LOCKS = Path(tempfile.gettempdir(), f"odradek-ports-{os.getuid()}")
+_given: set[int] = set()
+_locks: list[IO[bytes]] = []
 
 
 def free_port() -> int:
     """Returns a port that nobody listens on, below those that the system gives to clients: until the broker binds it, no
-    connection of another process takes it.
+    connection of another process takes it. No port is returned twice, so that nodes which have not started yet, or were
+    killed, keep theirs.
     """
+    return free_ports(1)
+
+
+def free_ports(count: int) -> int:
+    """Returns the first of so many free ports in a row."""
     while True:
-        port = random.SystemRandom().randrange(*_PORTS)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
+        first = random.SystemRandom().randrange(_PORTS[0], _PORTS[1] - count)
+        if all(_is_free(port) for port in range(first, first + count)):
+            return first
+
+
+def _is_free(port: int) -> bool:
+    if port in _given:
+        return False
+    if not _locks:
+        _locks.append(_LOCKS.open("ab"))
+    with socket.socket() as probe, contextlib.suppress(OSError):
+        fcntl.lockf(_locks[0], fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        _given.add(port)
+        probe.bind(("127.0.0.1", port))
+        return True
+    return False
 
 
 def start_all(nodes: Iterable[BrokerProcess]) -> None:

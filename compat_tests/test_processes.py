@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 from odradek.protocol.messages.metadata import MetadataRequest
 
-from compat_tests.broker_process import BrokerProcess
+from compat_tests.broker_process import BrokerProcess, free_port
 from compat_tests.java.tool import ToolHost
 from compat_tests.watcher import FrameReader, Request, Watcher
 from compat_tests.wire import WireClient, request_frame
@@ -40,3 +44,13 @@ def test_apaches_tools_run_one_after_the_other_in_one_jvm(tools: ToolHost, boots
     again = tools.run(*command, "--create", "--topic", topic)
     assert again.status == 1
     assert "already exists" in again.out
+
+
+def test_free_ports_of_two_processes_differ() -> None:
+    own = {free_port() for _ in range(500)}
+    program = "from compat_tests.broker_process import free_port; print(*(free_port() for _ in range(500)))"
+    root = Path(__file__).resolve().parents[1]
+    printed = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)
+    others = set(map(int, printed.stdout.split()))
+    assert len(own) == len(others) == 500
+    assert not own & others

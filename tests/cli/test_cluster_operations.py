@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,24 +16,12 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from compat_tests.broker_process import free_ports
 from compat_tests.recipes import eventually
 from tests.cli.test_cluster import DEADLINE_S, asked, cluster, started
 from tests.server.http_answers import answered
 
 TOPIC = "orders"
-
-
-def free_ports(count: int) -> int:
-    """The first of so many free ports in a row."""
-    for first in range(21_000 + os.getpid() % 4000, 32_000, count):
-        with contextlib.ExitStack() as held:
-            try:
-                for port in range(first, first + count):
-                    held.enter_context(socket.create_server(("127.0.0.1", port)))
-            except OSError:
-                continue
-            return first
-    raise AssertionError("no free ports")
 
 
 class Clients:
@@ -138,7 +124,7 @@ def test_cluster_is_restarted_killed_moved_and_stopped_and_clients_lose_nothing(
         eventually(lambda: row(directory, 2)[4] == "down", what="status shows the dead node", deadline_s=DEADLINE_S)
         clients.go_on()
         assert "stopping" not in restarted(directory, "--node", "2")
-        assert row(directory, 2)[4] == "serving"
+        eventually(lambda: row(directory, 2)[4] == "serving", what="status shows it", deadline_s=DEADLINE_S)
         clients.go_on()
 
         # Moved to another folder, and started by hand with a relative path.
@@ -149,7 +135,8 @@ def test_cluster_is_restarted_killed_moved_and_stopped_and_clients_lose_nothing(
         command = [sys.executable, "-m", "odradek", "start", "server.properties", "--data-dir", str(moved)]
         by_hand = subprocess.Popen(command, cwd=directory / "node-3", stdout=subprocess.PIPE, text=True)
         assert by_hand.stdout is not None and "serving" in by_hand.stdout.readline()
-        assert row(directory, 3)[3:5] == [str(by_hand.pid), "serving"]
+        shown = [str(by_hand.pid), "serving"]
+        eventually(lambda: row(directory, 3)[3:5] == shown, what="status shows the node", deadline_s=DEADLINE_S)
         clients.go_on()
     finally:
         clients.end()
