@@ -31,8 +31,8 @@ from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from compat_tests.wire import ConnectionClosed, WireClient
 from tests.security.exchanges import plain
 from tests.server.certificates import Authority, pem_properties
-from tests.server.data_path_stand import DataPath
-from tests.server.test_quotas import WINDOWS, produced
+from tests.server.data_path_stand import DataPath, wait_until
+from tests.server.test_quotas import WINDOWS, StillClock, produced
 from tests.server.test_tls_listener import client_context
 
 MODULE = """
@@ -188,7 +188,7 @@ def test_clients_with_the_same_tags_share_a_quota(own: str) -> None:
     import own_classes
 
     config = {"client.quota.callback.class": f"{own}:Quotas", **WINDOWS}
-    with odradek.Broker(config=config) as broker:
+    with odradek.Broker(config=config) as broker, StillClock(broker):
         paths = {name: DataPath(broker, client_id=name) for name in ("slow-1", "slow-2", "fast-1", "broken")}
         topic = paths["slow-1"].topic()
         assert produced(paths["slow-1"], topic, 9_000).throttle_time_ms == 0
@@ -261,10 +261,11 @@ def logged_in(port: int, user: str, password: str) -> WireClient:
 def principal_on(client: WireClient, broker: odradek.Broker) -> str:
     """Returns the principal of the one connection that is open, and closes it."""
     client.call(DeleteTopicsRequest(topic_names=[], timeout_ms=0), 4)
-    (found,) = {one.principal for listener in broker.server.listeners for one in listener.connections if one.has_asked}
+    (found,) = {
+        one.principal for listener in broker.server.listeners for one in tuple(listener.connections) if one.has_asked
+    }
     client.close()
-    while any(one.has_asked for listener in broker.server.listeners for one in listener.connections):
-        pass
+    wait_until(lambda: not any(one.has_asked for at in broker.server.listeners for one in tuple(at.connections)))
     return found
 
 
