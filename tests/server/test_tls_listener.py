@@ -333,7 +333,7 @@ def test_inline_stores_serve(authority: Authority) -> None:
         assert is_served(address_of(broker, "SSL"), client_context(authority))
 
 
-def test_renegotiation_is_refused(broker: odradek.Broker) -> None:
+def test_renegotiation_is_refused_and_costs_one_line(broker: odradek.Broker, caplog: pytest.LogCaptureFixture) -> None:
     host, port = address_of(broker, "SSL")
     command = ["openssl", "s_client", "-connect", f"{host}:{port}", "-tls1_2"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as client:
@@ -347,3 +347,6 @@ def test_renegotiation_is_refused(broker: odradek.Broker) -> None:
     assert b"RENEGOTIATING" in printed
     assert b"no renegotiation" in printed
     assert b"verify return" not in printed.partition(b"RENEGOTIATING")[2]
+    wait_until(lambda: lines_of(caplog))
+    (line,) = lines_of(caplog)
+    assert line.endswith("on SSL: it renegotiates TLS, which is not allowed")

@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from ...security.tls.listener_tls import ListenerTls
+from ...security.tls.renegotiation import WatchedTls
 from ..client_principals import authenticated, not_authenticated
 from ..connection import Connection
 from .copied_sender import CopiedSender
@@ -38,6 +39,8 @@ class TlsConnection(Connection):
         if not self.tls.allows_cipher(found):
             not_authenticated(self, TLS, f"its cipher suite {found.cipher()[0]} is not in ssl.cipher.suites")
             return
+        if isinstance(found, WatchedTls):
+            found.on_renegotiation = self._renegotiates
         if self.sasl_gate is not None:
             return  # SASL says who the client is
         try:
@@ -46,6 +49,20 @@ class TlsConnection(Connection):
             not_authenticated(self, TLS, f"its certificate gives no principal: {error}")
             return
         authenticated(self, transport, principal, TLS)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        found = self._transport.get_extra_info("ssl_object")
+        if isinstance(found, WatchedTls):
+            found.on_renegotiation = None  # else each keeps the other in memory
+        super().connection_lost(exc)
+
+    def _renegotiates(self) -> None:
+        """Closes the connection once the read that found it has ended, and its warning is sent."""
+        asyncio.get_running_loop().call_soon(self._reject_renegotiation)
+
+    def _reject_renegotiation(self) -> None:
+        if not self.closed:
+            self.drop_for("it renegotiates TLS, which is not allowed")
 
     def pause_writing(self) -> None:
         super().pause_writing()

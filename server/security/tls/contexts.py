@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ....metadata.configs import InvalidConfig
 from .cipher_suites import TLS_1_3, check_tls_1_3, openssl_names
+from .renegotiation import WatchingContext
 from .settings import TlsSettings
 from .stores import KeyMaterial, read_key_store, read_trust_store
 
@@ -43,7 +44,8 @@ def server_context(settings: TlsSettings, stores: Stores) -> ssl.SSLContext:
         raise InvalidConfig(
             "it has no key: set ssl.keystore.location, or ssl.keystore.key and ssl.keystore.certificate.chain"
         )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    has_renegotiation = "TLSv1.2" in settings.versions
+    context = (WatchingContext if has_renegotiation else ssl.SSLContext)(ssl.PROTOCOL_TLS_SERVER)
     _set_up(context, settings, stores)
     context.verify_mode = _CLIENT_AUTH[settings.client_auth]
     return context
