@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
+from ..runtime.peer_text import shown
 from .answer_size import is_large
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .shared_parts import SharedParts
 
 log = logging.getLogger("odradek.dispatch")
+quota_log = logging.getLogger("odradek.quotas")
 
 _pack_head = struct.Struct(">ii").pack
 _pack_flexible_head = struct.Struct(">iib").pack
@@ -249,7 +251,17 @@ class Call:
     def _throttle(self, response: Message) -> None:
         """Tells the client for how long its connection takes no request; the response itself is sent at once."""
         set_throttle_time(response, self.throttle_time_ms)
-        self.connection.mute(self.throttle_time_ms)
+        self._mute()
+
+    def _mute(self) -> None:
+        connection = self.connection
+        connection.mute(self.throttle_time_ms)
+        if not quota_log.isEnabledFor(logging.INFO):
+            return
+        peer, client = connection.client_host.lstrip("/"), shown(self.client_id)
+        words = f"throttling client {client} of {peer} ({connection.principal}), which exceeds a quota"
+        kind = ("throttled", client, connection.principal)
+        connection.listener.shared.lines.log(quota_log, logging.INFO, peer, kind, words)
 
     def reply_nothing(self) -> None:
         """Ends a call to which the protocol gives no response (Produce with acks=0)."""
@@ -257,7 +269,7 @@ class Call:
             self._answer_again()
             return
         if self.throttle_time_ms:
-            self.connection.mute(self.throttle_time_ms)
+            self._mute()
         self.pieces = []
         self.connection.answered(self)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import ssl
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -28,6 +29,7 @@ from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.schema import Message
 from odradek.server.cluster.controller_channel import encoded_principal
+from odradek.server.security import audit
 from odradek.server.security.authentication.client import PasswordLogin
 
 from compat_tests.access import log_in
@@ -62,8 +64,9 @@ _ALL, _ALLOW, _LITERAL = 2, 3, 3
 class Ground:
     """Three brokers with access rules, a topic, a group and a transactional id of `admin`, and the same of `mallory`."""
 
-    def __init__(self, cluster: odradek.Cluster) -> None:
+    def __init__(self, cluster: odradek.Cluster, audited: Audited) -> None:
         self.cluster = cluster
+        self.audited = audited
         self.addresses = cluster.bootstrap_servers.split(",")
         self.admin = self.client("admin", self.addresses[0])
         self._prepare()
@@ -110,11 +113,39 @@ class Ground:
         return topics, rules, sorted(image.scram), self.cluster.topic(THEIRS).values(), str(image.configs)
 
 
+class Audited(logging.Handler):
+    """The lines of the audit log."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+    def denials(self, api: str) -> list[str]:
+        about = "Principal = User:mallory is Denied", f" for request = {api} "
+        return [line for line in self.lines if all(one in line for one in about)]
+
+
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
+def audited() -> Iterator[Audited]:
+    """Repetitions are counted for an hour: the test sees each first line, and no second one."""
+    handler, logger, level = Audited(), audit.log, audit.log.level
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(audit, "PERIOD_S", 3600.0)
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        yield handler
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+@pytest.fixture(scope="module")
+def ground(audited: Audited) -> Iterator[Ground]:
     security = odradek.Security("SASL_PLAINTEXT", "PLAIN", users=USERS, authorizer=True)
     with odradek.Cluster(brokers=3, security=security) as cluster:
-        yield Ground(cluster)
+        yield Ground(cluster, audited)
 
 
 def versions_of(probe: Probe, request: Message, wanted: tuple[bytes, ...]) -> list[int]:
@@ -158,6 +189,9 @@ def check_denied(ground: Ground, probe: Probe, kind: ResourceType) -> None:
             denied += bool(codes & (DENIED | HIDDEN | REFUSED))
     assert denied
     assert ground.state() == before
+    lines = [line for line in ground.audited.denials(probe.api) if f":{THEIRS} for request" in line]
+    assert lines, "the denial is not in the audit log"
+    assert max(Counter(lines).values()) <= len(ground.addresses), "a node repeats a line"
 
 
 @pytest.mark.parametrize("probe", [*ON_TOPICS, *DESTRUCTIVE], ids=str)

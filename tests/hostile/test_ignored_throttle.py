@@ -38,9 +38,16 @@ SLACK = 2 * CONNECTIONS
 MOST_GROWTH_BYTES = 30 << 20
 
 
+class Verbose(OdradekProcess):
+    """A broker that logs what is not a warning, too."""
+
+    def command(self) -> list[str]:
+        return [*super().command(), "-v"]
+
+
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    with OdradekProcess(tmp_path) as running:
+    with Verbose(tmp_path) as running:
         yield running
 
 
@@ -108,4 +115,7 @@ def test_throttled_clients_that_send_on_are_held_and_a_good_client_is_served(ack
                 flood.end()
     assert 0 < written <= QUOTA / VALUE_BYTES * (lasted_s + WINDOW_S) + SLACK
     assert during_s < max(2 * before_s, MOST_WORK_S), (before_s, during_s)
-    assert "Traceback" not in broker.log_file.read_text()
+    logged = broker.log_file.read_text()
+    assert "Traceback" not in logged
+    (line,) = [one for one in logged.splitlines() if "INFO odradek.quotas: throttling client" in one]
+    assert line.endswith("throttling client greedy of 127.0.0.1 (User:ANONYMOUS), which exceeds a quota")
