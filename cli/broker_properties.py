@@ -1,6 +1,6 @@
-"""The properties of one broker: what its file says, under `--override`, with `--port` and `--data-dir`.
+"""The properties of one broker: those of its file, under `--override`, with `--port` and `--data-dir`.
 
-What the command line says counts more than the file, but nothing that says where to listen is dropped: a listener in the
+The command line has precedence over the file, but no setting of a listener is dropped: a listener in the
 file may be a secured one. `--port N` is short for one PLAINTEXT listener on 127.0.0.1:N, or on the address of `--host`. It
 stands beside listeners of controllers and beside `advertised.listeners`, it may repeat an address that `listeners` names,
 and anything else is an error.

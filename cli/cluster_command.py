@@ -163,8 +163,8 @@ def _directory(options: argparse.Namespace) -> Path:
 
 
 def _overrides(options: argparse.Namespace) -> dict[str, str]:
-    """The properties that all nodes have. Raises UsageError for a key that the cluster decides about; says which keys are
-    not known.
+    """Returns the properties that all nodes have, and warns of unknown keys. Raises UsageError for a key that the cluster
+    sets itself.
     """
     from ..server.config.broker_config import read_properties, unknown_properties
     from .cluster_plan import OWN_KEYS

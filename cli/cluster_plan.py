@@ -142,7 +142,7 @@ def grown(plan: Plan | None, brokers: int, first_port: int | None, *, has_intern
 def _with_ports(
     nodes: tuple[Node, ...], controllers: int, first_port: int | None, has_internal: bool
 ) -> tuple[Node, ...]:
-    """All begin together, so whatever port somebody else has taken meanwhile can be another."""
+    """All nodes start together, so a port that another program has taken meanwhile can be replaced."""
     taken: list[socket.socket] = []
     try:
         found = []
@@ -177,7 +177,7 @@ def _free_port(wanted: int, taken: list[socket.socket], *, must_be: bool = False
     return port
 
 
-# ---- what each node is told
+# ---- the properties of each node
 
 
 def node_directory(directory: Path, node: Node) -> Path:

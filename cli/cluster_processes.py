@@ -28,12 +28,12 @@ STOP_TIMEOUT_S = 60
 _POLL_S = 0.05
 #: How often nodes that were started by hand are looked for.
 _SEARCH_S = 0.5
-#: Of the end of a log: the last lines that a node wrote.
+#: Limit of the end of a log: the last lines that a node wrote.
 _LOG_TAIL_BYTES = 16 << 10
 
 
 class ClusterFailed(Exception):
-    """A node ended before it served, or did not serve in time; the text says why, and which log says more."""
+    """A node ended before it served, or did not serve in time; the text has the reason and the path of the node's log."""
 
 
 class ClusterProcesses:

@@ -146,7 +146,7 @@ def _users(texts: list[str]) -> list[Any]:
 
 
 def _initial_voters(options: argparse.Namespace, config: Any) -> Any:
-    """None for what the configuration says; raises UsageError and InvalidConfig."""
+    """Returns the initial voters, None to use the configuration. Raises UsageError and InvalidConfig."""
     from ..server.quorum.formatting import read_initial_voters, standalone_voters
 
     if not (options.standalone or options.initial_controllers is not None or options.no_initial_controllers):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import gc
 import time
 
-#: Of this process's own CPU time. Some 40,000 partitions take as long.
+#: Limit of this process's own CPU time. Some 40,000 partitions take as long.
 LONG_S = 0.05
 
 

@@ -19,7 +19,7 @@ MOST_MESSAGE_CHARACTERS = 4096
 #: A line that repeats is written so often in a period, and then counted: a fault that never ends must not fill the disk.
 MOST_REPETITIONS = 5
 PERIOD_S = 60.0
-#: Lines that are told apart in a period; each takes some 200 bytes.
+#: Lines that are counted separately in a period; each takes some 200 bytes.
 MOST_LINES = 1024
 FORMATS = ("text", "json")
 _ROOT = "root"

@@ -25,7 +25,7 @@ A Kafka-compatible broker in Python. Every Kafka client works against it unchang
   odradek cluster start                  three brokers on this machine that behave as one cluster
   odradek topic create orders            a topic, on this broker or any Kafka cluster (pip install 'odradek[cli]')
 """
-#: A shell that asks for completions says so here.
+#: The environment variable by which a shell requests completions.
 _COMPLETE = "_ODRADEK_COMPLETE"
 
 
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return complain("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # The reader of standard output is gone, and with it everybody who could be told.
+        # The reader of standard output is gone, and with it every reader of an error message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     return status

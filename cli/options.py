@@ -1,4 +1,4 @@
-"""Options that several commands share, and how a command says that it failed.
+"""Options that several commands share, and how a command reports that it failed.
 
 Exit statuses: 0 for success, FAILED when the command failed, MISUSED when it was given something
 that cannot be done: an option, a property or a file that must change first. 130 follows Ctrl-C, as in a shell.
@@ -18,12 +18,12 @@ MISUSED = 2
 INTERRUPTED = 130
 #: Longer messages are cut: a value of a megabyte on a command line is no help in its error.
 MOST_MESSAGE_CHARACTERS = 800
-#: Of a value that a message repeats.
+#: Limit of a value that a message repeats.
 MOST_SHOWN_CHARACTERS = 80
 
 
 class UsageError(Exception):
-    """A request on the command line that cannot be fulfilled; the message says what to do instead."""
+    """A request on the command line that cannot be fulfilled; the message has the remedy."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -124,7 +124,7 @@ def overrides_of(options: argparse.Namespace) -> dict[str, str]:
     return found
 
 
-# ---- what a command says
+# ---- messages of a command
 
 
 def shown(text: str) -> str:
@@ -141,7 +141,7 @@ def one_line(message: object) -> str:
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
-#: Writes what a command says on standard error; None for a line of text.
+#: Writes a command's message to standard error; None for a line of text.
 _write_message: Callable[[str], None] | None = None
 
 

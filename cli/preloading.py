@@ -21,7 +21,7 @@ _MODULES = (
     "server.network.large_requests",
     "storage.repair.verification",
 )
-#: Of ApiVersions, as clients have sent it since 2019.
+#: Versions of ApiVersions that clients have sent since 2019.
 _VERSIONS = (3, 4)
 
 

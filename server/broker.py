@@ -68,7 +68,7 @@ class BrokerServer(Node):
         self.turn_watch = TurnWatch(turn_clock)
         self.turns = Turns(self.turn_watch)
         self.late_imports = LateImports(self.pools.cpu)
-        #: What the handlers use; made by `start`.
+        #: The dependencies of the handlers; made by `start`.
         self.services: NodeServices
         has_telemetry = config.is_broker and telemetry.is_on(config)
         handlers = Handlers(lambda: self.services, self.late_imports, frozenset() if has_telemetry else TELEMETRY_APIS)

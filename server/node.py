@@ -112,13 +112,13 @@ class Node:
     persister: Lazy[Persister]
     dead_letters: Lazy[DeadLetters]
     share_states: Lazy[ShareStateDriver]
-    #: What this node asks of an active controller that is elsewhere.
+    #: Requests of this node to an active controller on another node.
     forwarding: Lazy[Forwarding]
     #: Requests to other nodes.
     peers: Lazy[Peers]
     #: Requests to other replicas of partitions.
     replica_requests: Lazy[ReplicaRequests]
-    #: What there is to do with the other replicas of partitions.
+    #: Replication of partitions with the other replicas.
     replication: Lazy[Replication]
 
     # Made by the start.
@@ -145,7 +145,7 @@ class Node:
     produce_path: ProducePath
     transactional_produce: Lazy[TransactionalProduce]
     controller: QuorumDriver
-    #: What the handlers use.
+    #: The dependencies of the handlers.
     services: NodeServices
     #: None unless odradek.metrics.port is set.
     metrics_server: MetricsServer | None

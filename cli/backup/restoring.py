@@ -6,7 +6,7 @@ much to fill, records get the offsets 0, 1, 2 and so on. In both cases the offse
 that it has not read.
 
 A restore that was killed is completed by the same command. A journal in the store, written before the first topic is
-created, says which topics of the target are the restore's own. How far a partition is follows from its end.
+created, lists the topics of the target that are the restore's own. How far a partition is follows from its end.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Commands that are clients: they speak the Kafka protocol to any cluster, through confluent-kafka and kafka-python."""
+"""Commands that are clients: they use the Kafka protocol with any cluster, through confluent-kafka and kafka-python."""

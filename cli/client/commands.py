@@ -1,7 +1,7 @@
 """The client commands: their words, the module that has each, and what each is for.
 
 A module is imported when its command runs. The table alone is what `odradek --help` needs, so the base install shows the
-commands and says how to get them.
+commands and explains how to install them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-#: What `pip` installs for these commands.
+#: The package that `pip` installs for these commands.
 EXTRA = "odradek[cli]"
 
 

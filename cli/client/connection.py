@@ -1,4 +1,4 @@
-"""The cluster that a command speaks to: where its properties come from, and its clients.
+"""A command's connection to a cluster: the sources of its properties, and its clients.
 
 The properties of a context are overlaid by `--command-config`, then by `-X`, then by `--bootstrap-server`. The current
 context does not count when `--bootstrap-server` is given: its passwords are for its own cluster.
@@ -22,12 +22,12 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S = 30.0
 #: A dead broker leaves the metadata within its session's time; Odradek and Kafka have 9 s by default.
 _PATIENCE_S, _PAUSE_S = 12.0, 0.2
-#: Of the first look whether anything listens.
+#: Limit of the first check whether a listener accepts connections.
 _CONNECT_TIMEOUT_S = 5.0
 
 
 class Patient:
-    """kafka-python's admin client, whose questions are asked again while a broker that has just died is still in the
+    """kafka-python's admin client. It repeats a query while a broker that has just died is still in the
     metadata. Changes are never repeated.
     """
 
@@ -64,7 +64,7 @@ class Patient:
 
 
 class Connection:
-    """Properties of a client, and clients with them. Nothing is connected before a client is asked for."""
+    """Properties of a client, and clients with them. It connects when a command takes its first client."""
 
     def __init__(self, properties: dict[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         self.properties = {"bootstrap.servers": DEFAULT_BOOTSTRAP, **properties}

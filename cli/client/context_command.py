@@ -1,4 +1,4 @@
-"""`odradek context`: named clusters, so that nobody types addresses and passwords twice."""
+"""`odradek context`: named clusters, so that a user need not type addresses and passwords twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of client commands: one line that says what to do, and an exit status that programs can read."""
+"""Errors of client commands: one line with the error and the remedy, and an exit status that programs can read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..options import FAILED, MISUSED
 NOT_FOUND = 3
 #: No broker answers, or not in time.
 UNREACHABLE = 4
-#: Authentication failed, or an authorizer says no.
+#: Authentication failed, or the authorizer denied the operation.
 DENIED = 5
 
 #: Kafka's error codes, by the exit status that they lead to.

@@ -14,7 +14,7 @@ from typing import Any
 from .errors import DENIED, CommandError, Misused
 from .security import Security
 
-#: Of a token endpoint's answer.
+#: Limit of a token endpoint's response.
 _MOST_TOKEN_BYTES = 1 << 20
 
 

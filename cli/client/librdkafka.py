@@ -7,7 +7,7 @@ from typing import Any
 
 from .security import NAMES, Security
 
-#: Of Java clients, with no meaning for a command: passed over, so that one file serves Kafka's tools and these.
+#: Properties of Java clients, with no meaning for a command: ignored, so that one file serves Kafka's tools and these.
 _JAVA_ONLY_TEXT = """
     key.serializer value.serializer key.deserializer value.deserializer interceptor.classes metric.reporters
     metrics.num.samples metrics.recording.level metrics.sample.window.ms default.api.timeout.ms max.block.ms

@@ -1,1 +1,1 @@
-"""`odradek doctor`: checks a data directory or a running cluster, and says what to do."""
+"""`odradek doctor`: checks a data directory or a running cluster, and recommends what to do."""

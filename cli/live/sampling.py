@@ -13,7 +13,7 @@ from ..client.errors import UNREACHABLE, CommandError, Misused
 from ..groups.offsets import committed_offsets
 
 Sample = dict[str, Any]
-#: Of a /metrics page.
+#: Limit of a /metrics page.
 _MOST_METRICS_BYTES = 32 << 20
 _REQUEST_TIME = re.compile(r'^kafka_network_requestmetrics_totaltimems_(sum|count)\{request="(\w+)"[^}]*\}\s+(\S+)')
 

@@ -1,1 +1,1 @@
-"""`odradek log dump`: the files of a data directory, in words. Offline: no broker is asked."""
+"""`odradek log dump`: prints the files of a data directory as text. Offline: it connects to no broker."""

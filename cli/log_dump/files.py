@@ -26,7 +26,7 @@ _SNAPSHOT_OF_METADATA = re.compile(r"\d{20}-\d{10}\.checkpoint")
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 _INDEX_PIECE_BYTES = 1 << 20
-#: Of a text file or a producer snapshot.
+#: Limit of a text file or a producer snapshot.
 _MOST_BYTES = 64 << 20
 
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from ..client.errors import CommandError, Misused
 from .positions import timestamp_ms
 
-#: Of a line, and of a file that is one record. Brokers take 1 MB by default.
+#: Limit of a line, and of a file that is one record. Brokers take 1 MB by default.
 MOST_RECORD_BYTES = 64 << 20
 
 

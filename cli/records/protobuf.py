@@ -40,7 +40,7 @@ def message_of_schema(schema: Schema, message: str | None) -> Any:
 
 
 def index_path(message: Any) -> bytes:
-    """The place of a message in its file, as it stands before values that a registry knows."""
+    """Returns the indexes of a message in its file, as a schema registry's serializer writes them before a value."""
     path: list[int] = []
     while message is not None:
         outer = message.containing_type

@@ -14,7 +14,7 @@ from typing import Any
 from ..client.errors import DENIED, NOT_FOUND, UNREACHABLE, CommandError, Misused
 
 _TIMEOUT_S = 10
-#: Of one schema.
+#: Limit of one schema.
 _MOST_BYTES = 4 << 20
 #: Schemas of a schema's references, all levels together.
 _MOST_REFERENCES = 100

@@ -1,4 +1,4 @@
-"""Open transactions in partitions' logs, and which of them no coordinator knows (KIP-664)."""
+"""Open transactions in partitions' logs, and those of them that no coordinator has (KIP-664)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ UNKNOWN = 0
 
 
 def check_named(call: Call, *codes: int) -> None:
-    """Raises ProtocolViolation if a code is UNKNOWN: Kafka closes the connection. Codes that nobody knows are errors of
+    """Raises ProtocolViolation if a code is UNKNOWN: Kafka closes the connection. An undefined code is an error of
     the item.
     """
     if UNKNOWN in codes:

@@ -35,7 +35,7 @@ def describe(
     first: Iterable[Any] = (),
     hidden: HiddenTopics | None = None,
 ) -> None:
-    """`question` is what is asked for some of the groups; `first` are descriptions that no shard is asked for. `refused`:
+    """`question` is the request for some of the groups; `first` are descriptions that need no shard. `rejected`:
     the class of a description.
     """
     groups = services.groups

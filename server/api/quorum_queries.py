@@ -41,7 +41,7 @@ class EnvelopedCall(Call):
         client_host: str,
         is_token_authenticated: bool,
     ) -> None:
-        # The route of the envelope: its own would compile codecs that nobody uses.
+        # The route of the envelope: its own would compile codecs that no request uses.
         super().__init__(envelope.connection, envelope.route, header.correlation_id, header.client_id, request)
         self.api, self.version = api, header.request_api_version
         #: The envelope waits on the connection, not what is in it.

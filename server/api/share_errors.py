@@ -36,7 +36,7 @@ def reject(services: Services, call: Call) -> ErrorCode:
 
 
 def denied_topics(services: Services, call: Call, topic_ids: Iterable[bytes]) -> Set[bytes]:
-    """Returns the ids of the topics that the client may not read. An id that nobody knows is not among them."""
+    """Returns the ids of the topics that the client may not read. Unknown ids are not among them."""
     if services.authorizer is None:
         return frozenset()
     image = services.metadata.image

@@ -1,1 +1,1 @@
-"""The making of a node's parts. Each function here hands one part what it needs; no part knows the node."""
+"""The making of a node's parts. Each function here hands one part its dependencies; no part depends on the node."""

@@ -102,7 +102,7 @@ def _register_controller(node: Node) -> None:
     ControllerRegistrar(node.clock, node.metadata, node.controller, node.forwarding, registration(node)).start()
 
 
-# Of nodes that are not alone.
+# Parts of nodes in a cluster of several.
 
 
 def broker_sessions(node: Node) -> BrokerSessionWatch:

@@ -125,7 +125,7 @@ class BrokerLifecycle:
         await asyncio.shield(self._known)
 
     async def run(self) -> None:
-        """Requests to be unfenced, since the listeners accept; returns when the published image says so."""
+        """Requests to be unfenced, since the listeners accept; returns when the published image has the broker unfenced."""
         self._is_ready = True
         self._published(self._metadata.image)
         self.send_next()

@@ -28,7 +28,7 @@ MOST_TOPICS = 2000
 
 
 def log_changes(node_id: int, before: MetadataImage, delta: MetadataDelta, image: MetadataImage) -> None:
-    """`before` is what was published until now. Costs nothing where nobody reads lines of this level."""
+    """`before` is what was published until now. Costs nothing where lines of this level are not logged."""
     if not log.isEnabledFor(logging.INFO):
         return
     if before is EMPTY_IMAGE:

@@ -54,7 +54,7 @@ _SINGLE_NODE_DEFAULTS = {
     "share.coordinator.state.topic.min.isr": "1",
 }
 
-#: Of properties that are not known: a file for another program has hundreds.
+#: Limit of log lines about unknown properties: a file for another program has hundreds.
 _MOST_UNKNOWN_LINES = 10
 _MOST_NAME_CHARACTERS = 100
 

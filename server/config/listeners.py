@@ -45,9 +45,9 @@ class Listeners(NamedTuple):
 
     brokers: tuple[ListenerEndpoint, ...]
     controllers: tuple[ListenerEndpoint, ...]
-    #: What clients and brokers are told: those of `advertised.listeners`, or `brokers` when that is not set.
+    #: The addresses that clients and brokers get: `advertised.listeners`, or `brokers` when that is not set.
     advertised: tuple[ListenerEndpoint, ...]
-    #: What nodes of the quorum are told; empty where `advertised.listeners` says nothing of it.
+    #: The addresses that nodes of the quorum get; empty where `advertised.listeners` has no controller listener.
     advertised_controllers: tuple[ListenerEndpoint, ...]
     inter_broker_name: str
     #: The listener on which this node connects to controllers: the first of `controller.listener.names`.
@@ -102,7 +102,7 @@ def _texts(values: BrokerValues, name: str) -> tuple[str, ...]:
 
 
 def _protocols(values: BrokerValues) -> dict[str, str]:
-    """Listener name to security protocol; controller listeners are PLAINTEXT unless somebody says something else."""
+    """Listener name to security protocol; controller listeners are PLAINTEXT unless a property sets another one."""
     key = "listener.security.protocol.map"
     found: dict[str, str] = {}
     for entry in str(values.get(key)).split(","):

@@ -16,7 +16,7 @@ from ...metadata.configs import InvalidConfig
 #: A file with a comment for each of Kafka's keys has 200 kB; a disk image named by mistake is not read to its end.
 MOST_FILE_BYTES = 4 << 20
 
-#: Of a key that an error names.
+#: Limit of a key in an error message.
 _MOST_KEY_CHARACTERS = 100
 
 _BLANK = " \t\f"

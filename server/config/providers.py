@@ -1,6 +1,6 @@
 """Values from config providers (KIP-297): `${name:path:key}` or `${name:key}` in a static property.
 
-`config.providers` names them, and `config.providers.<name>.class` says which of Apache Kafka's three each one is:
+`config.providers` names them, and `config.providers.<name>.class` is one of Apache Kafka's three:
 
 - EnvVarConfigProvider: `${env:NAME}`, an environment variable (`param.allowlist.pattern`: which ones);
 - FileConfigProvider: `${file:/path:key}`, a key of a .properties file (`param.allowed.paths`: below which paths);

@@ -21,7 +21,7 @@ CREATE_TOPICS_TIMEOUT_MS = 30_000
 #: Sends the request, of CREATE_TOPICS_VERSION, to the active controller. The callback gets the response when the topics
 #: are published on this broker.
 CreateTopics = Callable[[CreateTopicsRequest, Callable[[CreateTopicsResponse], None]], None]
-#: The same for a client, whom the controller must permit it: principal and host, or None.
+#: The same on behalf of a client that the controller must authorize: principal and host, or None.
 CreateTopicsFor = Callable[
     [CreateTopicsRequest, Callable[[CreateTopicsResponse], None], "tuple[str, str] | None"], None
 ]

@@ -40,7 +40,7 @@ def piece_of(one: Found, *, may_wait: bool) -> Any:
 def waits_for_healing(
     scrubber: Scrubber, hosted: HostedPartition, wanted: FetchedPartition, met: OffsetDamaged
 ) -> Found:
-    """No records and no error while they are being fetched from another replica. Raises `met` where nobody has them."""
+    """Returns no records and no error while another replica's are being fetched. Raises `met` where no replica has them."""
     if not hosted.is_healing:
         scrubber.met(hosted, met)
         raise met

@@ -62,7 +62,7 @@ READ_COMMITTED = 1
 #: Consumers name their rack from here on, and with it may read from followers (KIP-392).
 FIRST_VERSION_FROM_FOLLOWERS = 11
 FIRST_VERSION_WITH_STORAGE_ERROR = 6
-#: From here on a follower says of which incarnation it is.
+#: From here on a follower sends its broker epoch.
 FIRST_VERSION_WITH_REPLICA_STATE = 15
 FIRST_VERSION_WITH_LEADERS = 16
 
@@ -107,14 +107,14 @@ class Fetch(ParkedFetch):
             else (state.replica_id, state.replica_epoch)
         )
         self._leader_only = self._replica_id >= 0 or version < FIRST_VERSION_FROM_FOLLOWERS
-        #: Where the consumer is, if it may be told of a replica that is nearer.
+        #: The consumer's rack, if the response may name a replica that is nearer.
         self._rack = request.rack_id if self._replica_id < 0 and path.selector.is_rack_aware else ""
         #: The topics that the client may not read.
         self._denied: Set[Any] = _NONE_DENIED
         if path.authorization is not None:
             self._denied = path.authorization.denied(call, context, is_follower=self._replica_id >= 0)
         self._missing_bytes = 0
-        #: It has not been looked at yet.
+        #: Whether the partitions have not been inspected yet.
         self._is_new = True
         self._inspections = 0
 
@@ -251,7 +251,7 @@ class Fetch(ParkedFetch):
         """Notes that the fetcher has everything below its fetch offset; does nothing for consumers."""
 
     def _absent(self, wanted: FetchedPartition) -> Found:
-        """Apache Kafka knows of no aborted transactions of a partition that is not there; null is for read_uncommitted."""
+        """Apache Kafka returns null aborted transactions for a missing partition; null is for read_uncommitted."""
         error: int = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if wanted.key[0] not in self._denied:
             error = self._path.leaders.absent_error(*wanted.key)

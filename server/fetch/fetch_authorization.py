@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..security.authorization.authorization import Authorization
     from .fetch_session import FetchContext
 
-#: Of topics by name or by id.
+#: For topics by name or by id.
 NONE_DENIED: Set[Any] = frozenset()
 
 
@@ -39,7 +39,7 @@ class FetchAuthorization:
         self._metadata = metadata
 
     def denied(self, call: Call, context: FetchContext, *, is_follower: bool) -> Set[Any]:
-        """Returns the names or ids of the topics that the client may not read. An id that nobody knows is not among them."""
+        """Returns the names or ids of the topics that the client may not read. Unknown ids are not among them."""
         session = self._authorizer.session(call)
         if is_follower:
             return NONE_DENIED if session.allows_on_cluster(Operation.CLUSTER_ACTION) else _ALL_DENIED

@@ -41,7 +41,7 @@ class FetchedPartition:
 
     def __init__(self, key: PartitionKey, asked: FetchPartition) -> None:
         self.key = key
-        #: Nothing has been told yet: the first answer tells all.
+        #: No response was sent yet: the first one has all fields.
         self.sent_high_watermark = -1
         self.sent_log_start_offset = -1
         self.ask(asked)
@@ -102,7 +102,7 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
         self.is_follower = is_follower
         self.created_ms = self.last_used_ms = now_ms
-        #: Of a follower's session: what is to be looked at, the fetch that waits, and the epoch of the broker that asks.
+        #: In a follower's session: the partitions to inspect, the fetch that waits, and the epoch of the broker that asks.
         self.active_partitions: dict[PartitionKey, FetchedPartition] = dict(partitions) if is_follower else {}
         self.parked: ParkedFollowerFetch | None = None
         self.replica_epoch = -1
@@ -163,7 +163,7 @@ class FetchContext:
         self.session = session
         self.opens_session = opens_session
         self.uses_topic_ids = uses_topic_ids
-        #: What the session's epoch must still be when the answer is made: else another request overtook this one.
+        #: The epoch that the session must still have when the response is made: else another request overtook this one.
         self.epoch = session.epoch if session is not None else FINAL_EPOCH
 
 

@@ -55,10 +55,10 @@ EVICTION_MS = 120_000
 #: A fetch of more partitions than this takes turns (large_fetch.py): some 5 us each.
 LARGE_FETCH = 500
 
-#: Of all sessions together. A thousand consumers that read a hundred partitions each, and the followers of 10,000, use
+#: Limit of all sessions together. A thousand consumers that read a hundred partitions each, and the followers of 10,000, use
 #: half of it; it takes about 50 MB.
 DEFAULT_PARTITION_LIMIT = 100_000
-#: What one partition of a session takes, about.
+#: Memory that one partition of a session takes, about.
 PARTITION_BYTES = 200
 
 

@@ -1,6 +1,6 @@
 """A Fetch of very many partitions, which takes turns with others: named, looked at and answered some at a time.
 
-Otherwise it is what `fetch.py` says. What changes between two slices counts as having come later: partitions that grew
+Otherwise it follows `fetch.py`. A change between two slices counts as later than the fetch: partitions that grew
 since they were looked at are looked at again before the fetch is parked.
 """
 

@@ -20,7 +20,7 @@ class ReplicaSelector:
     """Finds replicas in the rack of a consumer, if the broker is configured to."""
 
     def __init__(self, config: BrokerConfig, node_id: int, metadata: MetadataCache) -> None:
-        #: Whether consumers are told of replicas in their rack; else they read from leaders.
+        #: Whether responses name a replica in the consumer's rack; else consumers read from leaders.
         self.is_rack_aware: bool = config.get("replica.selector.class") == RACK_AWARE_SELECTOR
         self._metadata = metadata
         self._node_id = node_id

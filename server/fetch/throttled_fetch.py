@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .fetch_path import FetchPath
     from .fetch_session import FetchContext
 
-#: Of a response, for a partition with its share of the topic.
+#: Size of a partition in a response, with its share of the topic.
 _PARTITION_BYTES = 64
 
 

@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs (key 34), versions 1-2: replicas move to another log directory of this broker (KIP-113).
 
-The answer says that a move has begun; DescribeLogDirs shows how far it has come. A directory that is not this broker's is
+The response means that a move has begun; DescribeLogDirs shows its progress. A directory that is not this broker's is
 LOG_DIR_NOT_FOUND, one that is offline KAFKA_STORAGE_ERROR, a cordoned one takes nothing (KIP-1066), a partition that is not
 here is REPLICA_NOT_AVAILABLE, and one that is nowhere UNKNOWN_TOPIC_OR_PARTITION.
 """

@@ -1,7 +1,7 @@
 """DescribeProducers (key 61), version 0.
 
-What each log knows of its producers (KIP-664): epoch, last sequence, last time, and where an open transaction began.
-Any replica answers, not only the leader.
+The state of each producer in a partition's log (KIP-664): epoch, last sequence and time, and the start of an open
+transaction. Any replica answers, not only the leader.
 """
 
 from __future__ import annotations

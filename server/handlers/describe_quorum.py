@@ -103,7 +103,7 @@ def _led_here(services: NodeServices, call: Call, replica: QuorumReplica) -> Des
 
 
 def _voter(services: NodeServices, key: ReplicaKey, known: dict[ReplicaKey, ReplicaState], now_ms: int) -> ReplicaState:
-    """A voter that was not heard of in this epoch has fetched nothing. The leader is always with itself."""
+    """A voter without a fetch in this epoch has offset -1. The leader is always caught up with itself."""
     if key.id == services.node_id:
         end_offset = services.controller.quorum_log.end_offset
         return ReplicaState(

@@ -1,7 +1,7 @@
 """DescribeShareGroupOffsets (key 90), versions 0-1: start offsets of share groups, and from version 1 their lag (KIP-1226).
 
-Of a group that names no topics: all that the persister knows of it. The lag is what is not done with, up to the end of
-the partition, for which its leader is asked.
+A group without topics in the request gets all partitions that the persister has of it. The lag counts the records that
+are not finished, up to the end of the partition; its leader returns that end.
 """
 
 from __future__ import annotations
@@ -192,6 +192,6 @@ def _partition(found: Any, end: End | None) -> DescribeShareGroupOffsetsResponse
         return one
     one.start_offset, one.leader_epoch = found.start_offset, found.leader_epoch
     if end is not None:
-        # A start offset is what somebody wrote, as far back as a number goes.
+        # A client wrote the start offset, which may be any number.
         one.lag = min(MAX_INT64, end.offset - found.start_offset - found.delivery_complete_count)
     return one

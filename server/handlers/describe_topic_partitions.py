@@ -62,7 +62,7 @@ def _page(
             start = cursor.partition_index if name == cursor.topic_name else 0
             page.add(name, start, tells_missing=bool(asked))
         elif not asked or services.authorizer is None:
-            break  # nothing else is to be told
+            break  # a full page, and no denied name to report
     page.response.topics += hidden
     return page.response
 

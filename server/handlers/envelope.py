@@ -1,7 +1,7 @@
 """Envelope (key 58): a client's request that a broker hands on (KIP-590), version 0.
 
-Decided as if the client had asked this controller itself. When it is not the active one, the envelope says so, and the
-broker asks another. What a broker does not hand on is refused: INVALID_REQUEST for what cannot be read or forwarded.
+The controller decides as if the client had sent it the request. When it is not active, it returns NOT_CONTROLLER, and the
+broker asks another. A request that cannot be read or forwarded is INVALID_REQUEST.
 """
 
 from __future__ import annotations

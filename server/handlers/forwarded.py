@@ -18,8 +18,8 @@ from ..services import NodeServices, Services
 
 
 def to_controller(services: NodeServices, call: Call) -> Message | None:
-    """The active controller decides, wherever it is; the answer comes when this node has what was decided. A controller
-    that is not active says so to those who ask it itself.
+    """The active controller decides, wherever it is; the response is sent when this node has the published result. A
+    controller that is not active returns NOT_CONTROLLER to its own clients.
     """
     is_asked_itself = call.listener_kind == CONTROLLER and not services.controller.is_alone
     (services.controller.decide if is_asked_itself else services.controller.submit)(
@@ -43,7 +43,7 @@ def to_this_controller(services: NodeServices, call: Call) -> Message | None:
 
 
 def to_broker_sessions(services: NodeServices, call: Call) -> Message | None:
-    """A broker registers, or says that it is alive; answered by the active controller."""
+    """A broker's registration or heartbeat; the active controller answers it."""
     if validation_error := cluster_error(services, call, Operation.CLUSTER_ACTION):
         return validation_error
     broker_sessions = services.broker_sessions

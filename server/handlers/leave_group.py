@@ -1,6 +1,6 @@
 """LeaveGroup, versions 0-5. See coordinator/groups/classic/leave.py.
 
-Up to version 2 one member leaves, and its error is the answer's; the coordinator only knows the later form.
+Up to version 2 one member leaves, and its error is the response's; the coordinator takes the later form only.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ own, each since a version, before which it is UNSUPPORTED_VERSION:
  -5 the end in tiered storage (v9, KIP-1005), and
  -6 the first offset that is not uploaded yet (v11, KIP-1023): there is no tiered storage, so both are -1
 
-A partition that is asked for twice in one request is INVALID_REQUEST. A new leader whose high watermark has not reached
-the start of its epoch says OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before v5, KIP-207).
+A partition that is twice in one request is INVALID_REQUEST. A new leader whose high watermark has not reached
+the start of its epoch returns OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before v5, KIP-207).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def handle(services: Services, call: Call) -> ListOffsetsResponse | None:
     denied = denied_names(services, call, Operation.DESCRIBE, ResourceType.TOPIC, names)
     for topic in request.topics:
         answers = []
-        # One that is asked for twice is refused once.
+        # A partition that is twice in the request gets one error.
         for partition in {partition.partition_index: partition for partition in topic.partitions}.values():
             index = partition.partition_index
             answer = ListOffsetsPartitionResponse(index, 0, _UNKNOWN, _UNKNOWN, _UNKNOWN)

@@ -3,8 +3,8 @@
 - Null for the topics is every topic, and an empty list none; in version 0 an empty list is every topic.
 - From version 12 topics may be asked for by id (KIP-516). If any is, the names in the request do not count.
 - A topic that does not exist is created, if both the client and auto.create.topics.enable want it. The answer does not wait
-  for that: it says UNKNOWN_TOPIC_OR_PARTITION, as Kafka's does, and the client asks again.
-- Version 0 leaves out replicas whose broker is away and says so by REPLICA_NOT_AVAILABLE; later versions list them.
+  for that: it has UNKNOWN_TOPIC_OR_PARTITION, as Kafka's does, and the client asks again.
+- Version 0 leaves out replicas whose broker is away and adds REPLICA_NOT_AVAILABLE; later versions list them.
 - A leader without the listener is LEADER_NOT_AVAILABLE, from version 6 LISTENER_NOT_FOUND.
 - What takes long to be described, as every topic of a large cluster, is described in slices of the loop, out of one image.
 - While leaders of a broker that died move, the answer waits for that, not for long (`stopped_brokers.py`).
@@ -185,7 +185,7 @@ def _error_response(request: MetadataRequest, error: ErrorCode) -> Steps[Metadat
 def _describe(
     services: Services, call: Call, wanted: _Wanted, view: ClusterView, answer: list[MetadataResponseTopic]
 ) -> Steps[None]:
-    """Adds the topics to the answer, a partition at a time; each once, however often it is asked for."""
+    """Adds the topics to the response, a partition at a time; each once, however often the request has it."""
     image, request = view.image, wanted.request
     if request.topics is None or (call.version == 0 and not request.topics):
         names = yield from in_order(image.topics.by_name)

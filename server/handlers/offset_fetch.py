@@ -1,6 +1,6 @@
 """OffsetFetch, versions 1-10. See coordinator/groups/offsets.py.
 
-Up to version 7 a request is for one group, and the coordinator is asked in the form of version 8, which is for several
+Up to version 7 a request is for one group, and is converted to the form of version 8, which is for several
 (KIP-709); their coordinator is this broker, but they may be of different shards. Version 10 names topics by id (KIP-848).
 """
 

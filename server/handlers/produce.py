@@ -1,8 +1,8 @@
 """Produce (key 0), versions 3-13.
 
-Each partition gets one record batch of format 2, checked and written by `HostedPartition.append`; what is asked of a
-batch is in `batch_validation.py`. Version 13 names topics by id (KIP-516). Versions from 8 say which records were refused
-(KIP-467), those from 10 who leads now, beside NOT_LEADER_OR_FOLLOWER (KIP-951).
+Each partition gets one record batch of format 2, checked and written by `HostedPartition.append`; the rules for a
+batch are in `batch_validation.py`. Version 13 names topics by id (KIP-516). Versions from 8 list the rejected records
+(KIP-467). Versions from 10 add the current leader to NOT_LEADER_OR_FOLLOWER (KIP-951).
 
 - acks 0: no answer; an error closes the connection, which is the only way to tell the producer.
 - acks 1: answered once written here. acks -1: once all replicas in sync have it; REQUEST_TIMED_OUT after the request's
@@ -13,8 +13,8 @@ batch is in `batch_validation.py`. Version 13 names topics by id (KIP-516). Vers
 Batches of an idempotent producer that follow a rejected batch are rejected alike until it is resent (`rejected_batches.py`).
 
 Internal topics are written by coordinators and by Kafka's admin client; from others they are INVALID_TOPIC_EXCEPTION.
-Transactional batches without a transactional id are TRANSACTIONAL_ID_AUTHORIZATION_FAILED for the whole request. Of those
-with one, the transaction's coordinator is asked first, unless the partition has the transaction open already
+Transactional batches without a transactional id are TRANSACTIONAL_ID_AUTHORIZATION_FAILED for the whole request. For
+those with one, the leader first asks the transaction coordinator, unless the partition has the transaction open already
 (`transactional_produce.py`); from version 12 on this adds the partition (KIP-890).
 """
 

@@ -50,7 +50,7 @@ def _without_session(
     response = ShareFetchResponse(error_code=error)
     if error is not ErrorCode.SHARE_SESSION_LIMIT_REACHED or request.max_wait_ms <= 0:
         return response
-    # Who is told at once comes again at once.
+    # A client that gets this error at once retries at once.
     services.clock.call_at(call.now_ms + request.max_wait_ms, partial(call.reply, response))
     return None
 

@@ -52,7 +52,7 @@ async def run_in_process(job: CleaningJob) -> CleaningResult:
     assert process.stdin is not None and process.stdout is not None
     try:
         process.stdin.write(pickle.dumps(job))
-        # It stays open: the process ends when this one, and with it the pipe, is gone.
+        # Standard input stays open: the process ends when this one, and with it the pipe, is gone.
         answer = await process.stdout.read()
         await process.wait()
     except BaseException:

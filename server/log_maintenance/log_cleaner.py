@@ -51,9 +51,9 @@ class LogCleaner:
         self._disk = disk
         self._is_rewritten = is_rewritten
         self._task: asyncio.Task[None] | None = None
-        #: Up to where each log is clean, as each directory's checkpoint says.
+        #: The offset up to which each log is clean, from each directory's checkpoint.
         self._clean_up_to: dict[str, dict[TopicPartition, int]] = {}
-        #: Their batches are damaged: not to be touched before somebody has looked.
+        #: Logs with damaged batches: not to be cleaned before an operator has repaired them.
         self._uncleanable: set[TopicPartition] = set()
         self._cleaned_now: HostedPartition | None = None
         #: By the base offset, the poisoned batches of each log as its last cleaning or verification met them.
@@ -103,7 +103,7 @@ class LogCleaner:
         return True
 
     def has_cleaned(self, hosted: HostedPartition) -> bool:
-        """Returns True if the checkpoint says that the log was compacted before: offsets may be missing in it."""
+        """Returns True if the checkpoint has the log: it was compacted before, so offsets may be missing in it."""
         return (hosted.topic, hosted.index) in self._checkpoint(hosted.directory.path)
 
     def works_on(self, hosted: HostedPartition) -> bool:
@@ -153,7 +153,7 @@ class LogCleaner:
         checkpoint = self._checkpoint(path)
         checkpoint[hosted.topic, hosted.index] = result.end_offset
         await self._disk.run(write_offsets, path, CLEANER_OFFSETS, dict(checkpoint))
-        # What was read and written too fast is waited for now.
+        # A pause makes up for reads and writes above the limit.
         bytes_per_s = max(1.0, self._config.get("log.cleaner.io.max.bytes.per.second"))
         await asyncio.sleep(max(0.0, (result.bytes_read + result.bytes_written) / bytes_per_s - took_s))
         # A full map cleans a part only; without progress it would begin anew for ever.

@@ -31,7 +31,7 @@ log = logging.getLogger("odradek.moves")
 
 #: Copied by a thread at a time.
 CHUNK_BYTES = 1 << 20
-#: What is copied in the turn of the loop in which the logs change places.
+#: The part that is copied in the turn of the loop in which the logs change places.
 LAST_PART_BYTES = 1 << 20
 #: How often a move looks whether the compaction of its log is over.
 _CLEANER_POLL_S = 0.02

@@ -46,7 +46,7 @@ INSPECTION_BYTES_PER_SECOND = 256 << 20
 #: A follower may ask again because a connection was lost, too.
 DOUBT_INTERVAL_S = 10.0
 MOST_DOUBTED = 1000
-#: Segments that wait for it because they were read; further ones are asked for again by who reads on.
+#: Segments that wait for verification because clients read them; for further ones, the next read asks again.
 MOST_SOON = 10_000
 #: Lines about one segment; a disk with more holes has said enough.
 MOST_LINES = 10

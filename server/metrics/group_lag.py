@@ -2,8 +2,8 @@
 
 For classic, consumer and streams groups, the lag of a partition is its high watermark less the committed offset. For
 share groups it is the high watermark less the start offset and less what is delivered above it (KIP-1226). The leaders
-of partitions on other brokers are asked with each scrape; a partition whose end is not known in time has no sample and
-is counted.
+of partitions on other brokers get a request with each scrape; a partition whose end does not come in time has no sample
+and is counted.
 
 The number of series is bounded by `odradek.metrics.lag.series`, for partitions and for groups each. The largest lags
 are shown, and what is left out is counted.
@@ -98,7 +98,7 @@ def _committed(services: Services) -> Steps[tuple[list[Position], list[str]]]:
 
 
 def _of_share_groups(services: Services, groups: list[str], done: Callable[[list[Position]], None]) -> None:
-    """`done` gets the positions of share groups, which their persister knows."""
+    """`done` gets the positions of share groups, from their persister."""
     found: list[Position] = []
     limited = groups[: services.config.get(LIMIT_KEY)]
     gather([partial(_of_share_group, services, group, found) for group in limited], lambda _: done(found))

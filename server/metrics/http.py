@@ -1,7 +1,7 @@
 """Prometheus metrics and health over HTTP, on odradek.metrics.host and odradek.metrics.port. Off unless a port is set.
 
 `GET /metrics`, `GET /health/live` and `GET /health/ready` (`health.py`). The port is bound with the listeners and answers
-from then on: a node that recovers its logs is live, and says that it is not ready. Metrics follow when there are any.
+from then on: a node that recovers its logs is live, and answers that it is not ready. Metrics follow when there are any.
 
 A request is answered on the broker's loop from what is there in that moment; only writing the answer as text, which takes
 longest where there are many partitions, is left to a thread. One request a connection; what is not a small GET is refused.
@@ -51,7 +51,7 @@ class MetricsServer:
     """Serves one node's health and metrics from `start` to `stop`."""
 
     def __init__(self, config: BrokerConfig, lines: RepeatedLines, pools: ThreadPools) -> None:
-        #: What there is to measure; None until the node has made it.
+        #: The source of the metrics; None until the node has made it.
         self.services: NodeServices | None = None
         #: Set by the node when it begins to stop: it is not ready from then on.
         self.is_stopping = False
@@ -194,7 +194,7 @@ class _MetricsConnection(asyncio.StreamReaderProtocol):
 
 
 class _Answer(NamedTuple):
-    """The answer to a request: its status line, and what it says."""
+    """The answer to a request: its status line, and its body."""
 
     status: str
     content_type: str

@@ -25,7 +25,7 @@ quota_log = logging.getLogger("odradek.quotas")
 _pack_head = struct.Struct(">ii").pack
 _pack_flexible_head = struct.Struct(">iib").pack
 
-#: What a listener is for: clients and brokers, or the quorum of controllers.
+#: The purpose of a listener: clients and brokers, or the quorum of controllers.
 ListenerKind = Literal["broker", "controller"]
 BROKER: ListenerKind = "broker"
 CONTROLLER: ListenerKind = "controller"
@@ -80,7 +80,7 @@ class ClientConnection(Protocol):
     closed: bool
     #: host:port of the client.
     remote_address: str
-    #: The name and version of the client's library; None until it has told them.
+    #: The name and version of the client's library; None until its ApiVersions.
     software: tuple[str, str] | None
     #: See `Connection`.
     authorization: Any
@@ -215,7 +215,7 @@ class Call:
         try:
             self._encode(response, pieces.append)
         except Exception as failure:
-            # Whoever calls this may be anybody: a timer, a commit, another request. None of them is to pay for it.
+            # The caller may be a timer, a commit or another request. The failure must not reach it.
             self._answer_unencodable(response, failure)
             return
         self.finish(pieces)
@@ -237,7 +237,7 @@ class Call:
             self._throttle(response)
 
     def reply_forwarded(self, response: Any) -> None:
-        """Answers with the controller's response: the client is throttled for as long as the controller says."""
+        """Answers with the controller's response, and throttles the client for the controller's throttle time."""
         self.throttle_time_ms = max(self.throttle_time_ms, getattr(response, "throttle_time_ms", 0))
         self.reply(response)
 

@@ -74,7 +74,7 @@ class Connection(HeldConnection):
             self.dispatcher = self.sasl_gate
         self.authorization: Any = None  # an AuthorizationSession, when the authorizer was asked
         self.client_host = self.connection_id = self.remote_address = ""
-        #: What ApiVersions said of the client's library (KIP-511).
+        #: The client's library, from ApiVersions (KIP-511).
         self.software: tuple[str, str] | None = None
         self.client_id: str | None = None
         self.client_id_bytes: bytes | None = None
@@ -109,7 +109,7 @@ class Connection(HeldConnection):
         self._peer_reads = True
         self._sender: AnswerSender | None = None
 
-    # What asyncio calls.
+    # Callbacks of asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)

@@ -1,4 +1,4 @@
-"""Connections whose peer has gone while nobody reads from them.
+"""Connections whose peer has gone while the broker does not read from them.
 
 The transport notices the end of a connection when it reads. While a large request is handled nothing is read, so the
 work would continue to its end without a client.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import select
 from typing import Any
 
-#: Linux reports the end of what the peer sends without reading it; elsewhere only a broken connection is noticed.
+#: Linux reports a peer's end of sending without a read; other systems report only a broken connection.
 _GONE = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR if hasattr(select, "poll") else 0
 
 

@@ -140,7 +140,7 @@ class DescriptorBudget:
         )
         # Each class may have a part, however many nodes the cluster has.
         kept_for_others = min(kept_for_others, most - most // GUARANTEED_SHARE)
-        # Of those that connections were to get back from data files, some may be held by answers that are being sent.
+        # Answers that are being sent may still hold descriptors that data files were to give back to connections.
         held = max(0, OpenFile.count - max(OPEN_FILES.limit, self.shares.data_files))
         return max(0, most - self.taken - held - kept_for_others)
 
@@ -196,7 +196,7 @@ class DescriptorBudget:
             OPEN_FILES.shrink_to(OPEN_FILES.limit)
 
 
-#: Of this process.
+#: The budget of this process.
 DESCRIPTORS = DescriptorBudget()
 
 

@@ -1,7 +1,7 @@
 """A frame becomes a `Call`; the call goes to its API's handler; the response becomes the pieces of an answer.
 
-What is served follows from two lists: `protocol/apis.py` and the files in `handlers/`. A route is made the first time that a
-key and version is asked for, so a broker's start pays for no codec.
+Two lists decide what is served: `protocol/apis.py` and the files in `handlers/`. The first request of a key and version
+makes its route, so a broker's start pays for no codec.
 
 A peer that breaks the protocol (unknown key, unsupported version, bytes that are not the message) raises
 `ProtocolViolation`, and the connection closes with its words in the log. ApiVersions alone answers a version that it

@@ -21,7 +21,7 @@ from .descriptors import DESCRIPTORS
 _MORE = getattr(socket, "MSG_MORE", 0)
 
 
-#: What one answer sends in one turn of the loop: to copy it to the socket takes some 2 ms.
+#: Bytes that one answer sends in one turn of the loop: to copy them to the socket takes some 2 ms.
 SENT_PER_TURN_BYTES = 4 << 20
 #: Bytes that are not worth a copy to save a call.
 UNJOINED_BYTES = 64 << 10

@@ -10,7 +10,7 @@ import mmap
 
 FrameBuffer = bytearray | memoryview
 
-#: What one read takes at most. Two or three of librdkafka's or the Java producer's larger requests.
+#: The most that one read takes. Two or three of librdkafka's or the Java producer's larger requests.
 READ_BUFFER_BYTES = 256 * 1024
 #: Smaller buffers come from the heap, which is quicker for sizes that are needed again and again.
 _HEAP_BYTES = 4 << 20
@@ -33,7 +33,7 @@ def grown(buffer: FrameBuffer, size: int, needed: int) -> FrameBuffer:
 
 
 def rejected_size(size: int, limit: str) -> str:
-    """Returns why a frame of that size is not taken; `limit` says which it passes.
+    """Returns why a frame of that size is not taken; `limit` names the limit that it passes.
 
     The first bytes of a TLS handshake, read as a size, have 16 03 in front, whatever the version.
     """

@@ -37,7 +37,7 @@ ITEMS_PER_CLOCK = 32
 ANSWER_PIECE_BYTES = 256 * 1024
 #: Portions grow while they take less than a third of a slice, and shrink when they take more than a whole one.
 SHORT_S, LONG_S = SLICE_S / 3, SLICE_S
-#: What a decoded item takes in memory, with its answer.
+#: Memory that a decoded item takes, with its answer.
 _ITEM_BYTES = 500
 
 

@@ -36,7 +36,7 @@ log = logging.getLogger("odradek.listener")
 #: Idle connections are looked for this many times in connections.max.idle.ms.
 IDLE_SWEEPS = 8
 #: Connections that wait to be accepted, unless socket.listen.backlog.size is set: its default of 50 is full after 3 ms of a
-#: burst, and whoever comes then waits a second until TCP tries again.
+#: burst, and a further client waits a second until TCP tries again.
 BACKLOG = 1024
 #: A connection that has sent no request for so long may be ended to make room for another. Kafka's clients send their
 #: first request at once.
@@ -74,7 +74,7 @@ class Listener:
         self.read_view = memoryview(self.read_buffer)
         # In the order in which they came.
         self.connections: dict[Connection, None] = {}
-        #: Those that had sent no whole request when somebody last looked, the oldest first.
+        #: Those without a whole request at the last check, the oldest first.
         self._unproven: dict[Connection, None] = {}
         #: Those that make room for others and still have their descriptors.
         self._ending: set[Connection] = set()
@@ -90,7 +90,7 @@ class Listener:
         self._sweep: asyncio.TimerHandle | None = None
 
     def bind(self) -> None:
-        """Takes the address, so that its port is known; nobody can connect yet. Raises OSError when it cannot be had."""
+        """Takes the address, so that its port is known, without accepting connections. Raises OSError if it fails."""
         try:
             self._bound = bound_sockets(self.endpoint.host, self.endpoint.port, self._buffer_sizes())
         except OSError as error:
@@ -172,7 +172,7 @@ class Listener:
         for server in self._servers:
             await server.wait_closed()
 
-    # Who may connect.
+    # Admission of connections.
 
     def _decide(self, accepted: socket.socket, address: Any) -> Connection | None:
         """The connection for a socket that was accepted; None when it is to be closed."""
@@ -206,7 +206,7 @@ class Listener:
     def _admits(self, ip: str, fd: int | None) -> bool:
         """Counts the connection in, or logs why it may not be. `fd` is None when it takes no descriptor."""
         if fd is not None and not DESCRIPTORS.has_room(self.descriptor_class, fd) and not self._make_room(fd):
-            # Of no one peer: whoever comes is refused.
+            # This line names no peer: every new connection is refused.
             words = (
                 f"refusing connections on {self.name}: {DESCRIPTORS.taken} are open, and the other descriptors of this "
                 f"process are kept for logs and peers (its limit is {DESCRIPTORS.limit}: ulimit -n)"
@@ -258,7 +258,7 @@ class Listener:
         words = f"no connection can be accepted on {self.name} now: {error.strerror}"
         self._refuse("system", "", words)
 
-    # What connections report.
+    # Events of connections.
 
     def limit_of(self, connection: Connection) -> str:
         """Returns the key that limits the connection's frames, and its value, in words."""
@@ -347,7 +347,7 @@ class Listener:
 
 
 def _is_proven(connection: Connection) -> bool:
-    """Returns whether its client has sent a request, and has authenticated where that is asked for."""
+    """Returns whether its client has sent a request, and has authenticated where the listener requires it."""
     gate = connection.sasl_gate
     return connection.has_asked if gate is None else gate.is_authenticated
 

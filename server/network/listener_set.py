@@ -72,8 +72,8 @@ class ListenerSet(SharedParts):
         return self._listeners[index]
 
     def bind(self) -> None:
-        """Takes the addresses of the configuration; nobody can connect yet. Raises CannotListen, and InvalidConfig for keys
-        and certificates that cannot be read.
+        """Takes the addresses of the configuration; they accept no connection yet. Raises CannotListen, and InvalidConfig
+        for keys and certificates that cannot be read.
         """
         self.tls.open()
         said = self.config.listeners
@@ -83,7 +83,7 @@ class ListenerSet(SharedParts):
             self._bind(endpoint, CONTROLLER)
 
     def watch_slow_requests(self) -> None:
-        """Logs slow requests from now on, where `odradek.slow.request.ms` says which are."""
+        """Logs slow requests from now on, if `odradek.slow.request.ms` is set."""
         limit_ms = self.config.get("odradek.slow.request.ms")
         if limit_ms is not None:
             from ..runtime.slow_requests import SlowRequests

@@ -1,6 +1,6 @@
 """Requests with many items are handled a portion at a time, each portion as a request of its own.
 
-A `Portioning` says where the items of an API's request stand and where their answers do: ("topics", "partitions") are
+A `Portioning` has the paths of the items in an API's request and of their answers: ("topics", "partitions") are
 the partitions in the topics. `portions` cuts a request into smaller ones, `Merged` puts their responses together; a topic
 that was cut in two is one topic in the answer.
 
@@ -29,7 +29,7 @@ LARGEST_PORTION = 4096
 #: The same where the answer comes later, from work whose time is not seen.
 LARGEST_WAITING_PORTION = 512
 
-#: A topic without partitions, a group of which all topics are asked for.
+#: A topic without partitions, a group with a request for all its topics.
 _NOTHING = object()
 
 Key = Callable[[Any], Any]
@@ -39,14 +39,14 @@ class Portioning(NamedTuple):
     asked: tuple[str, ...]
     answered: tuple[str, ...]
     repeats: int = EACH
-    #: What makes two items the same one; the item itself where it is a number or a text.
+    #: Two items with the same key are the same one; the item itself where it is a number or a text.
     key: Key = lambda item: item
     first: int = FIRST_PORTION
 
 
 class Portion(NamedTuple):
     request: Any
-    #: Of the first item: the groups, topics that the portion before has begun.
+    #: The groups or topics of the first item that the portion before has begun.
     continued: tuple[Any, ...]
     items: int
 
@@ -136,7 +136,7 @@ class _Cut:
 
     def _begin(self) -> None:
         self._made = _copied(self._whole, self._path[0])
-        #: Of the last item: the structures that it is in, and their copies in this part.
+        #: The structures that the last item is in, and their copies in this part.
         self._originals: list[Any] = []
         self._copies: list[Any] = [self._made]
         self._continued: tuple[Any, ...] | None = None
@@ -189,7 +189,7 @@ class Merged:
     def __init__(self, path: tuple[str, ...]) -> None:
         self._path = path
         self.response: Any = None
-        #: What the last portion has added to: by depth.
+        #: The structures to which the last portion was added, by depth.
         self._recent: list[list[Any]] = []
 
     def add(self, response: Message, portion: Portion) -> None:

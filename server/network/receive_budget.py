@@ -40,7 +40,7 @@ TICK_S = 0.25
 #: requests so large that they come in parts is faster.
 LEAST_PROGRESS_BYTES = 16 * 1024
 STALLED_TICKS = 20
-#: What one read takes while the budget is used up.
+#: The most that one read takes while the budget is used up.
 SMALL_READ_BYTES = 4096
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from ...replication.controller.result import MAX_RECORDS_PER_REQUEST
 from .portions import EACH, ONCE, TOGETHER, Portioning
 
-#: Of any request: Kafka's own limit for one array, and some for the others. What is decoded takes some 300 bytes an item.
+#: Limit for any request: Kafka's own for one array, and some for the others. What is decoded takes some 300 bytes an item.
 MAX_REQUEST_ITEMS = 1_200_000
 DEFAULT_ITEM_LIMIT = 10_000
 
@@ -40,7 +40,7 @@ def _topics(inner: str = "partitions", answered: str = "partitions", repeats: in
 
 _SHARE_STATE = (Portioning(("topics", "partitions"), ("results", "partitions")),)
 
-#: Of the rows of an API the first is taken that has items in the request: its place depends on the version.
+#: The first row of an API that has items in the request applies: their place depends on the version.
 PORTIONINGS: dict[str, tuple[Portioning, ...]] = {
     "AddPartitionsToTxn": (Portioning(("transactions",), ("results_by_transaction",)),),
     "AlterClientQuotas": (Portioning(("entries",), ("entries",), TOGETHER, _entity, first=8),),
@@ -107,7 +107,7 @@ ITEM_LIMITS: dict[str, int] = {
     "DescribeConfigs": 100_000,
     "IncrementalAlterConfigs": _CONTROLLER_LIMIT,
     "WriteShareGroupState": 50_000,
-    # Of all groups of one coordinator, with the partitions of each: a tool asks for fewer by far. Their answer is built as a
+    # All groups of one coordinator, with the partitions of each: a tool asks for fewer by far. Their answer is built as a
     # whole, at some 150 bytes an item.
     "OffsetFetch": 200_000,
     # A tool asks for the replicas that it moves.
@@ -129,8 +129,8 @@ def _configs_to_alter(request: Any) -> int:
     return sum(len(resource.configs) for resource in request.resources)
 
 
-#: What a request asks the controller for. Beyond MAX_RECORDS_PER_REQUEST the controller refuses the request as a whole, as
-#: Kafka does, so it must see it as a whole.
+#: The number of records that a request makes the controller write. Beyond MAX_RECORDS_PER_REQUEST the controller refuses it
+#: as a whole, as Kafka does, so it must see it as a whole.
 ASKED_RECORDS: dict[str, Callable[[Any], int]] = {
     "AlterClientQuotas": lambda request: sum(len(entry.ops) for entry in request.entries),
     "AlterConfigs": _configs_to_alter,

@@ -56,9 +56,9 @@ class Route:
         #: Handles a request; `handle_large` one that has very many items.
         self.handle = handle
         self.handle_large = handle if handle_large is None else handle_large
-        #: Where the handler needs something first: calls its argument when that is there, now or later.
+        #: For a handler that must wait first: calls its argument when the handler may run, now or later.
         self.prepare = prepare
-        #: Of structures in the response: whether it is large is seen by their lengths.
+        #: Arrays of structures in the response: their lengths show whether it is large.
         self.arrays = arrays_of(api.response) if api.name not in _ENCODED_WHOLE else ()
         self.answer_version = version if answer_version is None else answer_version
         self.decode = lowered_decoder(api.request, version) if version in api.versions else None

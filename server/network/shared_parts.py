@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SharedParts:
-    """The base of `ListenerSet`, which is all that a listener knows of it."""
+    """The base of `ListenerSet`: the part that a listener uses."""
 
     #: The memory for requests that have not come whole.
     receiving: ReceiveBudget

@@ -19,7 +19,7 @@ from .metered_call import TimedMeteredCall
 if TYPE_CHECKING:
     from .route import Route
 
-#: The field of a request that says how long its client lets it wait.
+#: The field of a request with the time that its client lets it wait.
 _WAITS = {"Fetch": "max_wait_ms", "ShareFetch": "max_wait_ms", "JoinGroup": "rebalance_timeout_ms"}
 #: A SyncGroup waits for the leader of its group, as long as that takes.
 _WAITS_FOR_MEMBERS = "SyncGroup"

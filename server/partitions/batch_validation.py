@@ -382,7 +382,7 @@ def _rejected_records(
 
 
 def _reject_records(reported: list[_Error], total: int, *, of_time: bool) -> NoReturn:
-    """Rejects the batch. `total`: the number of rejected records; `told` has the first of them. `of_time`: some are
+    """Rejects the batch. `total`: the number of rejected records; `reported` has the first of them. `of_time`: some are
     rejected because of their timestamps.
     """
     if of_time:

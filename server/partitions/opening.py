@@ -35,7 +35,7 @@ _EXPECTED_RATIO = 16
 
 
 class OpenedAtOnce(threading.local):
-    """The work that the loop of this thread does during one request; requests are told apart by their time."""
+    """The work that the loop of this thread does during one request; each request has its own time."""
 
     def __init__(self) -> None:
         self.room = Room()

@@ -1,4 +1,4 @@
-"""Partitions follow the metadata: made, given their roles and removed as the published image says.
+"""Partitions follow the metadata: the published image decides which are made, their roles and which are removed.
 
 The first image opens every replica that the log directories hold. A replica that the metadata does not know as this
 broker's is put aside under a `-stray` name, never deleted; files named `-delete` go in the background. From then on each

@@ -1,7 +1,7 @@
 """The replicas that a start finds on the disk: their owner, and the findings when their logs were opened.
 
-A directory is another topic's only when its `partition.metadata` can be read and says so. A file that cannot be read is
-written again: the cluster's metadata knows the id of the topic that has a replica of this name here.
+A directory is another topic's only when its `partition.metadata` can be read and has another topic id. A file that cannot be
+read is written again: the cluster's metadata has the id of the topic with a replica of this name here.
 """
 
 from __future__ import annotations

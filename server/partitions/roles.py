@@ -1,4 +1,4 @@
-"""The roles of replicas: leader or follower, as the metadata says."""
+"""The roles of replicas: leader or follower, from the metadata."""
 
 from __future__ import annotations
 

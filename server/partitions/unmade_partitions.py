@@ -1,6 +1,6 @@
 """Partitions that belong here and could not be made: the disk has no room for them, or the process no descriptor.
 
-That nothing new can be stored says nothing about what is stored already: the log directory stays online. Such a partition
+The stored data may be whole when there is no room for more: the log directory stays online. Such a partition
 answers KAFKA_STORAGE_ERROR, a coordinator that lives in it COORDINATOR_NOT_AVAILABLE, and it is tried again until the
 metadata gives it to others.
 """

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from ..security.authorization.sessions import AuthorizationSession
 
 _WRITE, _TOPIC = int(Operation.WRITE), int(ResourceType.TOPIC)
-#: Of topics by name or by id.
+#: For topics by name or by id.
 NONE_DENIED: Set[Any] = frozenset()
 
 
 def denied_topics(session: AuthorizationSession, call: Call, image: MetadataImage) -> Set[Any]:
-    """Returns the names, from version 13 on the ids, of the topics that the client may not write to. What has no name, as an
-    id that nobody knows, is not among them.
+    """Returns the names, from version 13 on the ids, of the topics that the client may not write to. Unknown ids are not
+    among them.
     """
     if call.version < FIRST_VERSION_WITH_TOPIC_IDS:
         names = [topic.name for topic in call.request.topic_data]

@@ -36,9 +36,9 @@ _Partition = tuple[Any, int]
 #: Behind a client's longest wait for an answer (request.timeout.ms) nothing of before is on its way any more; then a batch
 #: that was refused may have been given up.
 REMEMBERED_S = 30.0
-#: Of one connection; the oldest is forgotten for one more.
+#: Limit of one connection; the oldest is forgotten for one more.
 MAX_REMEMBERED = 10_000
-#: What a batch is refused with before it is written, and may not be refused with a moment later.
+#: Errors of a batch before it is written, which may be over a moment later.
 PASSING = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
 
-#: From here on clients speak transaction version 2: writing to a partition adds it.
+#: From here on clients use transaction version 2: writing to a partition adds it.
 FIRST_ADDING_VERSION = 12
 #: From here on they know TRANSACTION_ABORTABLE.
 FIRST_ABORTABLE_VERSION = 11

@@ -129,7 +129,7 @@ class QuorumDriver:
 
     @property
     def epoch(self) -> int:
-        """The leader's epoch as this node knows it. It rises with each election and with each start of a single voter."""
+        """The leader's epoch at this node. It rises with each election and with each start of a single voter."""
         return self._member.epoch
 
     @property
@@ -239,7 +239,7 @@ class QuorumDriver:
     # ---- requests
 
     def submit(self, request: Message, version: int, reply: Reply, **client: Unpack[ClientFields]) -> None:
-        """Has the active controller, here or elsewhere, decide the request. Calls `reply(response)` once, now or later."""
+        """Has the active controller, on any node, decide the request. Calls `reply(response)` once, now or later."""
         (self.decide if self.is_alone else self.forward)(request, version, reply, **client)
 
     def decide(self, request: Message, version: int, reply: Reply, **client: Unpack[ClientFields]) -> None:

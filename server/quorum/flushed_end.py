@@ -26,12 +26,12 @@ NOWHERE = SnapshotId(0, 0)
 
 
 class FlushedEnd:
-    """`recorded`: what the file says. Raises OSError."""
+    """`recorded`: the offset in the file. Raises OSError."""
 
     def __init__(self, directory: Path) -> None:
         self._path = str(directory / FILE_NAME)
         self.is_damaged = False
-        #: Whether the file says anything, and is as it was written.
+        #: Whether the file has an offset, and is as it was written.
         self.is_known = False
         self.recorded = self._read()
 

@@ -23,8 +23,8 @@ log = logging.getLogger("odradek.quorum")
 
 #: With more free bytes no request is looked at: none has so many records.
 PLENTY_BYTES = 256 << 20
-#: What requests that make the metadata larger leave free, and what all others of clients leave. By DeleteTopics and the
-#: like an operator makes room.
+#: Bytes that stay free after requests that make the metadata larger, and after all others of clients. With DeleteTopics
+#: and the like an operator makes room.
 _LARGE_RESERVE, _SMALL_RESERVE = 64 << 10, 16 << 10
 RESERVES: dict[str, int] = {
     **dict.fromkeys(
@@ -48,7 +48,7 @@ RESERVES: dict[str, int] = {
 _NO_OP = "WriteNoOp"
 #: A record without its strings and lists, and with the batch's header where each has its own.
 _RECORD_BYTES = 256
-#: Of a character in UTF-8, or an element of a list.
+#: Bytes of a character in UTF-8, or of an element of a list.
 _ITEM_BYTES = 4
 
 

@@ -36,7 +36,7 @@ class Leader(NamedTuple):
 
 
 class KnownLeader:
-    """The quorum's leader as this node knows it, and the times without one."""
+    """The quorum's leader at this node, and the times without one."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self.leader = Leader()
@@ -96,7 +96,7 @@ class QuorumMembership:
 
     @property
     def epoch(self) -> int:
-        """The leader's epoch as this node knows it. It rises with each election and with each start of a single voter."""
+        """The leader's epoch at this node. It rises with each election and with each start of a single voter."""
         if self.raft is not None:
             return self.raft.replica.epoch
         return self._alone.epoch if self._alone is not None else 0

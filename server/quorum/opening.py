@@ -2,7 +2,7 @@
 
 A node of a larger quorum puts a damaged log aside and fetches it again. Until it has everything that it had, it stands for
 no election, and votes only for a replica that has it (`acknowledged`, replication/quorum/core.py). A single voter cannot
-fetch it from others: it does not start, and the error says what a truncation would lose and which command decides.
+fetch it from others: it does not start, and the error names the records that a truncation would lose and the command for it.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class QuotaKind(Enum):
 class ClientQuotaCallback(Protocol):
     """Decides on the quotas of clients. It runs in the event loop: it must answer at once, from memory.
 
-    What it returns for a client is kept until `quota_reset_required` says that it has changed.
+    A quota that it returns for a client is kept until `quota_reset_required` returns True.
     """
 
     def quota_tags(self, kind: QuotaKind, principal: str, client_id: str) -> Mapping[str, str]:
@@ -41,7 +41,7 @@ class ClientQuotaCallback(Protocol):
         """Returns the limit for these tags; None for no limit."""
 
     def quota_reset_required(self, kind: QuotaKind) -> bool:
-        """Returns whether a limit may have changed since this was last asked. It is asked for each request."""
+        """Returns whether a limit may have changed since the last call. The broker calls it for each request."""
 
 
 @runtime_checkable
@@ -59,7 +59,7 @@ class OwnQuotas:
         self._callback = callback
 
     def quota(self, kind: QuotaKind, principal: str, client_id: str) -> Quota | None:
-        """Returns the quota of a client, and whom it shares it with."""
+        """Returns the quota of a client, and the clients that share it."""
         try:
             tags = self._callback.quota_tags(kind, principal, client_id)
             limit = self._callback.quota_limit(kind, tags)
@@ -69,7 +69,7 @@ class OwnQuotas:
             return None
 
     def have_changed(self, kinds: Iterable[QuotaKind]) -> bool:
-        """Returns whether a limit of one of the kinds may have changed. Every kind is asked."""
+        """Returns whether a limit of one of the kinds may have changed. It calls the callback for every kind."""
         try:
             return True in [self._callback.quota_reset_required(kind) for kind in kinds]
         except Exception:

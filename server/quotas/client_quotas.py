@@ -123,7 +123,7 @@ class ClientQuotas:
         self._meters.clear()
 
     def user_of(self, principal: str, kind: QuotaKind) -> str:
-        """Returns as whom sensors know a client: its user, or to a class of a user's own its whole principal."""
+        """Returns the user of a client for its sensors; with a callback of the user's own, the whole principal."""
         if self._callback is None:
             return principal.partition(":")[2]
         if self._callback.have_changed((kind,)):

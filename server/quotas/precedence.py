@@ -1,4 +1,4 @@
-"""The quota of a client: the most specific one of eight (KIP-55), and whom the client shares it with.
+"""The quota of a client: the most specific one of eight (KIP-55), and the clients that share it.
 
 1. user and client id             5. default user and default client id
 2. user and default client id     6. default user
@@ -6,7 +6,7 @@
 4. default user and client id     8. default client id
 
 1, 2, 4 and 5 hold for each client id of a user apart, 3 and 6 for all clients of a user together, 7 and 8 for all
-clients of that id. Of a client without an id only 3 and 6 hold, as in Kafka.
+clients of that id. For a client without an id only 3 and 6 hold, as in Kafka.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measures of the clients that have a quota of one kind: found by client, shared as the quota says, bounded in number."""
+"""Measures of the clients that have a quota of one kind: found by client, shared like the quota, bounded in number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXPIRY_MS = 3_600_000
 #: Measures of one kind of quota, some 1 KB each. Beyond it those that were not used for longest are dropped: a client that
 #: makes up client ids without end has a new measure for each of them anyway.
 MOST_SENSORS = 10_000
-#: That are dropped at once to make room: to find them takes 2 ms.
+#: Measures that are dropped at once to make room: to find them takes 2 ms.
 DROPPED_SENSORS = 100
 #: Clients (a user and a client id each) whose quota is remembered.
 MOST_CLIENTS = 20_000

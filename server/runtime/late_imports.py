@@ -84,7 +84,7 @@ API_MODULES: dict[str, tuple[str, ...]] = {
 }
 
 _PACKAGE = __package__.removesuffix(".server.runtime")
-#: Of this process.
+#: Modules that this process has loaded.
 _loaded: set[str] = set()
 
 

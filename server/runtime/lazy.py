@@ -1,4 +1,4 @@
-"""Parts of a node that are made with their first use: a broker that nobody asks for share groups has none of their state."""
+"""Parts of a node that are made with their first use: a broker without share groups has none of their state."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def empty_free_lists() -> None:
     """Has the interpreter give up the freed objects that it keeps, without a look at all that there is.
 
     A full collection alone would hold the loop for 0.1 s per million objects. While everything is frozen it has nothing to
-    look at. What somebody else has frozen stays so: then only the rest is looked at.
+    look at. Objects that other code has frozen stay so: then only the rest is looked at.
     """
     if not gc.isenabled():
         return  # large work is in progress, and calls this again when it ends

@@ -32,7 +32,7 @@ WAITING = object()
 
 #: Objects that are freed in one step, within 0.1 ms. A dictionary of no more is left to the interpreter.
 FREED_AT_ONCE = 500
-#: What one of them takes, with its entry in the dictionary.
+#: Bytes that one of them takes, with its entry in the dictionary.
 _FREED_BYTES = 200
 
 Work = Generator[Any, None, None]
@@ -59,7 +59,7 @@ class Task:
         self.steps = steps
         self.failed = failed
         self._is_waiting = self._is_resumed = False
-        #: Called with the seconds of each slice, where somebody pays for them.
+        #: Called with the seconds of each slice, if a client's quota pays for them.
         self.spent: Callable[[float], None] | None = None
         # For the watch.
         self.api, self.version, self.size = "", 0, 0
@@ -108,7 +108,7 @@ class Turns:
         return task
 
     def free(self, kept: dict[Any, Any]) -> None:
-        """Empties a large dictionary that nobody uses any more in turns: 200,000 objects take 25 ms."""
+        """Empties a large unused dictionary in turns: 200,000 objects take 25 ms."""
         if len(kept) > FREED_AT_ONCE and not self._is_stopped:
             self.begin(_emptied(kept), lambda _: None)
 

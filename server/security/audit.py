@@ -19,7 +19,8 @@ log = logging.getLogger("odradek.audit")
 
 #: The time from the first line to the count, and between counts.
 PERIOD_S = 60.0
-#: Events of a period that are told apart; a further one is counted with the others of its kind. Each takes some 500 bytes.
+#: Events that are counted separately in a period; a further one is counted with the others of its kind. Each takes some 500
+#: bytes.
 MOST_EVENTS = 4096
 _OTHERS = "other"
 

@@ -32,7 +32,7 @@ class AuthenticationContext(NamedTuple):
     client_host: str
     #: The principal that Kafka's default class makes: "User:alice".
     default_principal: str
-    #: Of SASL, and the name that it has authenticated, such as "alice@REALM" of Kerberos; "" without SASL.
+    #: The mechanism of SASL, and the name that it has authenticated, such as "alice@REALM" of Kerberos; "" without SASL.
     mechanism: str = ""
     authorization_id: str = ""
     #: The client's certificate (DER), where it has one.

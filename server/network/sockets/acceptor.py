@@ -1,6 +1,6 @@
 """Accepting connections, a bounded number per turn of the event loop, each with a decision before it costs anything.
 
-The event loop's own `create_server` takes all that waits in one turn, and calls nobody before the descriptors are taken.
+The event loop's own `create_server` accepts all that waits in one turn, without a callback before it takes descriptors.
 """
 
 from __future__ import annotations

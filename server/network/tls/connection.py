@@ -42,7 +42,7 @@ class TlsConnection(Connection):
         if isinstance(found, WatchedTls):
             found.on_renegotiation = self._renegotiates
         if self.sasl_gate is not None:
-            return  # SASL says who the client is
+            return  # SASL authenticates the client
         try:
             principal = self.tls.principal_of(found)
         except ValueError as error:  # NoMatchingRule, or a subject that cannot be read

@@ -16,9 +16,9 @@ from typing import Any
 from ....storage.segments.slices import LogSlice
 from ..file_sender import joined
 
-#: What is read and encrypted at once: eight records of TLS. It stays in the processor's cache between the two.
+#: Bytes that are read and encrypted at once: eight records of TLS. They stay in the processor's cache between the two.
 CHUNK_BYTES = 128 << 10
-#: What one answer sends in one turn of the loop: to encrypt it takes some 2 ms.
+#: Bytes that one answer sends in one turn of the loop: to encrypt them takes some 2 ms.
 SENT_PER_TURN_BYTES = 2 << 20
 
 #: All senders read into it: a transport with TLS encrypts what it is given before `write` returns.

@@ -37,7 +37,7 @@ _KEPT_PASSWORDS = 8
 class SaslClient(Protocol):
     """One exchange of the client."""
 
-    #: Whether the client has sent all, and knows that the server is the right one.
+    #: Whether the client has sent all, and has verified the server.
     is_complete: bool
 
     def first(self) -> bytes:
@@ -55,7 +55,7 @@ class Login(Protocol):
 
     @property
     def username(self) -> str:
-        """The user as whom it logs in, for the log."""
+        """The user that logs in, for the log."""
 
     @property
     def may_wait(self) -> bool:
@@ -106,7 +106,7 @@ class ScramClient:
         self._password = login.password
         self._nonce = secrets.token_urlsafe(_NONCE_BYTES)
         self._bare = f"n={sasl_name(login.username)},r={self._nonce}".encode()
-        #: What the server must send last; None before its first message.
+        #: The last message that the server must send; None before its first message.
         self._expected: bytes | None = None
 
     def first(self) -> bytes:

@@ -7,7 +7,7 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
-#: Of a list of keys, or a token; real ones have some 10 KiB.
+#: Limit of a list of keys, or a token; real ones have some 10 KiB.
 MOST_BYTES = 1 << 20
 #: For a server that is silent.
 TIMEOUT_S = 10.0

@@ -61,7 +61,7 @@ class GatedConnection(Protocol):
     max_frame_bytes: int
     dispatcher: Any
     closed: bool
-    #: Of the network package: `Listening`.
+    #: `Listening` of the network package.
     listener: Any
 
     def answered(self, call: Any) -> None:
@@ -130,7 +130,7 @@ class SaslGate:
         #: Makes what the builder of principals gets; set where the listener has one.
         self.context: Callable[[str, str, str], AuthenticationContext]
 
-    # What a connection and its calls use of a dispatcher.
+    # The part of a dispatcher that a connection and its calls use.
 
     @property
     def frame_bytes(self) -> int:
@@ -159,7 +159,7 @@ class SaslGate:
             return
         self._dispatcher.call(connection, frame)
 
-    # What handlers use.
+    # The part that handlers use.
 
     def handshake(self, call: GatedCall) -> SaslHandshakeResponse | None:
         authentication = self.authentication

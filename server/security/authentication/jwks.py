@@ -1,6 +1,6 @@
 """The keys of an issuer of tokens (JWKS), from a file or a URL, fetched again by a thread (KIP-768).
 
-A token that names an unknown key has the keys fetched soon, but once in ten seconds at most: anybody can invent keys.
+A token with an unknown key id makes the broker fetch the keys soon, at most once in ten seconds: a client can invent ids.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def kerberos_mechanism(principal: str, keytab: str | None, names: ShortNames) ->
 
 
 class KerberosLogin(NamedTuple):
-    """The principal as whom this node logs in elsewhere, at `service`."""
+    """The principal of this node's login at another node's `service`."""
 
     username: str
     keytab: str | None

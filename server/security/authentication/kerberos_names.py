@@ -47,7 +47,7 @@ class _Rule(NamedTuple):
     components: int
     format: str
     match: re.Pattern[str] | None
-    #: What is replaced, by what; None if nothing is.
+    #: The pattern to replace, and its replacement; None if nothing is.
     pattern: re.Pattern[str] | None
     replacement: str
     replaces_all: bool

@@ -35,7 +35,7 @@ _SECURITY = "org.apache.kafka.common.security"
 _HANDLERS = {PLAIN: f"{_SECURITY}.plain.internals.PlainServerCallbackHandler"} | dict.fromkeys(
     BY_NAME, f"{_SECURITY}.scram.internals.ScramServerCallbackHandler"
 )
-#: What is built.
+#: The mechanisms that are built.
 MECHANISMS = (PLAIN, *BY_NAME, OAUTHBEARER, GSSAPI)
 CLIENT_MECHANISMS = (*PASSWORD_MECHANISMS, OAUTHBEARER, GSSAPI)
 

@@ -36,7 +36,7 @@ class SaslListeners:
     def __init__(self, config: BrokerConfig, metadata: MetadataCache) -> None:
         self._config = config
         self._metadata = metadata
-        #: Of the issuers of OAuth tokens.
+        #: The keys of the issuers of OAuth tokens.
         self._key_sets = Lazy(_key_sets)
         #: Made when the first client logs in with a delegation token.
         self._token_users: TokenUsers | None = None

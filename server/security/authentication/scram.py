@@ -1,9 +1,9 @@
 """The server's part of SASL SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677).
 
 The server never gets the password: the client proves that it has ClientKey, whose hash is StoredKey. An unknown user
-gets a salt all the same, the same one each time, and fails where a wrong password fails; so nobody learns which users
-exist. (Apache Kafka ends the exchange of an unknown user one message earlier.) What the server computes for an exchange
-costs 40 us: PBKDF2 is the client's part.
+gets a salt all the same, the same one each time, and fails where a wrong password fails. So a client cannot find out
+which users exist. (Apache Kafka ends the exchange of an unknown user one message earlier.) The server's part of an
+exchange costs 40 us: PBKDF2 is the client's part.
 
 With the extension `tokenauth=true` the user is the id of a delegation token, and the password its HMAC (KIP-48).
 """
@@ -59,7 +59,7 @@ class ScramServer:
         self._answer = b""
         self._nonce = ""
         self._credential: ScramCredential
-        #: Who it will be if the proof is right; None if nobody.
+        #: The client's identity if the proof is right; None for an unknown user.
         self._claimed: Identity | None = None
         self._is_over = False
 
@@ -117,7 +117,7 @@ class ScramServer:
 
 
 def _credential_of_nobody(name: str, mechanism: ScramMechanism) -> ScramCredential:
-    """The same salt for a name each time, in the form of those that Kafka's tools draw; keys that nobody can have."""
+    """The same salt for a name each time, in the form of those that Kafka's tools draw; keys that no client can have."""
     seed = hmac_of(mechanism, _SECRET, name.encode())
     salt = salt_text(int.from_bytes(seed) >> (8 * len(seed) - SALT_BITS))
     return ScramCredential(salt, hmac_of(mechanism, _SECRET, seed), hmac_of(mechanism, seed, seed), MIN_ITERATIONS)

@@ -29,9 +29,9 @@ _NOT_INSTALLED = (
 
 class SigningKey(NamedTuple):
     id: str | None
-    #: That it may verify.
+    #: The algorithms that the key may verify.
     algorithms: tuple[str, ...]
-    #: Of PyJWT.
+    #: The key as an object of PyJWT.
     key: Any
 
 

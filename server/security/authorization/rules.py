@@ -43,7 +43,7 @@ class AccessRules:
         self._prefix_lengths: dict[tuple[int, str, str], int] = {}
         #: Principal and permission -> the rules about writing to topics.
         self._topic_writers: dict[tuple[str, int], AclImage | dict[AclImage, None]] = {}
-        #: Of all principals: type, pattern type, name -> number of rules.
+        #: The resources of all principals: type, pattern type, name -> number of rules.
         self._resources: dict[tuple[int, int, str], int] | None = {} if tracks_resources else None
         self._any_prefix_lengths: dict[int, int] = {}
         self.count = 0
@@ -120,7 +120,7 @@ class AccessRules:
     # ---- decisions
 
     def decide(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool | None:
-        """Returns whether the rules allow it; None if no rule says so or so."""
+        """Returns whether the rules allow it; None if no rule decides."""
         denied_by, allowed_by = _DENIED_BY[operation], _ALLOWED_BY[operation]
         is_allowed = None
         for found in self._applying(principal, host, resource_type, name):

@@ -90,7 +90,7 @@ class AuthorizationSession:
         return decision
 
     def has_allowed(self, operation: int, resource_type: int, names: Sequence[str]) -> bool:
-        """Returns whether the client may do it on each, as far as decisions were kept: False says nothing."""
+        """Returns whether cached decisions allow the operation on all names. False may also mean an outdated cache."""
         authorization, decisions = self._authorization, self._decisions
         for name in names:
             if not decisions.get((operation, resource_type, name)):

@@ -43,7 +43,7 @@ class StandardAuthorizer:
 
     def may_write_any_topic(self, principal: str, host: str) -> bool:
         """See AccessRules. Raises AuthorizerNotReady."""
-        # A name that nobody uses: super users may, whatever the rules say.
+        # A topic name that is never used: the decision is for super users, who need no rule.
         if self.decide(principal, host, Operation.WRITE, ResourceType.TOPIC, "hardcode"):
             return True
         assert self.rules is not None, "a decision was made"

@@ -8,7 +8,8 @@ from ....metadata.configs import InvalidConfig
 
 #: Those of TLS 1.3, in OpenSSL's order of preference. Python's ssl offers all three or none.
 TLS_1_3 = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
-#: Of TLS 1.2, with OpenSSL's name. Suites without authentication, without encryption or with broken ciphers are not here.
+#: Suites of TLS 1.2, with OpenSSL's name. Suites without authentication, without encryption or with broken ciphers are not
+#: here.
 TLS_1_2 = {
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",

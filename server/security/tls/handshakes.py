@@ -1,7 +1,7 @@
 """TLS handshakes of a listener in progress: bounded in time, in number and in what they take of the event loop.
 
 A connection costs a descriptor and no TLS object until its first bytes are there. They are looked at, not taken: a peer
-that does not speak TLS is seen at once. Then handshakes begin in the order of their first bytes, one in a turn of the
+that does not use TLS is seen at once. Then handshakes begin in the order of their first bytes, one in a turn of the
 loop, since the signature of one takes up to a millisecond. Requests of other connections are served in between.
 """
 
@@ -31,7 +31,7 @@ _MOST_PEEKED_BYTES = 16 * 1024
 
 
 class NoTls(OSError):
-    """The peer does not speak TLS."""
+    """The peer does not use TLS."""
 
 
 class TooManyHandshakes(OSError):

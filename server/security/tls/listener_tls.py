@@ -31,7 +31,7 @@ class ListenerTls:
     server: ssl.SSLContext | None
     client: ssl.SSLContext = field(repr=False)
     mapping: PrincipalMapping
-    #: Of the stores' files, in nanoseconds.
+    #: Modification times of the stores' files, in nanoseconds.
     modified: tuple[int | None, ...]
 
     def principal_of(self, connection: ssl.SSLObject) -> str:

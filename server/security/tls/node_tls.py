@@ -34,7 +34,7 @@ class NodeTls:
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
         self._listeners: dict[str, ListenerTls] = {}
-        #: What the stores of the next configuration make, or why they make nothing. Emptied when that is applied.
+        #: The result of reading the stores of the next configuration, or its error. Emptied when that is applied.
         self._read: dict[Hashable, ListenerTls | InvalidConfig] = {}
         #: Runs the first function on a thread, then the second on the loop: to read a store takes up to 0.1 s.
         self.in_thread: Callable[[Callable[[], object], Callable[[Any], object]], None] = _at_once

@@ -1,6 +1,6 @@
 """Reads key and trust stores: PEM (in a file or in the configuration, KIP-651), PKCS12 and JKS.
 
-A file says itself what it is: Java reads a PKCS12 file under the type JKS and the other way round, and so does this.
+The bytes of a file decide its format: Java reads a PKCS12 file under the type JKS and the other way round, and so does this.
 No text of an error contains a password or a part of a key.
 """
 
@@ -109,7 +109,7 @@ def _key_of_pem(key: bytes, chain: bytes, password: Password | None, words: str)
     if is_encrypted and password is None:
         raise InvalidConfig(f"{words}: the private key is encrypted, and ssl.key.password is not set")
     try:
-        # Its primes are not checked, which takes 40 ms: a key that does not fit its certificate is refused below.
+        # The key's primes are not checked, which takes 40 ms: a key that does not fit its certificate is refused below.
         private = load_pem_private_key(
             found.group(), _secret(password) if is_encrypted else None, unsafe_skip_rsa_key_validation=True
         )
