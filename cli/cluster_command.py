@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .client.commands import second_words
 from .cluster_security import NAMES
 from .options import FAILED, MISUSED, UsageError, add_override, complain, overrides_of, path, port, shown, warn
+from .stop_signals import STOP_SIGNALS
 
 if TYPE_CHECKING:
     from ..protocol.internal.cluster_metadata import UserScramCredentialRecord
@@ -151,6 +152,8 @@ def _start(options: argparse.Namespace, directory: Path, overrides: dict[str, st
             cluster.wait(is_stopped)
     finally:
         in_order = cluster.stop()
+        for number in STOP_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)  # at its exit Python gives handled signals their default action back
     return 0 if in_order else complain("not every node stopped in time", FAILED)
 
 
@@ -220,7 +223,7 @@ def _format(plan: Plan, directory: Path, users: list[UserScramCredentialRecord])
 def _signals() -> Callable[[], bool]:
     """Returns a function that is True once SIGTERM or SIGINT has come."""
     reported: list[int] = []
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in STOP_SIGNALS:
         signal.signal(number, lambda got, frame: reported.append(got))
     return lambda: bool(reported)
 

@@ -9,7 +9,6 @@ import errno
 import gc
 import logging
 import os
-import signal
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -19,6 +18,7 @@ from .garbage import LongCollections
 from .logs import FORMATS, log_to_standard_error, logger_level
 from .options import FAILED, MISUSED, UsageError, add_configuration, complain, host, port
 from .preloading import preload
+from .stop_signals import ignore_stop_signals, stop_on_signals
 
 if TYPE_CHECKING:
     from ..server.broker import BrokerServer
@@ -131,9 +131,14 @@ async def _serve(config: Any, console: int | None) -> int:
 
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    broker = BrokerServer(config)
+    stop_on_signals(loop, stopping.set)
+    try:
+        return await _serve_until(stopping, BrokerServer(config), console)
+    finally:
+        ignore_stop_signals(loop)
+
+
+async def _serve_until(stopping: asyncio.Event, broker: BrokerServer, console: int | None) -> int:
     if not await _is_started(broker, stopping):
         return 0
     gc.freeze()

@@ -47,6 +47,8 @@ def main() -> int:
     ended.wait()
     control.close()
     embedded.stop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)  # at its exit Python gives handled signals their default action back
     return 0
 
 

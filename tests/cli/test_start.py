@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,17 @@ def test_a_signal_stops_the_broker_cleanly(tmp_path: Path, number: int) -> None:
     host, port = serving_address(process).rsplit(":", 1)
     socket.create_connection((host, int(port))).close()
     assert ended(process, number) == 0
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_signals_during_a_stop_do_not_kill_the_broker(tmp_path: Path) -> None:
+    process = started("--port", "0", "--data-dir", "data", cwd=tmp_path)
+    serving_address(process)
+    while process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.002)
+    assert process.returncode == 0
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 
