@@ -49,7 +49,7 @@ from ..produce.parked_produce import (
     end_unanswered,
 )
 from ..produce.produce_authorization import NONE_DENIED as _NONE_DENIED
-from ..produce.produce_authorization import denied_topics
+from ..produce.produce_authorization import denied_topics, surely_writes
 from ..produce.rejected_batches import RejectedBatches, sequence_of
 from ..runtime.internal_topics import ADMIN_CLIENT_ID
 
@@ -75,7 +75,7 @@ _ACKS = (ALL_IN_SYNC, 0, 1)
 def handle(services: Services, call: Call) -> ProduceResponse | None:
     denied = _NONE_DENIED
     authorizer, has_transactional = services.authorizer, _has_transactional(call.request)
-    if authorizer is not None:
+    if authorizer is not None and (has_transactional or not surely_writes(authorizer, call)):
         session = authorizer.session(call)
         if has_transactional and not _may_use_transaction(session, call.request):
             return _reject(call, _UNAUTHORIZED)

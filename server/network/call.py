@@ -15,6 +15,7 @@ from .answer_size import is_large
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api
+    from ..quotas.sensors import Meters
     from ..security.authentication.gate import SaslGate
     from .route import Route
     from .shared_parts import SharedParts
@@ -84,6 +85,7 @@ class ClientConnection(Protocol):
     software: tuple[str, str] | None
     #: See `Connection`.
     authorization: Any
+    meters: Meters | None
     rejected_batches: Any
     sasl_gate: SaslGate | None
     is_token_authenticated: bool

@@ -30,6 +30,7 @@ from .holds import TURN, HeldConnection
 
 if TYPE_CHECKING:
     from ...protocol.schema import Message
+    from ..quotas.sensors import Meters
     from .listening import Listening
 
 log = logging.getLogger("odradek.connection")
@@ -56,8 +57,8 @@ class Connection(HeldConnection):
         "_buffer", "_filled", "_needed", "_out", "_out_bytes", "_peer_reads", "_reading", "_receiving", "_sender",
         "_stuck_bytes", "_taking", "_transport", "active", "authorization", "calls", "client_host", "client_id",
         "client_id_bytes", "closed", "connection_id", "counted_as", "dispatcher", "has_asked", "is_token_authenticated",
-        "listener", "listener_name", "max_frame_bytes", "opened_s", "principal", "rejected_batches", "remote_address",
-        "sasl_gate", "software", "takes_descriptor",
+        "listener", "listener_name", "max_frame_bytes", "meters", "opened_s", "principal", "rejected_batches",
+        "remote_address", "sasl_gate", "software", "takes_descriptor",
     )  # fmt: skip
 
     def __init__(self, listener: Listening) -> None:
@@ -73,15 +74,14 @@ class Connection(HeldConnection):
         if self.sasl_gate is not None:
             self.dispatcher = self.sasl_gate
         self.authorization: Any = None  # an AuthorizationSession, when the authorizer was asked
+        self.meters: Meters | None = None  # of its client, when a request was metered
         self.client_host = self.connection_id = self.remote_address = ""
-        #: The client's library, from ApiVersions (KIP-511).
-        self.software: tuple[str, str] | None = None
+        self.software: tuple[str, str] | None = None  # the client's library, from ApiVersions (KIP-511)
         self.client_id: str | None = None
         self.client_id_bytes: bytes | None = None
         #: Whether anything came since the listener last looked for idle connections.
         self.active = True
-        #: Whether a whole request has come.
-        self.has_asked = False
+        self.has_asked = False  # whether a whole request has come
         #: The loop's time when it was opened.
         self.opened_s = 0.0
         self.closed = False
@@ -292,6 +292,7 @@ class Connection(HeldConnection):
 
     def learn(self, raw: Any) -> str:
         """A client id that this connection has not shown before; nearly every connection has one only."""
+        self.meters = None
         self.client_id = str(raw, "utf-8")
         self.client_id_bytes = bytes(raw)
         return self.client_id

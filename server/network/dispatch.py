@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Iterable
+from time import perf_counter_ns
 from typing import Any, Protocol
 
 from ...protocol.apis import API_VERSIONS_KEY, APIS, Api
@@ -73,6 +74,9 @@ class Dispatcher:
         self.on_route: Callable[[Route], object] | None = None
         self._plain_call: type[Call] = Call
         self._timed_call: type[Call] = TimedCall
+        #: While there are quotas: what is made of a request, and of a Produce that leads to no throttle.
+        self._metered_call: type[Call] | None = None
+        self._granted_call: type[Call] = Call
         self._is_metered = self._is_watched = False
         #: Bytes of the frame at hand.
         self.frame_bytes = 0
@@ -88,14 +92,16 @@ class Dispatcher:
         self._choose_calls()
 
     def _choose_calls(self) -> None:
+        self._metered_call = None
         if self._is_watched:
             from .slow_calls import WatchedCall, WatchedMeteredCall
 
             self._plain_call = self._timed_call = WatchedMeteredCall if self._is_metered else WatchedCall
         elif self._is_metered:
-            from .metered_call import MeteredCall, TimedMeteredCall
+            from .metered_call import GrantedProduce, MeteredCall, TimedMeteredCall
 
-            self._plain_call, self._timed_call = MeteredCall, TimedMeteredCall
+            self._plain_call = self._metered_call = MeteredCall
+            self._timed_call, self._granted_call = TimedMeteredCall, GrantedProduce
         else:
             self._plain_call, self._timed_call = Call, TimedCall
 
@@ -121,7 +127,7 @@ class Dispatcher:
             if frame_bytes > SLICED_FRAME_BYTES:
                 self._call_large(connection, route, correlation_id, client_id, frame, pos)
                 return
-            request = None
+            request: Any = None
             if route.decode is not None:
                 request, pos = route.decode(frame, pos)
             if pos > frame_bytes:
@@ -131,6 +137,16 @@ class Dispatcher:
         route.requests = count = route.requests + 1
         # The first of 64 is timed: reading a clock twice costs more than counting.
         make = self._plain_call if count & 63 != 1 else self._timed_call
+        meters = connection.meters
+        if meters is not None and route.is_produce and make is self._metered_call and client_id is not None:
+            began_ns = perf_counter_ns()
+            if meters.takes_produce(frame_bytes, began_ns):
+                self.handle(
+                    self._granted_call(connection, route, correlation_id, client_id, request), route, route.handle
+                )
+                if request.acks and (requests := meters.requests) is not None:
+                    requests.owed_ns += perf_counter_ns() - began_ns
+                return
         self.handle(make(connection, route, correlation_id, client_id, request), route, route.handle)
 
     def _call_large(

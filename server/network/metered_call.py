@@ -12,22 +12,22 @@ ignores the time is held by that alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.schema import Message
+from ..quotas.sensors import OWED_NS, PERCENT_PER_NS
 from .call import Call, ClientConnection
 
 if TYPE_CHECKING:
-    from ..quotas.client_quotas import ClientQuotas, Meters
-    from ..quotas.sensors import RateSensor
+    from ..quotas.client_quotas import ClientQuotas
+    from ..quotas.sensors import Meters, RateSensor
     from .route import Route
 
+Encode = Callable[[Any, Callable[[Any], None]], None]
+
 _FETCHES = frozenset({"Fetch", "ShareFetch"})
-#: A shorter time is recorded with that of the client's next request: to record it apart costs more than it stands for.
-_OWED_NS = 1_000_000
-#: A percentage of the event loop's time, which is the broker's: a nanosecond in a second.
-PERCENT_PER_NS = 100 / 1e9
 
 
 class MeteredCall(Call):
@@ -50,6 +50,8 @@ class MeteredCall(Call):
         self._meters: Meters = quotas.known_meters.get((connection.principal, client_id)) or quotas.meters(
             connection.principal, client_id, shared.clock.now_ms
         )
+        if client_id is not None:  # as long as the client id stays, see `Connection.learn`
+            connection.meters = self._meters
         self._request_bytes = connection.dispatcher.frame_bytes
         #: Whether the bytes are recorded.
         self._is_judged = self._is_exempt = route.is_exempt
@@ -98,7 +100,7 @@ class MeteredCall(Call):
         if requests is not None and not self._is_exempt:
             rest_ns = self._spent_ns + perf_counter_ns() - now_ns
             self._spent_ns = 0
-            if rest_ns < _OWED_NS:
+            if rest_ns < OWED_NS:
                 requests.owed_ns += rest_ns
             else:
                 requests.record(rest_ns * PERCENT_PER_NS, self.now_ms)
@@ -152,6 +154,31 @@ class MeteredCall(Call):
     @property
     def _quotas(self) -> ClientQuotas:
         return self.connection.listener.shared.quotas
+
+
+class GrantedProduce(Call):
+    """A Produce that leads to no throttle. Its bytes are already recorded; the dispatcher records its time.
+
+    A client far from its quotas sends hardly any other requests, and this one costs no more than an unmetered call.
+    """
+
+    __slots__ = ()
+
+    def parked(self) -> None:
+        """The response comes later: the time that it takes to encode is recorded then."""
+        self.is_parked = True
+        meters: Meters | None = self.connection.meters
+        if meters is not None and meters.requests is not None:
+            self._encode = _timed(self._encode, meters.requests)
+
+
+def _timed(encode: Encode, requests: RateSensor) -> Encode:
+    def encode_timed(response: Any, add: Callable[[Any], None]) -> None:
+        began_ns = perf_counter_ns()
+        encode(response, add)
+        requests.owed_ns += perf_counter_ns() - began_ns
+
+    return encode_timed
 
 
 class TimedMeteredCall(MeteredCall):

@@ -36,6 +36,7 @@ class Route:
         "handle",
         "handle_large",
         "is_exempt",
+        "is_produce",
         "prepare",
         "requests",
         "times",
@@ -66,6 +67,7 @@ class Route:
         self.flexible = api.request_header_version(version) == 2
         self.flexible_answer = version in api.versions and api.response_header_version(version) == 1
         self.is_exempt = api.name in _EXEMPT
+        self.is_produce = api.name == "Produce"
         #: Requests taken, and those of them that failed by a bug of ours.
         self.requests = 0
         self.failures = 0

@@ -21,7 +21,7 @@ from ...metadata.client_quotas import (
 from .callback import OwnQuotas, QuotaKind
 from .connection_rates import ConnectionRates
 from .precedence import Find, Quota
-from .sensors import LONGEST_KEPT_ID, MOST_CLIENTS, BucketSensor, RateSensor, Sensors
+from .sensors import LONGEST_KEPT_ID, MOST_CLIENTS, BucketSensor, Meters, QuotaGeneration, RateSensor, Sensors
 
 if TYPE_CHECKING:
     from ...metadata.image import QuotaEntity
@@ -35,17 +35,6 @@ Changes = Mapping["QuotaEntity", Mapping[str, float | None]]
 _METERED = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE)
 _METERED_KINDS = (QuotaKind.PRODUCE, QuotaKind.FETCH, QuotaKind.REQUEST)
 _NOTHING: Mapping[str, float] = {}
-
-
-class Meters:
-    """The sensors of a client: None for each quota that it does not have."""
-
-    __slots__ = ("fetched", "produced", "requests")
-
-    def __init__(self, produced: RateSensor | None, fetched: RateSensor | None, requests: RateSensor | None) -> None:
-        self.produced = produced
-        self.fetched = fetched
-        self.requests = requests
 
 
 class ClientQuotas:
@@ -79,8 +68,11 @@ class ClientQuotas:
         self._meters: dict[tuple[str, str | None], Meters] = {}
         #: The same, to be looked at in place of a call of `meters`. Empty where a class of a user's own is to be asked.
         self.known_meters = self._meters if callback is None else {}
+        #: The generation of `_meters`. With a user's own callback class, connections cache no meters.
+        self._generation = QuotaGeneration()
+        self._generation.is_current = callback is None
         for sensors in (self.produced, self.fetched, self.requests):
-            sensors.on_dropped = self._meters.clear
+            sensors.on_dropped = self._forget_meters
         self._quotas: Quotas = {}
         #: By key, the entities that have a quota.
         self._counts: Counter[str] = Counter()
@@ -120,7 +112,13 @@ class ClientQuotas:
         for sensors in (self.produced, self.fetched, self.requests):
             sensors.forget_quotas()
         self.mutations.forget_quotas()
+        self._forget_meters()
+
+    def _forget_meters(self) -> None:
         self._meters.clear()
+        self._generation.is_current = False
+        self._generation = QuotaGeneration()
+        self._generation.is_current = self._callback is None
 
     def user_of(self, principal: str, kind: QuotaKind) -> str:
         """Returns the user of a client for its sensors; with a callback of the user's own, the whole principal."""
@@ -144,7 +142,8 @@ class ClientQuotas:
     def _learn(self, principal: str, client_id: str | None, now_ms: int) -> Meters:
         user = principal if self._callback is not None else principal.partition(":")[2]
         client = (user, client_id or "", now_ms)
-        found = Meters(self.produced.of(*client), self.fetched.of(*client), self.requests.of(*client))
+        sensors = self.produced.of(*client), self.fetched.of(*client), self.requests.of(*client)
+        found = Meters(*sensors, self._generation)
         if len(self._meters) >= MOST_CLIENTS:
             self._meters.clear()
         if len(client[1]) <= LONGEST_KEPT_ID:

@@ -20,6 +20,14 @@ MOST_SENSORS = 10_000
 DROPPED_SENSORS = 100
 #: Clients (a user and a client id each) whose quota is remembered.
 MOST_CLIENTS = 20_000
+#: A shorter time is recorded with that of the client's next request: to record it apart costs more than it stands for.
+OWED_NS = 1_000_000
+#: A percentage of the event loop's time, which is the broker's: a nanosecond in a second.
+PERCENT_PER_NS = 100 / 1e9
+#: The time that Produce requests within all quotas owe, before the next one records it.
+MOST_OWED_NS = 5_000_000
+#: The same as a percentage, with the time of a Produce that takes the budget of a turn.
+_MOST_OWED_PERCENT = (MOST_OWED_NS + 20_000_000) * PERCENT_PER_NS
 #: Longer client ids are kept as digests. The protocol allows 32 KB.
 LONGEST_KEPT_ID = 200
 
@@ -44,11 +52,11 @@ class RateSensor:
         "_at_ns",
         "_bound",
         "_granted",
-        "_last_ns",
-        "_left",
-        "_until_ns",
+        "last_ns",
+        "left",
         "owed_ns",
         "rate",
+        "until_ns",
         "used_ms",
     )
 
@@ -60,8 +68,8 @@ class RateSensor:
         self.owed_ns = 0
         #: The grant, what is left of it, until when it holds, and when something was taken last. Times in ns are those of
         #: `perf_counter_ns`; `_at_ms` and `_at_ns` are the same moment.
-        self._granted = self._left = 0.0
-        self._until_ns = self._last_ns = self._at_ns = self._at_ms = 0
+        self._granted = self.left = 0.0
+        self.until_ns = self.last_ns = self._at_ns = self._at_ms = 0
 
     @property
     def bound(self) -> float:
@@ -76,9 +84,9 @@ class RateSensor:
 
     def take(self, value: float, now_ns: int, clock: Clock) -> int:
         """Records a value of 0 or more. `now_ns`: of `perf_counter_ns`. Returns the throttle time in ms."""
-        left = self._left - value
-        if left >= 0 and now_ns < self._until_ns:
-            self._left, self._last_ns = left, now_ns
+        left = self.left - value
+        if left >= 0 and now_ns < self.until_ns:
+            self.left, self.last_ns = left, now_ns
             return 0
         now_ms = clock.now_ms()
         throttle_ms = self.record(value, now_ms)
@@ -102,16 +110,62 @@ class RateSensor:
     def _grant(self, now_ms: int, now_ns: int) -> None:
         within, until_ms = self.rate.surely_within(now_ms)
         if within > 0:
-            self._granted = self._left = within
+            self._granted = self.left = within
             self._at_ms, self._at_ns = now_ms, now_ns
-            self._until_ns = now_ns + (until_ms - now_ms) * 1_000_000
+            self.until_ns = now_ns + (until_ms - now_ms) * 1_000_000
 
     def _end_grant(self) -> None:
-        taken = self._granted - self._left
-        self._granted = self._left = 0.0
-        self._until_ns = 0
+        taken = self._granted - self.left
+        self._granted = self.left = 0.0
+        self.until_ns = 0
         if taken:
-            self.rate.record(taken, self._at_ms + (self._last_ns - self._at_ns) // 1_000_000)
+            self.rate.record(taken, self._at_ms + (self.last_ns - self._at_ns) // 1_000_000)
+
+
+class QuotaGeneration:
+    """The validity of all `Meters` that were made since the last change of the quotas."""
+
+    __slots__ = ("is_current",)
+
+    def __init__(self) -> None:
+        self.is_current = True
+
+
+class Meters:
+    """The sensors of a client: None for each quota that it does not have."""
+
+    __slots__ = ("fetched", "generation", "produced", "requests")
+
+    def __init__(
+        self,
+        produced: RateSensor | None,
+        fetched: RateSensor | None,
+        requests: RateSensor | None,
+        generation: QuotaGeneration,
+    ) -> None:
+        self.produced = produced
+        self.fetched = fetched
+        self.requests = requests
+        self.generation = generation
+
+    def takes_produce(self, size: int, now_ns: int) -> bool:
+        """Records the bytes of a Produce if neither they nor its time can lead to a throttle. Returns whether it did.
+
+        The next request records the time. `now_ns`: of `perf_counter_ns`. Every Produce of a client with a quota calls it.
+        """
+        if not self.generation.is_current:
+            return False
+        requests, produced = self.requests, self.produced
+        if requests is not None and (
+            requests.owed_ns >= MOST_OWED_NS or requests.left < _MOST_OWED_PERCENT or now_ns >= requests.until_ns
+        ):
+            return False
+        if produced is not None:
+            left = produced.left - size
+            if left < 0 or now_ns >= produced.until_ns:
+                return False
+            produced.left, produced.last_ns = left, now_ns
+        return True
 
 
 class BucketSensor:

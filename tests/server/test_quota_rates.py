@@ -13,7 +13,7 @@ from odradek.metadata.image import QuotaEntity
 from odradek.server.quotas import sensors
 from odradek.server.quotas.precedence import Quota, Share, quota_of
 from odradek.server.quotas.rates import Rate, TokenBucket, bucket_throttle_ms, rate_throttle_ms
-from odradek.server.quotas.sensors import RateSensor, Sensors
+from odradek.server.quotas.sensors import MOST_OWED_NS, Meters, QuotaGeneration, RateSensor, Sensors
 from odradek.server.runtime.clock import Clock
 
 from compat_tests.java.fetch import ORACLE, classpath, java
@@ -173,3 +173,49 @@ def test_taking_throttles_as_recording_does(seed: int) -> None:
         if step % 50 == 0:
             assert granting.measure(now_ms) == pytest.approx(recording.measure(now_ms))
     assert 0 < throttled < 4000, "both sides of the bound were met"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_produce_that_meters_take_would_not_have_been_throttled(seed: int) -> None:
+    """`takes_produce` beside a sensor that adds up its windows for every request: the same rates, and no throttle missed."""
+    rng, clock = random.Random(seed), Clock(lambda: (now_ms + 0.5) / 1000)
+    clock.is_system = True
+    produced, recording = RateSensor(11, 1000), RateSensor(11, 1000)
+    produced.bound = recording.bound = 3000.0
+    generation = QuotaGeneration()
+    meters = Meters(produced, None, None, generation)
+    now_ms, taken, throttled = NOW_MS, 0, 0
+    for step in range(4000):
+        now_ms += rng.choice((0, 1, 3, 20, 20, 400, 3000 if step % 100 == 0 else 5))
+        size = rng.randrange(400)
+        expected = recording.record(float(size), now_ms)
+        if meters.takes_produce(size, now_ms * 1_000_000):
+            taken += 1
+            assert not expected
+        else:
+            assert produced.take(float(size), now_ms * 1_000_000, clock) == expected
+            throttled += expected > 0
+        if step % 50 == 0:
+            assert produced.measure(now_ms) == pytest.approx(recording.measure(now_ms))
+    assert taken and throttled
+    produced.bound = 1e6
+    produced.take(1.0, now_ms * 1_000_000, clock)
+    assert meters.takes_produce(1, now_ms * 1_000_000)
+    generation.is_current = False
+    assert not meters.takes_produce(1, now_ms * 1_000_000), "the quotas have changed since"
+
+
+def test_time_that_produce_owes_is_recorded_by_a_request_in_time() -> None:
+    clock = Clock(lambda: (NOW_MS + 0.5) / 1000)
+    clock.is_system = True
+    requests = RateSensor(11, 1000)
+    requests.bound = 200.0
+    meters, now_ns = Meters(None, None, requests, QuotaGeneration()), NOW_MS * 1_000_000
+    assert not meters.takes_produce(1, now_ns), "nothing is granted yet"
+    requests.take(1.0, now_ns, clock)
+    assert meters.takes_produce(1, now_ns)
+    requests.owed_ns = MOST_OWED_NS
+    assert not meters.takes_produce(1, now_ns)
+    requests.owed_ns = 0
+    requests.take(requests.left - 1.0, now_ns, clock)
+    assert not meters.takes_produce(1, now_ns), "a long one would exceed the quota"

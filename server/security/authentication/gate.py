@@ -60,6 +60,8 @@ class GatedConnection(Protocol):
     client_host: str
     max_frame_bytes: int
     dispatcher: Any
+    authorization: Any
+    meters: Any
     closed: bool
     #: `Listening` of the network package.
     listener: Any
@@ -220,6 +222,7 @@ class SaslGate:
         identity = authentication.identity
         assert identity is not None
         connection.principal = self._principal(identity)
+        connection.meters = connection.authorization = None  # those of the client before
         connection.is_token_authenticated = identity.is_token
         connection.max_frame_bytes = connection.listener.max_frame_bytes
         connection.dispatcher = self if authentication.session_ends_ms is not None else self._dispatcher

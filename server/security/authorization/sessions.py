@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from ....metadata.acls import CLUSTER_NAME, OPERATIONS_OF, Operation, ResourceType
@@ -43,7 +43,17 @@ class Decider(Protocol):
 class AuthorizationSession:
     """Decides for one principal on one host. `api`: the request at hand, for the audit log."""
 
-    __slots__ = ("_authorization", "_decisions", "_version", "api", "client_host", "host", "principal")
+    __slots__ = (
+        "_authorization",
+        "_decisions",
+        "_version",
+        "api",
+        "client_host",
+        "host",
+        "principal",
+        "written",
+        "written_version",
+    )
 
     def __init__(self, authorization: Decider, principal: str, client_host: str) -> None:
         self.principal = principal
@@ -54,6 +64,20 @@ class AuthorizationSession:
         self._authorization = authorization
         self._decisions: dict[_Key, bool] = {}
         self._version = authorization.version
+        #: Names and ids of topics that the client may write to, by the rules of `written_version`.
+        self.written: set[str | bytes] = set()
+        self.written_version = authorization.version
+
+    def may_write(self, topic: str | bytes) -> None:
+        """Caches the permission to write to a topic, by its name or its id. Topic ids are never reused."""
+        authorization = self._authorization
+        if not authorization.keeps_decisions or len(topic) > MOST_KEPT_NAME or authorization.logs_allowed():
+            return
+        if self.written_version != authorization.version:
+            self.written = set()
+            self.written_version = authorization.version
+        self.written.add(topic)
+        authorization.kept()
 
     def allows(
         self,
@@ -88,17 +112,6 @@ class AuthorizationSession:
             if authorization.logs_allowed():
                 authorization.log(self, key, count, logging.DEBUG)
         return decision
-
-    def has_allowed(self, operation: int, resource_type: int, names: Sequence[str]) -> bool:
-        """Returns whether cached decisions allow the operation on all names. False may also mean an outdated cache."""
-        authorization, decisions = self._authorization, self._decisions
-        for name in names:
-            if not decisions.get((operation, resource_type, name)):
-                return False
-        if self._version != authorization.version or authorization.logs_allowed():
-            return False
-        authorization.allowed += len(names)
-        return True
 
     def allowed_names(
         self,
