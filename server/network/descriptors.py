@@ -78,12 +78,14 @@ class DescriptorBudget:
         self._guaranteed: Counter[str] = Counter()
         #: Second descriptors of connections (file_sender.py).
         self._extra = 0
+        #: The number of descriptors that connections have, and the number that they may have.
+        self._taken = self._most = 0
 
     def measure(self) -> None:
         """Looks what is open now; called when a broker is about to accept connections."""
         self.limit = _soft_limit()
         SPARES.fill()
-        counted = OpenFile.count + len(SPARES) + sum(self._connections.values()) + self._extra
+        counted = OpenFile.count + len(SPARES) + self._taken
         self.open_at_start = max(0, _open_descriptors() - counted)
         self.plan()
 
@@ -102,6 +104,7 @@ class DescriptorBudget:
         if total > free // 2:
             wanted = Shares(*(max(2, share * (free // 2) // total) if share else 0 for share in wanted))
         self.shares = wanted
+        self._most = max(0, self.limit - self.open_at_start - sum(wanted))
         self._give_data_files_the_rest()
 
     def peers_are(self, broker: object, count: int) -> None:
@@ -124,11 +127,11 @@ class DescriptorBudget:
     @property
     def most_connections(self) -> int:
         """The number of descriptors that all connections together may take."""
-        return max(0, self.limit - self.open_at_start - sum(self.shares))
+        return self._most
 
     @property
     def taken(self) -> int:
-        return self._connections.total() + self._extra
+        return self._taken
 
     def remaining(self, kind: str) -> int:
         """Returns how many more connections a listener of this class may have."""
@@ -165,17 +168,22 @@ class DescriptorBudget:
         """Returns True if the connection that was accepted as `fd` may stay.
         The system gives the lowest free number: a number near the limit means that uncounted descriptors are open.
         """
-        return self.has_spares(fd) and self.remaining(kind) > 0
+        if not self.has_spares(fd):
+            return False
+        # Nearly always: all connections together are fewer than one class is guaranteed.
+        return self._taken + OpenFile.count < self._most // GUARANTEED_SHARE or self.remaining(kind) > 0
 
     def has_spares(self, fd: int) -> bool:
         return fd < self.limit - SPARE_DESCRIPTORS
 
     def enter(self, kind: str) -> None:
         self._connections[kind] += 1
+        self._taken += 1
         self._give_data_files_the_rest()
 
     def leave(self, kind: str) -> None:
         self._connections[kind] -= 1
+        self._taken -= 1
         self._give_data_files_the_rest()
 
     def take_extra(self) -> bool:
@@ -183,17 +191,20 @@ class DescriptorBudget:
         if self.taken >= self.most_connections:
             return False
         self._extra += 1
+        self._taken += 1
         return True
 
     def return_extra(self) -> None:
         self._extra -= 1
+        self._taken -= 1
 
     def _give_data_files_the_rest(self) -> None:
         """Data files may have what connections do not use, and give it back when these come."""
-        rest = self.most_connections + self.shares.data_files - self.taken
-        OPEN_FILES.limit = max(FEWEST_DATA_FILES, min(MOST_DATA_FILES, rest))
-        if len(OPEN_FILES) > OPEN_FILES.limit:
-            OPEN_FILES.shrink_to(OPEN_FILES.limit)
+        rest = self._most + self.shares.data_files - self._taken
+        limit = MOST_DATA_FILES if rest >= MOST_DATA_FILES else max(FEWEST_DATA_FILES, rest)
+        OPEN_FILES.limit = limit
+        if len(OPEN_FILES) > limit:
+            OPEN_FILES.shrink_to(limit)
 
 
 #: The budget of this process.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 from ....metadata.image import ScramCredential
@@ -30,6 +31,8 @@ from .scram_messages import (
 #: From it come the salts of users that do not exist.
 _SECRET = secrets.token_bytes(32)
 _NONCE_BYTES = 24
+#: Longer names are not cached: clients choose them, and they would fill the memory.
+_LONGEST_KEPT_NAME = 200
 _TOKEN_EXTENSION = "tokenauth"
 
 
@@ -87,7 +90,8 @@ class ScramServer:
 
     def _find(self, first: ClientFirst, now_ms: int) -> tuple[Identity | None, ScramCredential]:
         name = first.username
-        nobody = _credential_of_nobody(name, self._mechanism)  # whether it is needed or not: both cost the same
+        # Known users need no such credential. It is computed for them too, so that both cost the same.
+        nobody = (_kept_credential if len(name) <= _LONGEST_KEPT_NAME else _credential_of_nobody)(name, self._mechanism)
         if first.extensions.get(_TOKEN_EXTENSION, "").lower() == "true":
             token = self._users.token(name, self._mechanism)
             if token is not None and token.expires_ms > now_ms:
@@ -121,6 +125,10 @@ def _credential_of_nobody(name: str, mechanism: ScramMechanism) -> ScramCredenti
     seed = hmac_of(mechanism, _SECRET, name.encode())
     salt = salt_text(int.from_bytes(seed) >> (8 * len(seed) - SALT_BITS))
     return ScramCredential(salt, hmac_of(mechanism, _SECRET, seed), hmac_of(mechanism, seed, seed), MIN_ITERATIONS)
+
+
+#: Caches the last names, of known and unknown users alike: the time of a login reveals nothing about the user.
+_kept_credential = lru_cache(maxsize=1024)(_credential_of_nobody)
 
 
 def scram_mechanism(mechanism: ScramMechanism, users: ScramUsers) -> Callable[[], ScramServer]:
