@@ -105,8 +105,10 @@ class Member:
         return answer
 
     def take(self, **settings: Any) -> list[tuple[int, int, int]]:
-        """Returns the records acquired by the next fetch: first and last offset, and the delivery count."""
-        answer = self.fetch(**settings)
+        """Returns the records acquired by the next fetch: first and last offset, and the delivery count. The fetch waits
+        long enough for a busy broker that loads the share partition first.
+        """
+        answer = self.fetch(**{"wait_ms": 10_000, **settings})
         assert answer.error_code == 0, answer
         parts = [part for topic in answer.responses for part in topic.partitions]
         assert not any(part.error_code or part.acknowledge_error_code for part in parts), parts

@@ -79,6 +79,9 @@ class Admin:
             for topic in topics
         }
 
+    def partition_counts(self) -> dict[str, int]:
+        return {topic.name: len(topic.partitions) for topic in self.client.call(MetadataRequest(None), 12).topics}
+
     def leaders(self, topic: Any) -> list[int]:
         return [p.leader_id for p in sorted(topic.partitions, key=lambda p: p.partition_index)]
 
@@ -130,6 +133,12 @@ def test_kafka_goes_on_where_we_stopped_and_we_where_kafka_did(tmp_path: Path) -
         kafka.grow("orders", 5)
         kafka.delete("t1")
         kafka.send("t0", 5)
+        # Kafka answers before its broker has taken the changes over.
+        names = before.keys() - {"t1"} | {"by-kafka"}
+        eventually(
+            lambda: kafka.partition_counts().items() >= {"by-kafka": 2, "orders": 5}.items(), what="both are known"
+        )
+        eventually(lambda: kafka.partition_counts().keys() == names, what="t1 is gone")
         then = kafka.seen()
         assert then["t0"][2] == 30 and "t1" not in then and len(then["orders"][1]) == 5
     with ours_in(tmp_path) as broker, Admin(broker) as us:

@@ -52,10 +52,10 @@ def is_upgraded(cluster: Cluster) -> bool:
 def prepare(cluster: Cluster) -> bytes:
     """Records of a topic that the second broker leads, and a queue that only the third has; the topic's id."""
     cluster.until(lambda: is_upgraded(cluster), "the level of the feature is raised")
-    cluster.create_topic(TOPIC, [[2, 1, 3]])
     cluster.create_topic(QUEUE, [[3]], configs=[CreatableTopicConfig("errors.deadletterqueue.group.enable", "true")])
     bootstrap = cluster.bootstrap.split(",")[0]
     configure(bootstrap, GROUP, errors_deadletterqueue_topic_name=QUEUE)
+    cluster.create_topic(TOPIC, [[2, 1, 3]])  # where it is known, so is the config before it
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "log_level": 0})
     for number in range(RECORDS):
         producer.produce(TOPIC, b"%d" % number, partition=0)

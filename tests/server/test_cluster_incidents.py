@@ -99,6 +99,9 @@ def test_leaderless_time_is_reported_after_controller_dies(watched: Watched) -> 
     for node_id in left:
         watched.until(node_id, count, before[node_id] + 1, most=before[node_id] + 10)
         assert watched.reported(node_id, "odradek_quorum_leaderless_seconds_sum") > 0
-    active = [watched.reported(node_id, f"{CONTROLLER}activecontrollercount") for node_id in left]
-    assert sorted(active) == [0, 1]
+
+    def actives() -> list[float]:
+        return sorted(watched.reported(node_id, f"{CONTROLLER}activecontrollercount") for node_id in left)
+
+    watched.cluster.until(lambda: actives() == [0, 1], "one of them is active")
     watched.cluster.nodes[controller].start()

@@ -79,8 +79,8 @@ def lags(cluster: Cluster) -> list[int]:
 
 
 def test_acknowledgements_survive_leader_failure(cluster: Cluster) -> None:
-    cluster.create_topic(TOPIC, ASSIGNMENTS)
     configure(cluster.bootstrap.split(",")[0], GROUP)
+    cluster.create_topic(TOPIC, ASSIGNMENTS)  # where it is known, so is the config before it
     produce(cluster)
     shared = topic_id(cluster)
     for index in range(len(ASSIGNMENTS)):

@@ -187,8 +187,7 @@ def test_a_fetch_waits_for_the_first_record(path: DataPath) -> None:
 def test_a_fetch_that_gets_nothing_is_answered_at_its_deadline(path: DataPath) -> None:
     topic = path.topic()
     began = time.monotonic()
-    sent = waiting(path, topic, max_wait_ms=300)
-    data = answer(path, sent).responses[0].partitions[0]
+    data = path.client.call(fetch_request(topic, max_wait_ms=300), 12).responses[0].partitions[0]
     assert (data.error_code, values_of(data)) == (0, [])
     assert time.monotonic() - began >= 0.3
     assert not path.hosted(topic).watchers

@@ -42,7 +42,7 @@ from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 
 LOCAL, OTHER = 1, 2
-DEADLINE_S = 10
+DEADLINE_S = 30
 
 
 class Somebody(NamedTuple):
@@ -73,8 +73,8 @@ class Stand:
             bytes(16), log, role, None, rules, TopicMetrics(), ThreadPools(), self.failures.append  # type: ignore[arg-type]
         )  # fmt: skip
 
-    def drive(self) -> GroupShardDriver:
-        driver = GroupShardDriver(self.partition, self.config, now_ms, commit_timeout_ms=200)
+    def drive(self, commit_timeout_ms: int = DEADLINE_S * 1000) -> GroupShardDriver:
+        driver = GroupShardDriver(self.partition, self.config, now_ms, commit_timeout_ms=commit_timeout_ms)
         driver.load()
         return driver
 
@@ -182,7 +182,7 @@ async def test_a_read_waits_for_what_it_could_see(tmp_path: Path) -> None:
 async def test_a_reply_waits_for_replicas_no_longer_than_offsets_commit_timeout_ms(tmp_path: Path) -> None:
     stand = Stand(tmp_path / "p-0")
     stand.partition = stand.open(isr=(LOCAL, OTHER))
-    stand.driver = stand.drive()
+    stand.driver = stand.drive(commit_timeout_ms=200)
     stand.partition.role.follower_fetched(OTHER, 0, now_ms())
     assert error_of(await stand.ask(commit(5))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     # It was only slow: what was decided stands, and its reply is not given twice.
@@ -214,7 +214,7 @@ async def test_groups_and_offsets_are_loaded_from_the_log(stand: Stand) -> None:
 
 
 async def test_a_session_ends_without_anybody_asking(stand: Stand) -> None:
-    await stand.joined(session_timeout_ms=50)
+    await stand.joined(session_timeout_ms=1000)
     end = stand.partition.log_end_offset
     await eventually(lambda: stand.partition.log_end_offset > end)
     assert stand.driver.shard is not None

@@ -38,7 +38,8 @@ def await_end(release: MemoryRelease) -> None:
 
 def test_large_work_is_followed_by_a_trim_flushes_and_a_last_trim() -> None:
     trims, flushes = Calls(), Calls()
-    release = MemoryRelease(trims, flushes, interval_s=0.01, flush_interval_s=0.0)
+    # The thread waits for a quarter of the interval, in which all five come.
+    release = MemoryRelease(trims, flushes, interval_s=1.0, flush_interval_s=0.0)
     for _ in range(5):
         release.after(LARGE_BYTES)
     await_end(release)
@@ -56,8 +57,13 @@ def test_large_work_after_the_end_is_followed_by_a_trim_again() -> None:
 
 
 def test_second_trim_waits_for_the_interval() -> None:
-    trims, flushes, now = Calls(), Calls(), [0.0]
-    release = MemoryRelease(trims, flushes, clock=lambda: now[0], interval_s=0.2, flush_interval_s=0.001)
+    trims, flushes, now, allowed = Calls(), Calls(), [0.0], threading.Semaphore(7)
+
+    def flush() -> None:
+        assert allowed.acquire(timeout=DEADLINE_S)
+        flushes()
+
+    release = MemoryRelease(trims, flush, clock=lambda: now[0], interval_s=0.2, flush_interval_s=0.001)
     release.after(LARGE_BYTES)
     assert trims.wait()
     release.after(LARGE_BYTES)
@@ -65,6 +71,7 @@ def test_second_trim_waits_for_the_interval() -> None:
         assert flushes.wait()
     assert trims.count == 1
     now[0] = 0.2
+    allowed.release(4 * FLUSHES)
     assert trims.wait()
     await_end(release)
 

@@ -25,6 +25,8 @@ from odradek.server.peers.peers import Peers
 from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache
 
+from compat_tests.broker_process import free_port
+
 DEADLINE_S = 60
 TIMEOUT_MS = 50_000
 
@@ -188,8 +190,7 @@ async def test_unserved_api_returns_none(peers: Peers) -> None:
 
 
 async def test_absent_peer_returns_none_and_is_found_once_started(peers: Peers) -> None:
-    async with odradek.Broker() as broker:
-        endpoint = endpoint_of(broker)
+    endpoint = Endpoint("", "127.0.0.1", free_port())
     assert await answer(ask(peers, endpoint, MetadataRequest(topics=[]))) is None
     async with odradek.Broker(port=endpoint.port):
         while await answer(ask(peers, endpoint, MetadataRequest(topics=[]))) is None:

@@ -202,6 +202,12 @@ def state(client: WireClient, transactional_id: str) -> str:
     return found
 
 
+def has_to_be_completed(client: WireClient, transactional_id: str) -> bool:
+    """Whether its coordinator does not answer yet, or has markers to write."""
+    answer = client.call(DescribeTransactionsRequest([transactional_id]), 0).transaction_states[0]
+    return bool(answer.error_code) or answer.transaction_state in ("Ongoing", "PrepareCommit", "PrepareAbort")
+
+
 def test_decided_transactions_complete_after_kill_9(tmp_path: Path) -> None:
     """Killed at once after the answer to EndTxn, and while transactions are open; each round with other producers."""
     broker = OdradekProcess(tmp_path / "broker", PROPERTIES)
@@ -228,6 +234,10 @@ def test_decided_transactions_complete_after_kill_9(tmp_path: Path) -> None:
             expected += [f"open-{number}"] * PARTITIONS
         else:
             librdkafka(broker, f"open-{number}")
+        with WireClient(broker.bootstrap) as client:
+            # EndTxn is answered before its markers are written.
+            for name in (f"decided-{number}", f"open-{number}"):
+                until(lambda name=name: not has_to_be_completed(client, name))
         assert read(broker, topic) == sorted(expected)
     broker.stop()
 

@@ -58,7 +58,7 @@ async def test_answered_waiters_leave_nothing_and_all_deadlines_share_one_timer(
     deadlines = Deadlines(Counting())  # type: ignore[arg-type]
     for _ in range(100):
         answered = Waiting()
-        deadlines.add(answered, 500)
+        deadlines.add(answered, LONGEST_BUCKETED_WAIT_MS)
         await asyncio.sleep(0)
         deadlines.remove(answered)
     assert not deadlines._buckets
