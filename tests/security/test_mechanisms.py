@@ -89,19 +89,18 @@ def test_an_unknown_user_gets_the_same_salt_each_time_and_another_one_than_its_n
 
 
 def test_an_unknown_user_costs_as_much_as_a_wrong_password() -> None:
-    def cost_s(user: str) -> float:
-        took = []
-        for _ in range(300):
+    took: dict[str, list[float]] = {"nobody": [], "bob": []}
+    for _ in range(300):
+        for user, costs_s in took.items():
             client, server = ScramClient("sha256", user, "wrong"), scram()
             final = b"c=biws,r=%s,p=" + base64.b64encode(bytes(32))
-            began = time.perf_counter()
+            began = time.thread_time()
             nonce = server.evaluate(client.first, 0).split(b",")[0].removeprefix(b"r=")
             with pytest.raises(AuthenticationFailed):
                 server.evaluate(final % nonce, 0)
-            took.append(time.perf_counter() - began)
-        return sorted(took)[len(took) // 4]
-
-    assert 0.5 < cost_s("nobody") / cost_s("bob") < 2
+            costs_s.append(time.thread_time() - began)
+    nobody_s, bob_s = (sorted(costs_s)[len(costs_s) // 4] for costs_s in took.values())
+    assert 0.5 < nobody_s / bob_s < 2
 
 
 def test_a_delegation_token_authenticates_its_owner_until_it_expires() -> None:
@@ -151,10 +150,10 @@ def test_a_replayed_final_message_is_refused() -> None:
     ],
 )
 def test_a_first_message_that_is_none_is_refused_within_a_turn(token: bytes) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     with pytest.raises(AuthenticationFailed):
         scram().evaluate(token, 0)
-    assert time.perf_counter() - began < 0.2
+    assert time.thread_time() - began < 0.2
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tests.server.cluster_process import CLUSTER_ID, COMBINED, Cluster, ClusterN
 
 SECRET = "between-brokers-1f0a"
 CONTROLLERS_SECRET = "between-controllers-77c2"
-SESSION_MS = 4000
+SESSION_MS = 6000
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 MAP = "PLAINTEXT:PLAINTEXT,BROKERS:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT"

@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaProducer
 from kafka import KafkaProducer
 from odradek.testing.leadership import leader_of
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 
 @pytest.fixture(scope="module")

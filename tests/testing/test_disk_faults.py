@@ -18,7 +18,7 @@ def test_full_disk_halts_a_broker_with_one_directory(broker: odradek.Broker) -> 
     producer = KafkaProducer(
         bootstrap_servers=broker.bootstrap_servers,
         retries=2,
-        max_block_ms=3000,
+        max_block_ms=30_000,
         request_timeout_ms=2000,
         delivery_timeout_ms=4000,
     )

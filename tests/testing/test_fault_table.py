@@ -17,6 +17,7 @@ import odradek
 import pytest
 from odradek.testing.faults import Fault, Faults
 
+from compat_tests.downloads import download
 from compat_tests.java.fetch import ORACLE, classpath, java
 from tests.testing.clients.python_clients import AioKafka, KafkaPython, LibRdKafka
 
@@ -61,7 +62,7 @@ def clients(java_tools: None) -> Iterator[dict[str, Client]]:
     assert shutil.which("go"), "install Go 1.26 or newer"
     _BINARY.parent.mkdir(parents=True, exist_ok=True)
     build = ["go", "build", "-buildvcs=false", "-o", str(_BINARY), "."]
-    subprocess.run(build, cwd=CLIENTS, check=True, capture_output=True, timeout=300)
+    download(build, cwd=CLIENTS, timeout=300).check_returncode()
     piped = {
         "java": PipedClient([java(), "-cp", classpath(ORACLE), str(CLIENTS / "FaultTableClient.java")]),
         "franz-go": PipedClient([str(_BINARY)]),

@@ -215,8 +215,12 @@ def test_a_paused_broker_does_what_waited_when_it_goes_on(broker: odradek.Broker
 def test_a_request_that_hangs_takes_effect_only_after(broker: odradek.Broker, wire: WireClient) -> None:
     create(wire, "orders")
     fault = broker.faults.hang("Produce", times=1, after=True)
-    with WireClient(broker.bootstrap_servers, timeout=0.2) as victim, pytest.raises(TimeoutError):
-        victim.call(produce(("orders", 0)), 9)
+    with WireClient(broker.bootstrap_servers, timeout=10) as victim:
+        victim.send(produce(("orders", 0)), 9)
+        fault.wait()
+        victim._socket.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            victim.receive_frame()
     assert fault.count == 1 and ends(wire, "orders", 0) == [1]
 
 

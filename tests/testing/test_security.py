@@ -31,7 +31,7 @@ from odradek.protocol.messages.metadata import MetadataRequest
 
 from compat_tests.wire import WireClient
 
-DEADLINE_S = 30
+DEADLINE_S = 60
 USERS = {"ann": "ann's secret", "bob": "bob-secret"}
 EVERY = {
     "tls": "tls",
@@ -52,7 +52,7 @@ def secured(request: pytest.FixtureRequest) -> Iterator[odradek.Broker]:
 def produce(settings: dict[str, str], topic: str = "orders") -> str:
     """Returns the error of a delivery, "" without."""
     reported: list[KafkaError | None] = []
-    producer = Producer({**settings, "message.timeout.ms": 15_000, "log_level": 0})
+    producer = Producer({**settings, "message.timeout.ms": 50_000, "log_level": 0})
     producer.produce(topic, b"order", on_delivery=lambda error, _: reported.append(error))
     producer.flush(DEADLINE_S)
     return "".join(error.name() for error in reported if error is not None)
