@@ -17,6 +17,7 @@ import pyspark
 _HERE = Path(__file__).resolve().parent
 _POM = _HERE / "connector.pom.xml"
 _DEADLINE_S = 600
+_TRIES = 3
 
 
 class JarsMissing(RuntimeError):
@@ -58,6 +59,10 @@ def fetch(version: str = pyspark.__version__) -> None:
     goal = ["dependency:copy-dependencies", f"-DoutputDirectory={home(version)}", "-DincludeScope=runtime"]
     command = [maven, "-q", "-B", "-f", str(_POM), *goal, *versions]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)
+    for _ in range(_TRIES - 1):  # a registry may not answer for a moment
+        if done.returncode == 0:
+            break
+        done = subprocess.run([*command, "-U"], capture_output=True, text=True, timeout=_DEADLINE_S)
     if done.returncode != 0:
         raise JarsMissing(f"Maven could not fetch the connector of Spark {version}:\n{done.stdout}{done.stderr}")
     (home(version) / ".complete").write_text(_fingerprint())

@@ -17,6 +17,7 @@ import venv
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ..downloads import download
 from .tools import BY_FOLDER, TOOLS, Tool, kind_of, pinned_version
 
 _TOOLS = Path(__file__).resolve().parents[2] / ".tools" / "ecosystem"
@@ -136,7 +137,7 @@ _INSTALLERS: dict[str, Callable[[Tool, Path], None]] = {
 
 
 def _run(command: list[str], cwd: Path | None = None) -> str:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=_DEADLINE_S)
+    done = download(command, cwd=cwd, timeout=_DEADLINE_S)
     if done.returncode != 0:
         raise ToolMissing(f"`{' '.join(command)}` failed:\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
     return done.stdout

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.downloads import download
+
 HERE = Path(__file__).resolve().parent
 _BINARY = HERE.parents[1] / ".tools" / "franz-go" / "franz"
 #: The names of the checks, as main.go's table has them.
@@ -22,7 +24,7 @@ def program() -> Path:
         pytest.skip("`go` is not on the path: install Go 1.26 or newer")
     _BINARY.parent.mkdir(parents=True, exist_ok=True)
     command = ["go", "build", "-buildvcs=false", "-o", str(_BINARY), "."]
-    subprocess.run(command, cwd=HERE, check=True, capture_output=True, text=True, timeout=300)
+    download(command, cwd=HERE, timeout=300).check_returncode()
     return _BINARY
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
+
+from ..downloads import download
 
 #: The broker that is the oracle, and the tools.
 ORACLE = "4.3.1"
@@ -81,7 +82,7 @@ def fetch(version: str) -> None:
         f"-DoutputDirectory={home(version)}",
     ]
     print(f"fetching Apache Kafka {version} by Maven ...", flush=True)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)
+    done = download(command, again=("-U",), timeout=_DEADLINE_S)
     if done.returncode != 0:
         raise ToolsMissing(f"Maven could not fetch Apache Kafka {version}:\n{done.stdout}{done.stderr}")
     (home(version) / ".complete").write_text(_fingerprint(version))

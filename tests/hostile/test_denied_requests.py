@@ -22,7 +22,7 @@ from compat_tests.differential.runner import BY_NAME, build
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import WireClient
 from tests.hostile.test_access_bypass import DENIED, HIDDEN, REFUSED, USERS, codes_of
-from tests.hostile.test_half_open_handshakes import p99_work_s
+from tests.hostile.test_half_open_handshakes import least_p99_work_s, p99_work_s
 
 #: Of every kind of resource; a broker keeps the events of its audit log, 4,096 at most, some 500 bytes each.
 NAMES = 5000
@@ -91,7 +91,7 @@ def test_denials_leave_a_good_client_its_latency_and_the_broker_its_memory(broke
         attacker = threading.Thread(target=attack_until_over, daemon=True)
         attacker.start()
         try:
-            during_s = p99_work_s(client, broker.pid)
+            during_s = least_p99_work_s(client, broker.pid, TURN_BUDGET_S)
         finally:
             is_over.set()
         attacker.join(DEADLINE_S)

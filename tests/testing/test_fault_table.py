@@ -25,12 +25,15 @@ CLIENTS = Path(__file__).resolve().parent / "clients"
 _BINARY = CLIENTS.parents[2] / ".tools" / "franz-go" / "fault-table"
 NAMES = ("kafka-python", "aiokafka", "librdkafka", "java", "franz-go")
 IDEMPOTENT = ("kafka-python", "java", "franz-go")
+#: How long a consumer goes on after its first record: a client needs a while to join again.
+QUIET_S = 0.5
+QUIET_OF_REBALANCE_S = 3.0
 Make = Callable[[Faults], Fault]
 
 
 class Client(Protocol):
     def produce(self, address: str) -> str: ...
-    def consume(self, address: str) -> str: ...
+    def consume(self, address: str, quiet_s: float) -> str: ...
 
 
 class PipedClient:
@@ -44,8 +47,8 @@ class PipedClient:
     def produce(self, address: str) -> str:
         return self._ask(f"produce {address}")
 
-    def consume(self, address: str) -> str:
-        return self._ask(f"consume {address}")
+    def consume(self, address: str, quiet_s: float) -> str:
+        return self._ask(f"consume {address} {int(quiet_s * 1000)}")
 
     def _ask(self, line: str) -> str:
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -174,7 +177,8 @@ def test_consumers_recover(broker: odradek.Broker, clients: dict[str, Client], w
     make, api, count = CONSUMED[what]
     broker.topic("orders").send(b"order 1")
     fault = make(broker.faults)
-    assert clients[name].consume(broker.bootstrap_servers) == "ok", broker.requests.lines(100)
+    quiet_s = QUIET_OF_REBALANCE_S if what == "rebalance" else QUIET_S
+    assert clients[name].consume(broker.bootstrap_servers, quiet_s) == "ok", broker.requests.lines(100)
     assert fault.count == 1
     asked: list[Any] = broker.requests.matching(api)
     assert len(asked) >= count, broker.requests.lines(100)

@@ -17,7 +17,7 @@ public final class FaultTableClient {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.split(" ");
-            System.out.println(words[0].equals("produce") ? produce(words[1]) : consume(words[1]));
+            System.out.println(words[0].equals("produce") ? produce(words[1]) : consume(words[1], Integer.parseInt(words[2])));
         }
     }
 
@@ -34,7 +34,7 @@ public final class FaultTableClient {
         }
     }
 
-    private static String consume(String address) {
+    private static String consume(String address, int quietMs) {
         Properties config = new Properties();
         config.put("bootstrap.servers", address);
         config.put("client.id", "java");
@@ -45,7 +45,7 @@ public final class FaultTableClient {
         config.put("retry.backoff.ms", "20");
         try (var consumer = new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer())) {
             consumer.subscribe(List.of("orders"));
-            for (int seen = 0, quiet = 0; quiet < 5;) {
+            for (int seen = 0, quiet = 0; quiet < quietMs / 100;) {
                 for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(100))) {
                     seen++;
                 }

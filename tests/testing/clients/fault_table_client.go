@@ -1,4 +1,4 @@
-// franz-go behind pipes: a line "produce ADDRESS" or "consume ADDRESS" is answered by a line.
+// franz-go behind pipes: a line "produce ADDRESS" or "consume ADDRESS MILLISECONDS" is answered by a line.
 package main
 
 import (
@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,7 +22,8 @@ func main() {
 		if words[0] == "produce" {
 			fmt.Println(produce(words[1]))
 		} else {
-			fmt.Println(consume(words[1]))
+			quietMs, _ := strconv.Atoi(words[2])
+			fmt.Println(consume(words[1], time.Duration(quietMs)*time.Millisecond))
 		}
 	}
 }
@@ -47,7 +49,7 @@ func produce(address string) string {
 	return "ok"
 }
 
-func consume(address string) string {
+func consume(address string, quietFor time.Duration) string {
 	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.ClientID("franz-go"), kgo.ConsumerGroup("billing"),
 		kgo.ConsumeTopics("orders"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(),
 		kgo.HeartbeatInterval(100*time.Millisecond), kgo.RetryBackoffFn(backoff), kgo.MetadataMinAge(20*time.Millisecond))
@@ -61,7 +63,7 @@ func consume(address string) string {
 	for seen == 0 && ctx.Err() == nil {
 		seen += client.PollFetches(ctx).NumRecords()
 	}
-	quiet, end := context.WithTimeout(ctx, 500*time.Millisecond)
+	quiet, end := context.WithTimeout(ctx, quietFor)
 	defer end()
 	for quiet.Err() == nil {
 		client.PollFetches(quiet)

@@ -1,4 +1,7 @@
-"""kafka-python, aiokafka and librdkafka for the fault table: each produces a record, or consumes for a moment."""
+"""kafka-python, aiokafka and librdkafka for the fault table: each produces a record, or consumes for a moment.
+
+`quiet_s`: how long a consumer goes on after its first record; it sends heartbeats meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,6 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
-#: How long a consumer goes on after its first record: it sends heartbeats meanwhile.
-QUIET_S = 0.5
 DEADLINE_S = 20
 
 
@@ -29,7 +30,7 @@ class KafkaPython:
         finally:
             producer.close(timeout=1)
 
-    def consume(self, address: str) -> str:
+    def consume(self, address: str, quiet_s: float) -> str:
         consumer = KafkaConsumer(
             "orders",
             bootstrap_servers=address,
@@ -43,7 +44,7 @@ class KafkaPython:
         # One poll lasts until it has joined: 3.0.12 forgets a second join that outlives its poll. The join was begun for
         # new metadata; the leader's assignment ends that reason, and no later poll awaits the join (`need_rejoin`).
         seen = bool(consumer.poll(timeout_ms=DEADLINE_S * 1000))
-        until = time.monotonic() + QUIET_S
+        until = time.monotonic() + quiet_s
         while time.monotonic() < until:
             consumer.poll(timeout_ms=50)
         consumer.commit()
@@ -57,8 +58,8 @@ class AioKafka:
     def produce(self, address: str) -> str:
         return asyncio.run(self._produce(address))
 
-    def consume(self, address: str) -> str:
-        return asyncio.run(self._consume(address))
+    def consume(self, address: str, quiet_s: float) -> str:
+        return asyncio.run(self._consume(address, quiet_s))
 
     async def _produce(self, address: str) -> str:
         producer = AIOKafkaProducer(bootstrap_servers=address, client_id=self.name, retry_backoff_ms=20)
@@ -69,7 +70,7 @@ class AioKafka:
             except AioKafkaError as failed:
                 return type(failed).__name__
 
-    async def _consume(self, address: str) -> str:
+    async def _consume(self, address: str, quiet_s: float) -> str:
         consumer = AIOKafkaConsumer(
             "orders",
             bootstrap_servers=address,
@@ -82,7 +83,7 @@ class AioKafka:
         )
         async with consumer:
             await asyncio.wait_for(consumer.getone(), DEADLINE_S)
-            await consumer.getmany(timeout_ms=int(QUIET_S * 1000))
+            await consumer.getmany(timeout_ms=int(quiet_s * 1000))
             await consumer.commit()
         return "ok"
 
@@ -103,7 +104,7 @@ class LibRdKafka:
         producer.flush(DEADLINE_S)
         return reported[0] if reported else "nothing"
 
-    def consume(self, address: str) -> str:
+    def consume(self, address: str, quiet_s: float) -> str:
         consumer = Consumer(
             {
                 "bootstrap.servers": address,
@@ -122,7 +123,7 @@ class LibRdKafka:
         while time.monotonic() < until:
             message = consumer.poll(0.05)
             if message is not None and message.error() is None and not seen:
-                seen, until = 1, time.monotonic() + QUIET_S
+                seen, until = 1, time.monotonic() + quiet_s
         try:
             consumer.commit(asynchronous=False)
         except KafkaException as failed:
