@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least, between, list_of, non_null, one_of, one_of_ignoring_case
-from .inert import JAVA, KERBEROS, OAUTH_LOGIN, OPENSSL, TLS_VERSIONS, TOKEN_CHECKS
+from .inert import JAVA, KERBEROS, OPENSSL, TLS_VERSIONS, TOKEN_CHECKS
 from .key import BOOLEAN, CLASS, DOUBLE, INT, LIST, LONG, PASSWORD, PER_BROKER, SHORT, STRING, key
 
 # TLS keys that can change while the broker runs, but only with a listener prefix.
@@ -62,18 +62,17 @@ KEYS = (
         STRING,
         "RS256",
         one_of_ignoring_case("ES256", "RS256"),
-        inert=OAUTH_LOGIN,
     ),
-    key("sasl.oauthbearer.assertion.claim.aud", STRING, inert=OAUTH_LOGIN),
-    key("sasl.oauthbearer.assertion.claim.exp.seconds", INT, 300, between(0, 86_400), inert=OAUTH_LOGIN),
-    key("sasl.oauthbearer.assertion.claim.iss", STRING, inert=OAUTH_LOGIN),
-    key("sasl.oauthbearer.assertion.claim.jti.include", BOOLEAN, False, inert=OAUTH_LOGIN),
-    key("sasl.oauthbearer.assertion.claim.nbf.seconds", INT, 60, between(0, 3600), inert=OAUTH_LOGIN),
-    key("sasl.oauthbearer.assertion.claim.sub", STRING, inert=OAUTH_LOGIN),
-    key("sasl.oauthbearer.assertion.file", STRING, inert=OAUTH_LOGIN),
-    key("sasl.oauthbearer.assertion.private.key.file", STRING, inert=OAUTH_LOGIN),
-    key("sasl.oauthbearer.assertion.private.key.passphrase", PASSWORD, inert=OAUTH_LOGIN),
-    key("sasl.oauthbearer.assertion.template.file", STRING, inert=OAUTH_LOGIN),
+    key("sasl.oauthbearer.assertion.claim.aud", STRING),
+    key("sasl.oauthbearer.assertion.claim.exp.seconds", INT, 300, between(0, 86_400)),
+    key("sasl.oauthbearer.assertion.claim.iss", STRING),
+    key("sasl.oauthbearer.assertion.claim.jti.include", BOOLEAN, False),
+    key("sasl.oauthbearer.assertion.claim.nbf.seconds", INT, 60, between(0, 3600)),
+    key("sasl.oauthbearer.assertion.claim.sub", STRING),
+    key("sasl.oauthbearer.assertion.file", STRING),
+    key("sasl.oauthbearer.assertion.private.key.file", STRING),
+    key("sasl.oauthbearer.assertion.private.key.passphrase", PASSWORD),
+    key("sasl.oauthbearer.assertion.template.file", STRING),
     key("sasl.oauthbearer.client.credentials.client.id", STRING),
     key("sasl.oauthbearer.client.credentials.client.secret", PASSWORD),
     key("sasl.oauthbearer.clock.skew.seconds", INT, 30),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import threading
 import time
 import urllib.parse
@@ -39,15 +40,30 @@ class Issuer:
         return {"keys": [{**public, "kid": self.key_id, "use": "sig", **more}]}
 
 
+def is_signed(token: str, key: Any) -> bool:
+    algorithm = "RS256" if isinstance(key, rsa.RSAPublicKey) else "ES256"
+    try:
+        jwt.PyJWS().decode(token, key, algorithms=[algorithm])
+    except jwt.PyJWTError:
+        return False
+    return True
+
+
 class KeyServer:
     """Serves a list of keys over HTTP, and tokens of `issuer` to the client whose credentials it gets; counts requests."""
 
     CLIENT, SECRET = "node", "node-s3cret-61a0"
 
-    def __init__(self, document: Any, issuer: Issuer | None = None, **claims: Any) -> None:
+    def __init__(
+        self, document: Any, issuer: Issuer | None = None, *, tls: ssl.SSLContext | None = None, **claims: Any
+    ) -> None:
         self.document = document
         self.issuer, self.claims = issuer, claims
+        #: The keys of assertions that are as good as the client's credentials.
+        self.trusted: list[Any] = []
         self.requests = 0
+        #: Of requests for tokens, with the path as `:path`.
+        self.headers: list[dict[str, str]] = []
         self.asked: list[dict[str, list[str]]] = []
         server = self
 
@@ -64,9 +80,8 @@ class KeyServer:
                 server.requests += 1
                 form = urllib.parse.parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
                 server.asked.append(form)
-                pair = base64.b64encode(f"{server.CLIENT}:{server.SECRET}".encode()).decode()
-                is_known = self.headers["Authorization"] == f"Basic {pair}"
-                is_right = is_known and form["grant_type"] == ["client_credentials"] and server.issuer is not None
+                server.headers.append({":path": self.path, **self.headers})
+                is_right = server.admits(form, self.headers["Authorization"]) and server.issuer is not None
                 answer: dict[str, Any] = {"error": "invalid_client", "secret_words": "s3cret-of-the-issuer"}
                 if is_right:
                     assert server.issuer is not None
@@ -82,8 +97,21 @@ class KeyServer:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/keys"
+        if tls is not None:
+            self._server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a client that TLS refuses
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+        self.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{self._server.server_port}/keys"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def admits(self, form: dict[str, list[str]], authorization: str | None) -> bool:
+        """Returns whether the client has proven who it is, by its secret or by an assertion."""
+        (grant,) = form["grant_type"]
+        if "assertion" in form or "client_assertion" in form:
+            (assertion,) = form.get("assertion") or form["client_assertion"]
+            is_bearer = grant == "urn:ietf:params:oauth:grant-type:jwt-bearer"
+            return ("assertion" in form) == is_bearer and any(is_signed(assertion, key) for key in self.trusted)
+        pair = base64.b64encode(f"{self.CLIENT}:{self.SECRET}".encode()).decode()
+        return authorization == f"Basic {pair}" and grant == "client_credentials"
 
     def __enter__(self) -> KeyServer:
         return self

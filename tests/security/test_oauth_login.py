@@ -177,8 +177,8 @@ def test_tokens_are_replaced_when_kafka_replaces_them(
         (
             "http://x",
             CREDENTIALS,
-            {"sasl.oauthbearer.jwt.retriever.class": f"{PACKAGE}.JwtBearerJwtRetriever"},
-            "JwtBearerJwtRetriever is not built",
+            {"sasl.oauthbearer.jwt.retriever.class": "com.acme.Retriever"},
+            "com.acme.Retriever is not built",
         ),
     ],
 )

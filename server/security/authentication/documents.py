@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
@@ -19,16 +20,23 @@ def is_readable(url: str) -> bool:
 
 
 def read(
-    url: str, *, data: bytes | None = None, headers: Mapping[str, str] | None = None, timeout_s: float = TIMEOUT_S
+    url: str,
+    *,
+    data: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout_s: float = TIMEOUT_S,
+    context: ssl.SSLContext | None = None,
 ) -> bytes:
-    """Returns the document. `data` is posted. Raises OSError or ValueError."""
+    """Returns the document. `data` is posted. `context`: of HTTPS; None for that of the system. Raises OSError or
+    ValueError.
+    """
     parts = urllib.parse.urlsplit(url)
     if parts.scheme == "file":
         with Path(urllib.request.url2pathname(parts.path)).open("rb") as file:
             found = file.read(MOST_BYTES + 1)
     else:
         request = urllib.request.Request(url, data, dict(headers or {}))
-        with urllib.request.urlopen(request, timeout=timeout_s) as answer:
+        with urllib.request.urlopen(request, timeout=timeout_s, context=context) as answer:
             found = bytes(answer.read(MOST_BYTES + 1))
     if len(found) > MOST_BYTES:
         raise ValueError("the document is too long")

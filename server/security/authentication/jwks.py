@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import ssl
 import threading
 from collections.abc import Sequence
 from time import monotonic
@@ -33,12 +34,13 @@ class FetchTimes(NamedTuple):
 class Jwks:
     """The keys at a URL. The first fetch is made at once; a thread makes the others, until `stop`."""
 
-    def __init__(self, url: str, times: FetchTimes) -> None:
+    def __init__(self, url: str, times: FetchTimes, context: ssl.SSLContext | None = None) -> None:
         """Raises InvalidConfig for a URL that is none of a file or server. One that fails now is tried again."""
         if not is_readable(url):
             raise InvalidConfig("sasl.oauthbearer.jwks.endpoint.url is not a URL of file, http or https")
         self._url = url
         self._times = times
+        self._context = context
         self._keys: Sequence[SigningKey] = ()
         self._wanted = threading.Event()
         self._stopped = threading.Event()
@@ -75,7 +77,7 @@ class Jwks:
         """Returns True if it failed; the keys then stay as they were."""
         self._fetched_s = monotonic()
         try:
-            found = signing_keys(json.loads(read(self._url)))
+            found = signing_keys(json.loads(read(self._url, context=self._context)))
         except (OSError, ValueError, RecursionError) as error:
             log.error("the keys at %s cannot be read: %s", shown_url(self._url), type(error).__name__)
             return True

@@ -1,8 +1,8 @@
 """OAUTHBEARER of this node at other nodes: its token, from a file or a token endpoint, and the client's part of SASL.
 
 As Kafka's OAuthBearerLoginCallbackHandler takes them (KIP-768): `sasl.oauthbearer.token.endpoint.url` is the URL of a file
-with the token, or of the endpoint that gives one for the client's credentials (RFC 6749, section 4.4). A token is kept
-until a part of its life has passed; the login after that gets the next one.
+with the token, or of the endpoint that gives one for the client's credentials (RFC 6749, section 4.4), or for an assertion
+(KIP-1139). A token is kept until a part of its life has passed; the login after that gets the next one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import base64
 import http.client
 import json
 import random
+import ssl
 import threading
 import time
 import urllib.error
@@ -24,6 +25,9 @@ from .sasl import AuthenticationFailed
 from .token_claims import parts_of
 
 _ERROR_SEEN = b"\x01"
+_CLIENT_CREDENTIALS = "client_credentials"
+_JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
 @runtime_checkable
@@ -57,33 +61,60 @@ class RefreshTimes(NamedTuple):
         return min(expires_s - self.buffer_s, max(now_s + self.least_period_s, at_s))
 
 
-class ClientCredentials(NamedTuple):
-    client_id: str
-    secret: str
-    scope: str | None
-    timeout_s: float
+Grant = Callable[[], tuple[dict[str, str], dict[str, str]]]
 
-    def __repr__(self) -> str:
-        return f"ClientCredentials({self.client_id}, [hidden])"
+
+def client_credentials(client_id: str, secret: str, scope: str | None) -> Grant:
+    """Returns the form and the headers of a request for a token, each time: here by id and secret of the client."""
+    pair = base64.b64encode(f"{client_id}:{secret}".encode()).decode()
+    return lambda: ({"grant_type": _CLIENT_CREDENTIALS, **_scoped(scope)}, {"Authorization": f"Basic {pair}"})
+
+
+def client_assertion(client_id: str | None, assertion: Callable[[], str], scope: str | None) -> Grant:
+    """Works as `client_credentials`, with an assertion in place of the secret (RFC 7523, section 2.2)."""
+
+    def grant() -> tuple[dict[str, str], dict[str, str]]:
+        proof = {"client_assertion_type": _ASSERTION_TYPE, "client_assertion": assertion()}
+        named = {"client_id": client_id} if client_id else {}
+        return {**proof, "grant_type": _CLIENT_CREDENTIALS, **named, **_scoped(scope)}, {}
+
+    return grant
+
+
+def jwt_bearer(assertion: Callable[[], str], scope: str | None) -> Grant:
+    """Works as `client_credentials`, for the subject of an assertion (RFC 7523, section 2.1)."""
+    return lambda: ({"grant_type": _JWT_BEARER, "assertion": assertion(), **_scoped(scope)}, {})
+
+
+def _scoped(scope: str | None) -> dict[str, str]:
+    return {"scope": scope} if scope else {}
+
+
+class Endpoint(NamedTuple):
+    """The token endpoint. `context`: of its TLS; None for that of the system."""
+
+    url: str
+    timeout_s: float
+    context: ssl.SSLContext | None = None
 
 
 def file_tokens(url: str) -> TokenSupplier:
     return lambda: read(url).decode("utf-8", "replace").strip()
 
 
-def endpoint_tokens(url: str, credentials: ClientCredentials) -> TokenSupplier:
-    """Tokens of an endpoint, for client credentials."""
-    pair = f"{credentials.client_id}:{credentials.secret}".encode()
-    headers = {
+def endpoint_tokens(endpoint: Endpoint, grant: Grant) -> TokenSupplier:
+    """Tokens of an endpoint."""
+    url, timeout_s, context = endpoint
+    fixed = {
         "Accept": "application/json",
-        "Authorization": f"Basic {base64.b64encode(pair).decode()}",
+        "Cache-Control": "no-cache",
         "Content-Type": "application/x-www-form-urlencoded",
     }
-    form = {"grant_type": "client_credentials"} | ({"scope": credentials.scope} if credentials.scope else {})
-    data = urllib.parse.urlencode(form).encode()
 
     def get() -> str:
-        answer = json.loads(read(url, data=data, headers=headers, timeout_s=credentials.timeout_s))
+        form, headers = grant()
+        data = urllib.parse.urlencode(form).encode()
+        answer = json.loads(read(url, data=data, headers=fixed | headers, timeout_s=timeout_s, context=context))
         token = (answer.get("access_token") or answer.get("id_token")) if isinstance(answer, dict) else None
         if not isinstance(token, str):
             raise ValueError("the answer has no access_token")

@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 from ....metadata.configs import InvalidConfig
 from ..plugins import is_own_class, load_class
+from .assertions import FILE, ISSUER, SUBJECT, assertions
 from .documents import TIMEOUT_S, is_readable, shown_url
+from .issuer_tls import issuer_context
 from .jaas import OAUTHBEARER_MODULE, JaasEntry
 from .oauth_login import (
-    ClientCredentials,
     CurrentToken,
+    Endpoint,
+    Grant,
     OAuthLogin,
     RefreshTimes,
     TokenSupplier,
+    client_assertion,
+    client_credentials,
     endpoint_tokens,
     file_tokens,
+    jwt_bearer,
     unsecured_tokens,
 )
 
@@ -32,7 +38,8 @@ _SECURED = (f"{_PACKAGE}.OAuthBearerLoginCallbackHandler", f"{_PACKAGE}.secured.
 _UNSECURED = f"{_PACKAGE}.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler"
 _URL = "sasl.oauthbearer.token.endpoint.url"
 _RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
-_RETRIEVERS = tuple(f"{_PACKAGE}.{name}JwtRetriever" for name in ("Default", "ClientCredentials", "File"))
+_JWT_BEARER = f"{_PACKAGE}.JwtBearerJwtRetriever"
+_RETRIEVERS = (*(f"{_PACKAGE}.{name}JwtRetriever" for name in ("Default", "ClientCredentials", "File")), _JWT_BEARER)
 _EXTENSION = "extension_"
 _TEXT_CLAIM, _NUMBER_CLAIM, _LIST_CLAIM = (f"unsecuredLogin{kind}Claim_" for kind in ("String", "Number", "List"))
 
@@ -66,23 +73,36 @@ def _supplier(
     if retriever not in _RETRIEVERS:
         raise InvalidConfig(f"{_RETRIEVER}: {retriever} is not built; use {_RETRIEVERS[0]}")
     if url.startswith("file:"):
+        if retriever == _JWT_BEARER:
+            raise InvalidConfig(f"{_URL} is a file, and {retriever} needs an endpoint")
         return file_tokens(url), shown_url(url), "this node"
-    credentials = _credentials(value, jaas, name)
-    return endpoint_tokens(url, credentials), shown_url(url), credentials.client_id
+    grant, username = _grant(value, retriever, jaas, name)
+    waits = [value(f"sasl.login.{kind}.timeout.ms") for kind in ("connect", "read")]
+    timeout_s = max((wait_ms / 1000 for wait_ms in waits if wait_ms), default=TIMEOUT_S)
+    try:
+        endpoint = Endpoint(url, timeout_s, issuer_context(url, jaas.options))
+    except InvalidConfig as invalid:
+        raise InvalidConfig(f"{name}: {invalid}") from None
+    return endpoint_tokens(endpoint, grant), shown_url(url), username
 
 
-def _credentials(value: Callable[[str], Any], jaas: JaasEntry, name: str) -> ClientCredentials:
-    options, secret = jaas.options, value("sasl.oauthbearer.client.credentials.client.secret")
+def _grant(value: Callable[[str], Any], retriever: str, jaas: JaasEntry, name: str) -> tuple[Grant, str]:
+    """Returns what is sent for a token, and the name of who logs in."""
+    options, scope = jaas.options, value("sasl.oauthbearer.scope")
+    if retriever == _JWT_BEARER:
+        return jwt_bearer(assertions(value), scope), value(SUBJECT) or "this node"
+    scope = scope or options.get("scope")
     client_id = value("sasl.oauthbearer.client.credentials.client.id") or options.get("clientId")
+    if value(FILE) or value(ISSUER) is not None:
+        return client_assertion(client_id, assertions(value), scope), client_id or "this node"
+    secret = value("sasl.oauthbearer.client.credentials.client.secret")
     text = secret.value if secret is not None else options.get("clientSecret")
     if not client_id or not text:
         raise InvalidConfig(
             f"{name}: clientId or clientSecret is missing, with which this node gets its token (or "
             "sasl.oauthbearer.client.credentials.client.id and .secret)"
         )
-    waits = [value(f"sasl.login.{kind}.timeout.ms") for kind in ("connect", "read")]
-    timeout_s = max((wait_ms / 1000 for wait_ms in waits if wait_ms), default=TIMEOUT_S)
-    return ClientCredentials(client_id, text, value("sasl.oauthbearer.scope") or options.get("scope"), timeout_s)
+    return client_credentials(client_id, text, scope), client_id
 
 
 def _unsecured(jaas: JaasEntry, name: str) -> tuple[TokenSupplier, str, str]:

@@ -7,10 +7,12 @@ against `sasl.oauthbearer.jwks.endpoint.url` if that is set; otherwise unsecured
 from __future__ import annotations
 
 import logging
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING
 
 from ....metadata.configs import InvalidConfig
 from ..plugins import is_own_class, load_class
+from .issuer_tls import issuer_context, ssl_options
 from .jwks import FetchTimes, Jwks
 from .oauthbearer import TokenValidator
 from .sasl import HANDLER
@@ -41,16 +43,17 @@ _TIMES = (
 
 
 class KeySets:
-    """The key sets of all listeners: one for each URL, for as long as the node runs."""
+    """The key sets of all listeners: one for each URL and its TLS, for as long as the node runs."""
 
     def __init__(self) -> None:
-        self._found: dict[str, Jwks] = {}
+        self._found: dict[tuple[str, Hashable], Jwks] = {}
 
-    def at(self, url: str, times: FetchTimes) -> Jwks:
-        """Raises InvalidConfig."""
-        if url not in self._found:
-            self._found[url] = Jwks(url, times)
-        return self._found[url]
+    def at(self, url: str, times: FetchTimes, options: Mapping[str, str]) -> Jwks:
+        """Returns the keys at a URL. `options`: of the login module. Raises InvalidConfig."""
+        place = url, frozenset(ssl_options(options).items())
+        if place not in self._found:
+            self._found[place] = Jwks(url, times, issuer_context(url, options))
+        return self._found[place]
 
     def stop(self) -> None:
         for key_set in self._found.values():
@@ -64,20 +67,21 @@ def token_validator(
     if handler is not None and is_own_class(handler):
         validator: TokenValidator = load_class(HANDLER, handler, TokenValidator)
         return validator
+    options = jaas.options if jaas is not None else {}
     if handler in _SIGNED or (handler is None and config.get(_URL) is not None):
-        return signed_validator(_source(config, key_sets), _checks(config))
+        return signed_validator(_source(config, key_sets, options), _checks(config))
     if handler is not None and handler not in _UNSECURED:
         raise InvalidConfig(f"{HANDLER}: {handler} is not built; use {_SIGNED[0]}")
     log.warning("listener %s takes OAuth tokens without a signature: anybody can write them", listener)
-    return unsecured_validator(jaas.options if jaas is not None else {})
+    return unsecured_validator(options)
 
 
-def _source(config: BrokerConfig, key_sets: KeySets) -> KeySource:
+def _source(config: BrokerConfig, key_sets: KeySets, options: Mapping[str, str]) -> KeySource:
     url = config.get(_URL)
     if not url:
         raise InvalidConfig(f"{_URL} is not set: it says where the keys of the tokens' issuer are")
     times = FetchTimes(*(config.get(key) / 1000 for key in _TIMES))
-    key_set = key_sets.at(url, times)
+    key_set = key_sets.at(url, times, options)
     return KeySource(key_set.current, key_set.look_for)
 
 
