@@ -21,7 +21,7 @@ from .secured_run import SecuredRun, security_of
 from .seeing.groups import GroupView
 from .seeing.request_log import RequestLog
 from .seeing.topics import TopicView
-from .snapshots import restore, save
+from .snapshots import SCHEMAS_FILE, restore, save
 
 if TYPE_CHECKING:
     from ..server.security.provisioning.profile import Security
@@ -90,21 +90,32 @@ class Embedded(RunHolder):
         return self._do("reset()", run.reset)
 
     def save(self, path: str | Path) -> Completion[None]:
-        """Saves topics, records, groups and transactions into a folder. Raises FileExistsError, OSError."""
-        run = self._here()
+        """Saves topics, records, groups, transactions and schemas into a folder. Raises FileExistsError, OSError."""
+        run, registry = self._here(), self._registry
 
         async def work() -> None:
             save(run, Path(path))
+            if registry is not None:
+                registry.save(Path(path) / SCHEMAS_FILE)
 
         return self._do("save()", work)
 
     def restore(self, path: str | Path) -> Completion[None]:
         """Returns to a state that was saved, by a broker of another process too. Connections break; the port stays.
 
-        Raises ValueError for a folder that is no snapshot of as many brokers.
+        The schema registry is empty then where the snapshot has no schemas. Raises ValueError for a folder that is no
+        snapshot of as many brokers.
         """
-        run = self._here()
-        return self._do("restore()", lambda: restore(run, Path(path)))
+        run, registry = self._here(), self._registry
+
+        async def work() -> None:
+            await restore(run, Path(path))
+            if registry is not None:
+                registry.clear()
+                if (Path(path) / SCHEMAS_FILE).exists():
+                    registry.restore(Path(path) / SCHEMAS_FILE)
+
+        return self._do("restore()", work)
 
     def serve_control(self, port: int = 0) -> ControlPort:
         """Serves all this over HTTP on 127.0.0.1, for programs in other languages, until `close()` of what is returned.

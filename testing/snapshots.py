@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .broker_run import EmbeddedRun
 
 FILE = "odradek-snapshot.json"
+SCHEMAS_FILE = "odradek-schemas.json"
 FORMAT = 1
 _LOCKS = shutil.ignore_patterns(".lock", "*.deleted", "*-delete")
 

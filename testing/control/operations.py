@@ -142,14 +142,26 @@ def _add_fault(control: Control, _: Mapping[str, str], body: Body) -> Body:
     if isinstance(which.get("version"), list):
         low, high = which["version"]
         which["version"] = (int(low), int(high))
-    api, kind = body.pop("api", None), _text(body, "kind")
+    kind = _text(body, "kind")
     body.pop("kind")
-    effect = _effect(kind, body)
-    if isinstance(effect, Fail) and len(effect.errors) > 1:
-        which.setdefault("times", len(effect.errors))
+    if kind in ("disk_full", "slow_disk"):
+        fault = _disk_fault(control.embedded.faults, kind, body, which)
+    else:
+        api, effect = body.pop("api", None), _effect(kind, body)
+        if isinstance(effect, Fail) and len(effect.errors) > 1:
+            which.setdefault("times", len(effect.errors))
+        fault = control.embedded.faults.add(api, effect, **which)
     control.last_id += 1
-    fault = control.faults[control.last_id] = control.embedded.faults.add(api, effect, **which)
+    control.faults[control.last_id] = fault
     return {"id": control.last_id, **fault.describe()}
+
+
+def _disk_fault(faults: Faults, kind: str, body: Body, which: Body) -> Fault:
+    """Makes a fault of disks. Raises ValueError and TypeError for words that it does not have, those of requests too."""
+    if kind == "slow_disk" and type(body.get("seconds")) not in (int, float):
+        raise ValueError("a slow_disk has seconds, a number")
+    make: Callable[..., Fault] = faults.disk_full if kind == "disk_full" else faults.slow_disk
+    return make(**body, **which)
 
 
 def _effect(kind: str, body: Body) -> Effect:
@@ -169,7 +181,9 @@ def _effect(kind: str, body: Body) -> Effect:
         "delay": Delay, "drop": Drop, "hang": Hang, "truncate": Truncate, "pause": Pause
     }  # fmt: skip
     if kind not in kinds:
-        raise ValueError(f"there is no kind {kind!r} of faults: fail, throttle, {', '.join(kinds)}")
+        raise ValueError(
+            f"there is no kind {kind!r} of faults: fail, throttle, {', '.join(kinds)}, disk_full, slow_disk"
+        )
     return kinds[kind](**body)
 
 
@@ -259,10 +273,15 @@ def _text(body: Body, name: str) -> str:
 
 
 _FAULT_BODY = (
-    ("kind", "string", "fail, delay, drop, hang, truncate, throttle or pause"),
+    (
+        "kind",
+        "string",
+        "fail, delay, drop, hang, truncate, throttle, pause, disk_full or slow_disk; the disk kinds strike "
+        "writes to partitions, and take times, nth, topic, partition and node_id",
+    ),
     ("api", "string", 'the API by name, such as "Produce"; a list of them; null for every request'),
     ("error", "string", "of kind fail: Kafka's name of the error, or a list of names and nulls"),
-    ("seconds", "number", "of kinds delay and throttle"),
+    ("seconds", "number", "of kinds delay, throttle and slow_disk"),
     ("size", "integer", "of kind truncate: bytes of the answer; a negative number leaves out so many of the last"),
     ("after", "boolean", "whether the broker does what was asked first"),
     ("times", "integer", "how many requests it strikes"),

@@ -61,6 +61,47 @@ class Store:
         self._modes: dict[str | None, str] = {None: MODES[0]}
         self._next_id = 1
 
+    # ---- saving
+
+    def state(self) -> dict[str, Any]:
+        """Returns all as data of JSON."""
+        return {
+            "schemas": [
+                {
+                    "id": schema_id,
+                    "kind": one.schema.kind,
+                    "text": one.schema.text,
+                    "references": [reference.shown() for reference in one.schema.references],
+                    "inner": one.schema.inner,
+                    "is_first": self._ids[one.key] == schema_id,
+                }
+                for schema_id, one in self._by_id.items()
+            ],
+            "subjects": {
+                name: [[one.number, one.schema_id, one.is_deleted] for one in found]
+                for name, found in self._subjects.items()
+            },
+            "levels": list(self._levels.items()),
+            "modes": list(self._modes.items()),
+            "next_id": self._next_id,
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Replaces all by data that `state` returned. Raises ValueError, KeyError, TypeError, RegistryError."""
+        schemas = []
+        for one in state["schemas"]:
+            references = tuple(Reference(**reference) for reference in one["references"])
+            text = SchemaText(one["kind"], one["text"], references, dict(one["inner"]))
+            schemas.append((Stored(int(one["id"]), text, self._parse(text).parsed), bool(one["is_first"])))
+        subjects = {
+            name: [Version(int(number), int(schema_id), bool(deleted)) for number, schema_id, deleted in found]
+            for name, found in state["subjects"].items()
+        }
+        levels, modes, next_id = dict(state["levels"]), dict(state["modes"]), int(state["next_id"])
+        self._by_id = {one.schema_id: one for one, _ in schemas}
+        self._ids = {one.key: one.schema_id for one, is_first in schemas if is_first}
+        self._subjects, self._levels, self._modes, self._next_id = subjects, levels, modes, next_id
+
     # ---- reading
 
     def subjects(self, *, deleted: bool = False) -> list[str]:
@@ -188,11 +229,13 @@ class Store:
     def _made(self, kind: str, text: str, references: tuple[Reference, ...]) -> Stored:
         inner: dict[str, str] = {}
         self._add_inner(references, inner, 0)
-        place = (kind, text, references, tuple(inner.items()))
+        return self._parse(SchemaText(kind, text, references, inner))
+
+    def _parse(self, schema: SchemaText) -> Stored:
+        place = (schema.kind, schema.text, schema.references, tuple(schema.inner.items()))
         if place not in self._parsed:
             if len(self._parsed) >= _MOST_PARSED:
                 self._parsed.clear()
-            schema = SchemaText(kind, text, references, inner)
             self._parsed[place] = Stored(-1, schema, parse(schema))
         return self._parsed[place]
 

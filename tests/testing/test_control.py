@@ -85,6 +85,22 @@ def test_a_snapshot_over_http(broker: odradek.Broker, http: Http, tmp_path: Path
     assert status == 400 and "is not a snapshot" in reported["error"]
 
 
+def test_faults_of_disks_over_http(broker: odradek.Broker, http: Http) -> None:
+    assert http("POST", "/v1/topics/orders", {})[0] == 200
+    slow = {"kind": "slow_disk", "seconds": 0.01, "topic": "ord*", "partition": 0, "times": 1}
+    assert http("POST", "/v1/faults", slow)[1]["fault"].endswith("take 0.01 s longer, once")
+    values = {"values": [base64.b64encode(b"order 1").decode()]}
+    assert http("POST", "/v1/topics/orders/records", values) == (200, {"base_offset": 0})
+    assert http("GET", "/v1/faults/1")[1]["struck"] == ["append to orders-0"]
+    assert http("POST", "/v1/faults", {"kind": "disk_full", "topic": "orders", "node_id": 1})[1]["id"] == 2
+    assert http("POST", "/v1/topics/orders/records", values)[0] == 409
+    assert http("GET", "/v1/faults/2")[1]["count"] == 1
+    assert http("DELETE", "/v1/faults/2", {})[0] == 200
+    assert http("POST", "/v1/brokers/1/restart", {})[0] == 200
+    assert http("POST", "/v1/topics/orders/records", values) == (200, {"base_offset": 1})
+    assert broker.topic("orders").values() == [b"order 1", b"order 1"]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "words"),
     [
@@ -93,6 +109,10 @@ def test_a_snapshot_over_http(broker: odradek.Broker, http: Http, tmp_path: Path
         ("POST", "/v1/faults", {"kind": "delay", "seconds": "1"}, 400, "seconds is of type"),
         ("POST", "/v1/faults", {"kind": "drop", "colour": 1}, 400, "colour"),
         ("POST", "/v1/faults", {"kind": "drop", "times": "1"}, 400, "times is a whole number"),
+        ("POST", "/v1/faults", {"kind": "disk_full", "client_id": "checkout"}, 400, "client_id"),
+        ("POST", "/v1/faults", {"kind": "disk_full", "seconds": 1}, 400, "seconds"),
+        ("POST", "/v1/faults", {"kind": "slow_disk"}, 400, "a slow_disk has seconds"),
+        ("PUT", "/v1/faults", {}, 404, "openapi.json"),
         ("POST", "/v1/faults", [], 400, "a JSON object"),
         ("GET", "/v1/faults/7", None, 404, "there is no fault 7"),
         ("GET", "/v1/nothing", None, 404, "openapi.json"),

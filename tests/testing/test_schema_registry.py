@@ -7,6 +7,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import odradek
@@ -18,6 +19,7 @@ from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSe
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from odradek.testing.registry.server import SchemaRegistry
 
 from tests.testing.sample_schemas import ORDER_AVRO, ORDER_JSON, order_file
 
@@ -216,6 +218,57 @@ def test_a_reset_forgets_everything(broker: odradek.Broker, client: SchemaRegist
     broker.reset()
     assert ask("GET", "/subjects") == (200, [])
     assert ask("GET", "/config") == (200, {"compatibilityLevel": "BACKWARD"})
+
+
+def test_snapshot_holds_the_schemas(broker: odradek.Broker, ask: Ask, tmp_path: Path) -> None:
+    inner = '{"type": "record", "name": "Money", "namespace": "shop", "fields": [{"name": "cents", "type": "long"}]}'
+    outer = '{"type": "record", "name": "Bill", "namespace": "shop", "fields": [{"name": "sum", "type": "shop.Money"}]}'
+    references = [{"name": "shop.Money", "subject": "money", "version": 1}]
+    assert ask("POST", "/subjects/money/versions", {"schema": inner})[0] == 200
+    bill = {"schema": outer, "references": references}
+    assert ask("POST", "/subjects/bills-value/versions", bill)[1]["id"] == 2
+    person = {"schemaType": "JSON", "schema": '{"type": "object"}'}
+    assert ask("POST", "/subjects/people/versions", person)[1]["id"] == 3
+    proto = {"schemaType": "PROTOBUF", "schema": 'syntax = "proto3"; message Order { int32 number = 1; }'}
+    assert ask("POST", "/subjects/orders/versions", proto)[1]["id"] == 4
+    assert ask("PUT", "/config/people", {"compatibility": "NONE"})[0] == 200
+    assert ask("DELETE", "/subjects/people")[0] == 200
+    assert ask("PUT", "/mode/orders", {"mode": "READONLY"})[0] == 200
+    paths = ("/subjects?deleted=true", "/subjects", "/schemas/ids/2", "/schemas/ids/4", "/config", "/mode/orders")
+    before = [ask("GET", path) for path in paths]
+    broker.save(tmp_path / "saved")
+    for _ in range(2):
+        broker.reset()
+        assert ask("GET", "/subjects?deleted=true")[1] == []
+        assert ask("POST", "/subjects/other/versions", {"schema": '"string"'})[1]["id"] == 1
+        broker.restore(tmp_path / "saved")
+        assert [ask("GET", path) for path in paths] == before
+    assert ask("POST", "/subjects/bills-value/versions", bill)[1]["id"] == 2, "the schema that is there"
+    assert ask("POST", "/subjects/other/versions", {"schema": '"string"'})[1]["id"] == 5
+    with odradek.Broker(schema_registry=True) as other:
+        other.restore(tmp_path / "saved")
+        assert SchemaRegistryClient({"url": other.schema_registry_url}).get_subjects() == [
+            "bills-value",
+            "money",
+            "orders",
+        ]
+
+
+def test_schemas_of_an_unknown_file_change_nothing(broker: odradek.Broker, ask: Ask, tmp_path: Path) -> None:
+    assert ask("POST", "/subjects/orders/versions", {"schema": '"string"'})[0] == 200
+    with SchemaRegistry() as other:
+        other.save(tmp_path / "empty")
+        for text in (
+            "{",
+            "[]",
+            "{}",
+            '{"schemas": [{"id": 1}]}',
+            (tmp_path / "empty").read_text().replace("1}", '"x"}'),
+        ):
+            (tmp_path / "file").write_text(text)
+            with pytest.raises(ValueError, match="is not a file of schemas"):
+                other.restore(tmp_path / "file")
+    assert ask("GET", "/subjects")[1] == ["orders"]
 
 
 def test_registry_ends_with_its_broker_and_begins_with_it() -> None:

@@ -179,6 +179,8 @@ def test_with_all_fixtures(
     assert_type(further, odradek.Broker)
     assert_type(odradek_schema_registry.url, str)
     odradek_schema_registry.clear()
+    odradek_schema_registry.save("schemas.json")
+    odradek_schema_registry.restore(Path("schemas.json"))
     odradek_schema_registry.close()
 
 

@@ -1,0 +1,114 @@
+"""A small HTTP server for tests: on the loopback address only, a thread for each connection, bodies of JSON."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+HOST = "127.0.0.1"
+#: A client that has sent nothing for so long is cut off.
+IDLE_S = 120
+#: A stop waits for so long.
+_POLL_S = 0.02
+
+
+class BadBody(Exception):
+    """A body that is refused: the status of the answer, and why."""
+
+    def __init__(self, status: int, words: str) -> None:
+        super().__init__(words)
+        self.status = status
+        self.words = words
+
+
+class JsonHandler(BaseHTTPRequestHandler):
+    """The requests of a connection, one at a time. A subclass has `handle_request`, which answers one."""
+
+    protocol_version = "HTTP/1.1"
+    timeout = IDLE_S
+    #: Headers and body go out in one piece: a client's delayed acknowledgement does not hold up the second.
+    wbufsize = -1
+    content_type: ClassVar[str] = "application/json"
+    most_body_bytes: ClassVar[int] = 1 << 20
+
+    def handle_request(self) -> None:
+        raise NotImplementedError
+
+    def do_GET(self) -> None:
+        self.handle_request()
+
+    def do_POST(self) -> None:
+        self.handle_request()
+
+    def do_PUT(self) -> None:
+        self.handle_request()
+
+    def do_DELETE(self) -> None:
+        self.handle_request()
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Writes nothing: a test's output is its own."""
+
+    def body(self) -> bytes:
+        """Reads the body. Raises BadBody, after whose answer the connection ends."""
+        length = self.headers.get("Content-Length", "0")
+        if "Transfer-Encoding" in self.headers:
+            self.close_connection = True
+            raise BadBody(411, "a body has its length")
+        if not (length.isascii() and length.isdecimal()) or int(length) > self.most_body_bytes:
+            self.close_connection = True
+            raise BadBody(413, f"a body has its length, of {self.most_body_bytes} bytes at most")
+        return self.rfile.read(int(length))
+
+    def parsed(self, body: bytes) -> dict[str, Any]:
+        """Returns the JSON object of a body; nothing stands for an empty one. Raises BadBody."""
+        try:
+            found = json.loads(body or b"{}")
+        except (ValueError, RecursionError):
+            raise BadBody(400, "the body is not JSON") from None
+        if not isinstance(found, dict):
+            raise BadBody(400, "the body is a JSON object")
+        return found
+
+    def answer(self, status: int, content: Any) -> None:
+        """Sends JSON; text is sent as it is."""
+        data = content.encode() if isinstance(content, str) else json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", self.content_type)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+        self.wfile.flush()
+
+
+class LoopbackServer:
+    """Serves until `close`. `port`: 0 picks a free one. Raises OSError where the port is taken."""
+
+    def __init__(self, handler: type[JsonHandler], port: int, name: str) -> None:
+        self._server = ThreadingHTTPServer((HOST, port), handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        self._server.serve_forever(poll_interval=_POLL_S)
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
