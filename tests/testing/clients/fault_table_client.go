@@ -32,7 +32,7 @@ func backoff(int) time.Duration { return 20 * time.Millisecond }
 
 func produce(address string) string {
 	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.ClientID("franz-go"), kgo.AllowAutoTopicCreation(),
-		kgo.RetryBackoffFn(backoff), kgo.MetadataMinAge(20*time.Millisecond), kgo.RecordDeliveryTimeout(20*time.Second))
+		kgo.RetryBackoffFn(backoff), kgo.MetadataMinAge(20*time.Millisecond), kgo.RecordDeliveryTimeout(60*time.Second))
 	if err != nil {
 		return err.Error()
 	}

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 
 class KafkaPython:

@@ -1,0 +1,244 @@
+"""A proxy that makes faults between a client and any broker: what a network does, and error codes in a broker's answers.
+
+The broker advertises the proxy's address, so clients never learn its own. Frames pass unchanged but for those that a fault
+strikes. A produce that is to fail without effect reaches the broker with a damaged checksum: the broker writes nothing, its
+answer says CORRUPT_MESSAGE, and the proxy puts the error there that is meant.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from odradek.protocol.apis import APIS
+from odradek.protocol.codec import decode, encode
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.internal.headers import RequestHeader, ResponseHeader
+
+_KEYS = {api.name: key for key, api in APIS.items()}
+#: The place of the checksum in a batch of records.
+_CRC_AT = 17
+#: Fields of a partition's result that are -1 beside an error.
+_UNKNOWN = (
+    "base_offset",
+    "log_append_time_ms",
+    "log_start_offset",
+    "high_watermark",
+    "last_stable_offset",
+    "node_id",
+    "port",
+)
+
+
+@dataclass
+class ProxyFault:
+    """One fault. `refuse` and `answer_error` have an `error`, `delay` and `throttle` have `seconds`. `count`: how often it
+    struck. `naming`: it strikes requests with these bytes in them.
+    """
+
+    kind: str
+    api: str = "Produce"
+    error: ErrorCode = ErrorCode.NONE
+    seconds: float = 0.0
+    times: int = 1
+    naming: bytes = b""
+    count: int = 0
+
+
+KINDS = ("refuse", "answer_error", "drop", "drop_answer", "cut_answer", "delay", "throttle")
+
+
+class _Asked(NamedTuple):
+    key: int
+    version: int
+    fault: ProxyFault | None
+
+
+class FaultProxy:
+    """Listens on a free port of 127.0.0.1. `target`, "host:port", is the broker: set before a client comes."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.target = ""
+        self._fault: ProxyFault | None = None
+        self._effect: Callable[[], None] | None = None
+        self._asked: Counter[tuple[str, str]] = Counter()
+        self._lock = threading.Lock()
+
+    def strike(self, fault: ProxyFault, effect: Callable[[], None] | None = None) -> ProxyFault:
+        """Has the next requests of the fault's API meet it. `effect` is called for each that is dropped."""
+        assert fault.kind in KINDS, fault.kind
+        self._fault, self._effect = fault, effect
+        return fault
+
+    def clear(self) -> None:
+        """Ends the fault and forgets the requests."""
+        with self._lock:
+            self._fault = None
+            self._asked.clear()
+
+    def asked(self, client_id: str, api: str | None = None) -> int:
+        """Returns how many requests of an API, or of all, came from a client."""
+        with self._lock:
+            meant = [one for one in self._asked if one[0].startswith(client_id) and api in (None, one[1])]
+            return sum(self._asked[one] for one in meant)
+
+    def _meet(self, key: int, client_id: str, frame: bytes) -> ProxyFault | None:
+        with self._lock:
+            self._asked[client_id, APIS[key].name] += 1
+            fault = self._fault
+            if fault is None or _KEYS[fault.api] != key or fault.count >= fault.times or fault.naming not in frame:
+                return None
+            fault.count += 1
+            return fault
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                host, _, port = self.target.rpartition(":")
+                try:
+                    broker = socket.create_connection((host, int(port)))
+                except OSError:
+                    client.close()
+                    continue
+                passage = _Passage(self, client, broker)
+                for run in (passage.requests, passage.answers):
+                    threading.Thread(target=run, daemon=True).start()
+
+    def __enter__(self) -> FaultProxy:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(OSError):  # a thread in accept() keeps a socket open that is only closed
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+class _Passage:
+    """A client's connection and that to the broker. A thread for each direction; the end of one is the end of both."""
+
+    def __init__(self, proxy: FaultProxy, client: socket.socket, broker: socket.socket) -> None:
+        self.proxy, self.client, self.broker = proxy, client, broker
+        self._pending: dict[int, _Asked] = {}
+        #: The time until which a throttled client's requests wait.
+        self._muted_until = 0.0
+        for one in (client, broker):
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def requests(self) -> None:
+        with self._ending():
+            for frame in _frames(self.client):
+                key, version, number, length = struct.unpack_from(">hhih", frame)
+                time.sleep(max(0.0, self._muted_until - time.monotonic()))
+                fault = self.proxy._meet(key, frame[10 : 10 + max(0, length)].decode(), frame)
+                if fault is not None and fault.kind == "drop":
+                    if self.proxy._effect is not None:
+                        self.proxy._effect()
+                    return
+                self._pending[number] = _Asked(key, version, fault)
+                if fault is not None and fault.kind == "refuse" and fault.api == "Produce":
+                    frame = _damaged(frame, version)
+                self.broker.sendall(struct.pack(">i", len(frame)) + frame)
+
+    def answers(self) -> None:
+        with self._ending():
+            for frame in _frames(self.broker):
+                (number,) = struct.unpack_from(">i", frame)
+                key, version, fault = self._pending.pop(number)
+                if fault is None:
+                    self.client.sendall(struct.pack(">i", len(frame)) + frame)
+                elif fault.kind == "drop_answer" or not self._answer(fault, key, version, frame):
+                    return
+
+    def _answer(self, fault: ProxyFault, key: int, version: int, frame: bytes) -> bool:
+        """Sends a struck answer. Returns whether the connection goes on."""
+        if fault.kind == "delay":
+            time.sleep(fault.seconds)
+        elif fault.kind == "throttle":
+            frame = _changed(
+                frame, key, version, lambda body: setattr(body, "throttle_time_ms", int(fault.seconds * 1000))
+            )
+            self._muted_until = time.monotonic() + fault.seconds
+        elif fault.kind in ("refuse", "answer_error"):
+            frame = _changed(frame, key, version, lambda body: set_errors(body, version, fault.error))
+        data = struct.pack(">i", len(frame)) + frame
+        if fault.kind == "cut_answer":
+            self.client.sendall(data[:-1])
+            return False
+        self.client.sendall(data)
+        return True
+
+    @contextlib.contextmanager
+    def _ending(self) -> Iterator[None]:
+        try:
+            with contextlib.suppress(OSError):
+                yield
+        finally:
+            for one in (self.client, self.broker):
+                with contextlib.suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+
+
+def _frames(stream: socket.socket) -> Iterator[bytes]:
+    with stream.makefile("rb") as reader:
+        while len(prefix := reader.read(4)) == 4:
+            (length,) = struct.unpack(">i", prefix)
+            frame = reader.read(length)
+            if len(frame) < length:
+                return
+            yield frame
+
+
+def _damaged(frame: bytes, version: int) -> bytes:
+    """Returns a Produce whose batches have wrong checksums."""
+    api = APIS[_KEYS["Produce"]]
+    _, body_at = decode(RequestHeader, api.request_header_version(version), frame)
+    request: Any = decode(api.request, version, frame, body_at)[0]
+    for topic in request.topic_data:
+        for part in topic.partition_data:
+            sound = bytes(part.records)
+            wrong = bytes(byte ^ 0xFF for byte in sound[_CRC_AT : _CRC_AT + 4])
+            frame = frame.replace(sound, sound[:_CRC_AT] + wrong + sound[_CRC_AT + 4 :])
+    return frame
+
+
+def _changed(frame: bytes, key: int, version: int, change: Any) -> bytes:
+    api = APIS[key]
+    header, body_at = decode(ResponseHeader, api.response_header_version(version), frame)
+    body = decode(api.response, version, frame, body_at)[0]
+    change(body)
+    return encode(header, api.response_header_version(version)) + encode(body, version)
+
+
+def set_errors(answer: Any, version: int, error: ErrorCode) -> None:
+    """Sets the errors of a Produce's and a Fetch's partitions, of a Metadata's topics, of a coordinator, of a Heartbeat."""
+    results = [
+        part
+        for topic in getattr(answer, "responses", ())
+        for part in getattr(topic, "partition_responses", None) or getattr(topic, "partitions", ())
+    ]
+    results += getattr(answer, "topics", None) or getattr(answer, "coordinators", None) or ()
+    for result in results or [answer]:
+        names = {field.name for field in result.SCHEMA.fields if version in field.versions}
+        result.error_code = int(error)
+        for name in names.intersection(_UNKNOWN):
+            setattr(result, name, -1)
+        if "partitions" in names:
+            result.partitions = []
+        if "records" in names:
+            result.records = b""
+        if "host" in names:
+            result.host = ""
