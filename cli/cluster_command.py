@@ -25,7 +25,7 @@ MOST_BROKERS = 100
 EPILOG = """\
 examples:
   odradek cluster start                              three brokers on 127.0.0.1:9092 to 9094
-  odradek cluster start --brokers 5 --port 0         on any free ports; the line it prints says which
+  odradek cluster start --brokers 5 --port 0         on any free ports, which its first line names
   odradek cluster start --security scram             clients log in within TLS; nodes meet over mutual TLS
   odradek cluster start --properties mine.properties   with your own certificates and users
   odradek cluster status

@@ -1,4 +1,4 @@
-"""The processes of a cluster on one machine: one per node, begun together, watched and stopped by who began them."""
+"""The processes of a cluster on one machine: one per node, started together, watched and stopped by the starting process."""
 
 from __future__ import annotations
 

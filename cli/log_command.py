@@ -22,9 +22,9 @@ _OFFSETS = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 def add_to(commands: Any) -> None:
     command = commands.add_parser(
         "log",
-        help="print log files; show batches that nobody can read, and skip them",
+        help="print log files; show unreadable batches, and skip them",
         description=(
-            "A batch may have a right CRC and records that nobody can read: other brokers, and Odradek with "
+            "A batch may have a right CRC and unreadable records: other brokers, and Odradek with "
             "odradek.produce.validation=header, take such batches from producers. Every consumer stops there."
         ),
     )

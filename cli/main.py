@@ -20,7 +20,7 @@ DESCRIPTION = """\
 A Kafka-compatible broker in Python. Every Kafka client works against it unchanged.
 
   odradek start                          a broker on 127.0.0.1:9092, data in ./odradek-data
-  odradek start --port 0                 on any free port; the line it prints says which
+  odradek start --port 0                 on any free port, which its first line names
   odradek start server.properties        with Apache Kafka's own configuration file
   odradek cluster start                  three brokers on this machine that behave as one cluster
   odradek topic create orders            a topic, on this broker or any Kafka cluster (pip install 'odradek[cli]')

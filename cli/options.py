@@ -70,7 +70,7 @@ def add_configuration(command: argparse.ArgumentParser, *, optional_file: bool =
         metavar="server.properties",
         help="a configuration file as Apache Kafka takes it",
     )
-    add_override(command, "sets one property over what the file says; may be given many times")
+    add_override(command, "sets one property, before the file; may be given many times")
     command.add_argument(
         "--data-dir",
         type=path,

@@ -1,4 +1,4 @@
-"""`odradek repair`: what is wrong in the data directory of a stopped node, and the decisions that only an operator takes."""
+"""`odradek repair`: the damage in the data directory of a stopped node, and the decisions that only an operator takes."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """Exceptions that explain to a person why a broker does not start; another one is a bug, and shows where."""
+    """Exceptions that explain to a user why a broker does not start. Others are bugs, and show a traceback."""
     from ..protocol.records.errors import OldFormatInLog
     from ..server.cluster.broker_lifecycle import RegistrationFailed
     from ..server.network.descriptors import TooFewDescriptors
@@ -166,7 +166,7 @@ def _plain_addresses(broker: BrokerServer) -> list[str]:
 
 def _halt(failure: Exception) -> NoReturn:
     """Ends the process at once, as Apache Kafka does without a disk. Clients and the next leader see the connections end;
-    nothing is marked as closed cleanly.
+    no directory is marked as closed cleanly.
     """
     from ..server.runtime.halting import EXIT_CODE, cause_of
 

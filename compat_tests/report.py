@@ -57,9 +57,9 @@ _HEAD = f"""\
 
 Written by `python -m compat_tests.report` from the last run of the tests; do not edit.
 
-Odradek speaks the protocol of Apache Kafka {SPECIFICATION}. Foreign clients run against it unchanged; what they ask is noted
-as it goes by. The same tests pass against Apache Kafka {ORACLE} (`pytest compat_tests --target=apache`). Beside that
-the same requests, right and wrong, are sent to Apache Kafka and to Odradek, and every field of the answers is compared.
+Odradek implements the protocol of Apache Kafka {SPECIFICATION}. Unmodified clients run against it, and the tests record
+their requests. The same tests pass against Apache Kafka {ORACLE} (`pytest compat_tests --target=apache`). In addition, the
+tests send the same requests, right and wrong, to Apache Kafka and to Odradek, and compare every field of the responses.
 """
 
 

@@ -62,7 +62,7 @@ class WireClient:
         self._socket = socket.create_connection(address, timeout=timeout, source_address=(source, 0))
         if self._socket.getsockname() == self._socket.getpeername():
             self._socket.close()  # a port of the range for clients, on which nobody listens yet: it met itself
-            raise ConnectionRefusedError(f"nobody listens on {bootstrap}")
+            raise ConnectionRefusedError(f"no listener on {bootstrap}")
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
             self._socket = tls.wrap_socket(self._socket, server_hostname=host.strip("[]"))

@@ -286,7 +286,7 @@ class BrokerServer(Node):
 
     @property
     def addresses(self) -> list[str]:
-        """host:port of each listener that clients may use, as it is advertised; of a mere controller, of its own."""
+        """host:port of each listener that clients may use, as advertised; on a mere controller, its own."""
         listeners = self.listeners
         endpoints = listeners.advertised_endpoints() if self.config.is_broker else listeners.controller_endpoints()
         return [endpoint.address for endpoint in endpoints]

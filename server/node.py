@@ -123,7 +123,7 @@ class Node:
 
     # Made by the start.
     cluster_id: str
-    #: Set when the node cannot go on: what it was that failed.
+    #: The failure because of which the node cannot continue.
     failed: asyncio.Future[Exception]
     deadlines: Deadlines
     wakeups: Wakeups
@@ -149,7 +149,7 @@ class Node:
     services: NodeServices
     #: None unless odradek.metrics.port is set.
     metrics_server: MetricsServer | None
-    #: Which brokers live; None on a node that is no controller for others.
+    #: Sessions of brokers; None on a node that is no controller for others.
     broker_sessions: BrokerSessionWatch | None
     #: Removes delegation tokens that have expired; None where there are none.
     token_expiry: TokenExpiry | None

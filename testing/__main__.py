@@ -70,7 +70,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--override", action="append", default=[], metavar="KEY=VALUE", help="a property of every broker"
     )
-    parser.add_argument("--security", choices=tuple(NAMES), help="how clients connect; the line says what they need")
+    parser.add_argument("--security", choices=tuple(NAMES), help="how clients connect; the line has their settings")
     return parser.parse_args()
 
 

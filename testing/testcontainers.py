@@ -18,7 +18,7 @@ from ..metadata.configs import broker_key
 from .broker import Broker
 
 _PREFIX = "KAFKA_"
-#: Which addresses a broker has, and what it is in a quorum, is the broker's own here.
+#: Properties that the test kit's broker sets itself: its addresses, and its part in a quorum.
 _OWN = (
     "listener",
     "advertised.",

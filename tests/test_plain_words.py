@@ -49,6 +49,16 @@ PHRASES = {
     r"\bby chance\b": "at random",
     r"\bupkeep\b": "maintenance",
 }
+#: Words that name no actor, or make a person of a process. Prose of these packages and of the pages has none of them.
+UNCLEAR_IN_PROSE = re.compile(
+    r"\b(?:(?:is|are) (?:told|asked)|hears|speaks|knows|says|in vain|elsewhere|whoever|nobody|somebody)\b",
+    re.IGNORECASE,
+)
+PACKAGES = (
+    "protocol", "metadata", "storage", "replication", "coordinator", "server", "cli", "console", "testing",
+)  # fmt: skip
+#: File and sentence: what a person says.
+QUOTATIONS = {("docs/troubleshooting.md", 'The client says "no brokers available"')}
 #: Letters of the alphabet are letters.
 LETTERS_OF_THE_ALPHABET = (
     "server/config/properties.py",
@@ -130,3 +140,49 @@ def test_prose_uses_the_terms_of_the_field() -> None:
         for match in phrases.finditer(text_of(file))
     ]
     assert found == []
+
+
+def test_docstrings_and_comments_name_the_actor() -> None:
+    files = tracked(*(f"{package}/*.py" for package in PACKAGES))
+    assert len(files) > 500
+    found = [
+        f"{file}:{line}: {match[0]}"
+        for file in files
+        if UNCLEAR_IN_PROSE.search(text_of(file))
+        for line, text in comments_and_docstrings(text_of(file))
+        for match in UNCLEAR_IN_PROSE.finditer(text)
+    ]
+    assert found == []
+
+
+def test_comments_begin_with_a_noun_or_a_verb() -> None:
+    vague = "|".join(word.capitalize() for word in sorted(VAGUE))
+    begins_vaguely = re.compile(rf"^[ \t]*#:? (?:{vague})\b.*", re.MULTILINE)
+    found = []
+    for file in tracked(*(f"{package}/*.py" for package in PACKAGES)):
+        for match in begins_vaguely.finditer(text_of(file)):
+            before = text_of(file)[: match.start()].rpartition("\n")[0].rpartition("\n")[2]
+            if not before.lstrip().startswith("#"):  # else a sentence in the middle of a comment
+                found.append(f"{file}: {match[0].strip()}")
+    assert found == []
+
+
+def test_pages_name_the_actor() -> None:
+    found = [
+        f"{page}: {line}"
+        for page in tracked("*.md")
+        if page.split("/")[0] in ("docs", "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
+        for line in re.sub(r"^```.*?^```", "", text_of(page), flags=re.MULTILINE | re.DOTALL).splitlines()
+        if UNCLEAR_IN_PROSE.search(line) and not any(page == file and text in line for file, text in QUOTATIONS)
+    ]
+    assert found == []
+
+
+def comments_and_docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """Yields line and text of each comment, and of each string that stands as a statement."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    for node in statements(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value

@@ -68,7 +68,7 @@ class Restoring:
         self._mapped: dict[tuple[str, int], dict[int, int]] = {}
 
     def restore(self, progress: Callable[[int], None] = lambda _: None) -> list[Restored]:
-        """Raises CommandError; what was done by then is gone on with by the next try."""
+        """Restores the topics. Raises CommandError; the next try continues where this one stopped."""
         with self._connection.admin() as admin:
             cluster = admin.describe_cluster()
             self._begin_journal(admin, f"restores/{cluster['cluster_id']}-{self._manifest.number:010}.json")

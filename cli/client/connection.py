@@ -87,7 +87,7 @@ class Connection:
         return Connection({**self.properties, "bootstrap.servers": bootstrap}, self.timeout_s)
 
     def librdkafka(self, **settings: Any) -> dict[str, Any]:
-        """Settings of a confluent-kafka client. Names have `_` in place of dots. What the user's properties say wins."""
+        """Settings of a confluent-kafka client. Names have `_` in place of dots. The user's properties have precedence."""
         from .librdkafka import librdkafka_settings
 
         self.reach()

@@ -67,7 +67,7 @@ def _folders(directory: Path) -> Iterator[Finding]:
         replica = parse_replica_directory(str(path))
         if replica is None:
             words = "the folder is no partition's"
-            yield Finding(WARNING, "stray folder", str(path), words, "move it elsewhere: no broker uses it")
+            yield Finding(WARNING, "stray folder", str(path), words, "move it out of this directory: no broker uses it")
         elif replica.suffix:
             meaning = next((text for suffix, text in _SUFFIXES.items() if suffix in replica.suffix), "left over")
             words, _, advice = meaning.partition(": ")

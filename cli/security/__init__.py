@@ -1,1 +1,1 @@
-"""`odradek acl`, `user` and `quota`: who may do what, and how much."""
+"""`odradek acl`, `user` and `quota`: access rules, users and quotas."""

@@ -171,7 +171,7 @@ def test_hanging_transaction_is_listed_and_aborted(run: Run, cluster: str, topic
 
 @pytest.fixture
 def unverified(run: Run) -> Iterator[None]:
-    """Brokers that take transactional records which no coordinator knows, as brokers before KIP-890 do."""
+    """Brokers that take transactional records without a coordinator's transaction, as brokers before KIP-890 do."""
     key = "transaction.partition.verification.enable"
     assert run("config", "set", "broker", "default", f"{key}=false").status == 0
     for broker in run("cluster", "describe", "--output", "json").json[0]["brokers"]:

@@ -1,4 +1,4 @@
-"""Masks of sensitive fields: what no viewer sees, and no filter can search.
+"""Masks of sensitive fields: contents that no viewer sees, and no filter can search.
 
 A mask is the name of a field of JSON objects or of a header, with `*` for any characters, or a path of names between dots.
 Case does not count. `pattern:EXPRESSION` masks what matches in texts that are not JSON, keys included.

@@ -52,7 +52,7 @@ def _matches(password: str, kept: str) -> bool:
 
 
 class Users:
-    """The file is read again when it changes: who is removed from it is out with the next request."""
+    """The file is read again when it changes: a removed user is out with the next request."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -61,7 +61,7 @@ def _members(backend: Backend) -> Table:
 
 
 def _subscriptions(backend: Backend) -> Part:
-    """The subscriptions of client metrics: what the cluster asks clients to push (KIP-714)."""
+    """The subscriptions of client metrics: the metrics that clients push (KIP-714)."""
     from kafka.admin import ConfigResourceType
     from kafka.errors import KafkaError
 

@@ -144,7 +144,7 @@ def _changes(found: Group) -> list[Part]:
 
 
 def preview(backend: Backend, request: Request) -> Page:
-    """The offsets that a reset would set. The form below carries them: what is shown is what is set."""
+    """The offsets that a reset would set. The form below has the same offsets."""
     name = request.path_params["group"]
     position, topic = request.query_params.get("to", ""), request.query_params.get("topic", "").strip()
     parsed = parse_position(position)

@@ -91,7 +91,7 @@ def hanging(backend: Backend, request: Request) -> Page:
         for one in found
     ]
     columns = ("Topic", "Partition", "Producer", "Epoch", "First offset", "Last record", "State", "")
-    words = Text("A transaction hangs when it is open in a partition's log and no coordinator knows it (KIP-664).")
+    words = Text("A transaction hangs when it is open in a partition's log and no coordinator has it (KIP-664).")
     return Page("Open transactions", [words, Table("", columns, rows, "No open transaction.")], "/transactions")
 
 

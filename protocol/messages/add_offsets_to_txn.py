@@ -2,7 +2,7 @@
 
 Adds the partition of `__consumer_offsets` that holds the group; TxnOffsetCommit to the group's coordinator follows.
 
-Versions 0-4, flexible from 3. What each added:
+Versions 0-4, flexible from 3. Additions by version:
 - 2: may answer PRODUCER_FENCED (KIP-588)
 - 4: may answer TRANSACTION_ABORTABLE (KIP-890)
 """

@@ -4,7 +4,7 @@ Up to version 3 from producers, from 4 on from brokers, for many transactions at
 partition is in one (KIP-890). All partitions of a transaction are added or none, the others answering
 OPERATION_NOT_ATTEMPTED.
 
-Versions 0-5, flexible from 3. What each added:
+Versions 0-5, flexible from 3. Additions by version:
 - 2: may answer PRODUCER_FENCED (KIP-588)
 - 4: many transactions, verify only, an error for the whole (KIP-890)
 - 5: may answer TRANSACTION_ABORTABLE

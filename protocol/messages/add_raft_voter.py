@@ -3,7 +3,7 @@
 One change at a time (REQUEST_TIMED_OUT, DUPLICATE_VOTER). The new voter must be caught up and must support the current
 kraft.version. The leader writes the new voter set to the log (KIP-853).
 
-Versions 0-1, all flexible. What each added:
+Versions 0-1, all flexible. Additions by version:
 - 1: answered when committed, or as soon as it is written
 """
 

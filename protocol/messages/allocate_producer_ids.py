@@ -1,7 +1,7 @@
 """AllocateProducerIds (key 67): a broker takes a block of producer ids from the controller.
 
-Of a thousand; written to the metadata log, so that none is ever given twice. A stale broker epoch is refused
-(KIP-730).
+A block has a thousand ids. The controller writes it to the metadata log, so that no id is given twice. A stale broker
+epoch is an error (KIP-730).
 
 Version 0, flexible.
 """

@@ -1,7 +1,7 @@
 """AlterConfigs (key 33): replaces the whole configuration of resources.
 
-What a request does not name goes back to its default: IncrementalAlterConfigs is what new clients send. Checked whole
-for each resource, by `validate_only` without effect.
+Keys that a request does not name return to their defaults; new clients send IncrementalAlterConfigs. The broker checks
+each resource as a whole. `validate_only` changes nothing.
 
 Versions 0-2, flexible from 2.
 """

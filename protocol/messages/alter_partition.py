@@ -4,7 +4,7 @@ From brokers only, several partitions at once. The controller checks leader epoc
 (INVALID_UPDATE_VERSION, FENCED_LEADER_EPOCH) and that no replica in the set is fenced or shutting down
 (INELIGIBLE_REPLICA); the leader counts the larger set for the high watermark meanwhile (KIP-497).
 
-Versions 2-3, all flexible. What each added:
+Versions 2-3, all flexible. Additions by version:
 - 2: topics by id; INELIGIBLE_REPLICA, NEW_LEADER_ELECTED (KIP-841)
 - 3: broker epochs with the replicas, so that one that restarted is not taken for its previous incarnation (KIP-903)
 """

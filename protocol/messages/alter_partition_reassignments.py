@@ -3,7 +3,7 @@
 New replicas are added, caught up, and then the old ones taken out (KIP-455). Each partition answers for itself;
 NO_REASSIGNMENT_IN_PROGRESS when there is nothing to call off.
 
-Versions 0-1, all flexible. What each added:
+Versions 0-1, all flexible. Additions by version:
 - 1: a change of the replication factor can be forbidden (KIP-860)
 """
 

@@ -5,7 +5,7 @@ our versions of this API (KIP-511); the response header is always version 0, sin
 yet. Client software names must be plain (INVALID_REQUEST else). Features tell the finalized levels of the cluster
 (KIP-584).
 
-Versions 0-5, flexible from 3. What each added:
+Versions 0-5, flexible from 3. Additions by version:
 - 3: client software name and version (KIP-511); features
 - 4: a feature may start at level 0 (KAFKA-17011)
 - 5: the client sends the cluster id and node id that it expects, REBOOTSTRAP_REQUIRED if they differ (KIP-1242)

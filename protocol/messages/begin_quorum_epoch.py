@@ -2,7 +2,7 @@
 
 Sent until each voter fetches from it (KIP-595).
 
-Versions 0-1, flexible from 1. What each added:
+Versions 0-1, flexible from 1. Additions by version:
 - 1: directory ids and the leader's addresses (KIP-853)
 """
 

@@ -3,7 +3,7 @@
 Asks to be unfenced when it has caught up, and to shut down in order: leadership is taken off it first (KIP-631).
 Silence for `broker.session.timeout.ms` fences it.
 
-Versions 0-2, all flexible. What each added:
+Versions 0-2, all flexible. Additions by version:
 - 1: log directories that have failed (KIP-858)
 - 2: log directories that take no new partitions (KIP-1066)
 """

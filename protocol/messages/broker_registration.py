@@ -4,7 +4,7 @@ The controller gives it an epoch, which its heartbeats carry, and fences it unti
 log. A node id in use by another process is DUPLICATE_BROKER_REGISTRATION until that one's session ends; features must
 fit the cluster's (KIP-631).
 
-Versions 0-4, all flexible. What each added:
+Versions 0-4, all flexible. Additions by version:
 - 1: migration from ZooKeeper (no longer)
 - 2: log directories (KIP-858)
 - 3: the epoch before a clean shutdown, for eligible leader replicas (KIP-966)

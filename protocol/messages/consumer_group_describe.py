@@ -3,7 +3,7 @@
 GROUP_ID_NOT_FOUND for groups of other types. A group with topics that the caller may not describe answers
 TOPIC_AUTHORIZATION_FAILED, without its members.
 
-Versions 0-1, all flexible. What each added:
+Versions 0-1, all flexible. Additions by version:
 - 1: whether a member uses the classic protocol (KIP-1099)
 """
 

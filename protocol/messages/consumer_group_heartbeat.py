@@ -4,7 +4,7 @@ Epoch 0 joins, -1 leaves, -2 leaves for a while (static). Only what changed is s
 when the member has to act on it, and its new epoch when it has given back what it must. FENCED_MEMBER_EPOCH makes it
 start anew.
 
-Versions 0-1, all flexible. What each added:
+Versions 0-1, all flexible. Additions by version:
 - 1: a regular expression for topics, evaluated by the broker; the member draws its own id (KIP-1082)
 """
 

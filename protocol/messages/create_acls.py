@@ -2,7 +2,7 @@
 
 Each is checked and answered for itself; a rule that is there already is a success. Only the controller writes them.
 
-Versions 1-3, flexible from 2. What each added:
+Versions 1-3, flexible from 2. Additions by version:
 - 1: pattern types (KIP-290)
 - 3: users as resources (KIP-373)
 """

@@ -3,7 +3,7 @@
 Only on an authenticated connection that did not itself come by a token (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED). Needs
 `delegation.token.secret.key` (KIP-48).
 
-Versions 1-3, flexible from 2. What each added:
+Versions 1-3, flexible from 2. Additions by version:
 - 3: for another owner (KIP-373)
 """
 

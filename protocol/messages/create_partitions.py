@@ -3,7 +3,7 @@
 INVALID_PARTITIONS where it would not grow, REASSIGNMENT_IN_PROGRESS while replicas move. Replicas of the new
 partitions may be listed. Each topic asked for has its answer.
 
-Versions 0-3, flexible from 2. What each added:
+Versions 0-3, flexible from 2. Additions by version:
 - 3: may be throttled by THROTTLING_QUOTA_EXCEEDED (KIP-599)
 """
 

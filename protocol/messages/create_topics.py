@@ -5,7 +5,7 @@ The controller validates names (INVALID_TOPIC_EXCEPTION, also for names that dif
 replicas, and calls the create-topic policy. `validate_only` does all of it and creates nothing. The response has the
 configs, counts and id of each created topic.
 
-Versions 2-7, flexible from 5. What each added:
+Versions 2-7, flexible from 5. Additions by version:
 - 4: counts may be left to the broker (KIP-464)
 - 5: partitions, replicas and configs in the answer (KIP-525)
 - 6: may be throttled by THROTTLING_QUOTA_EXCEEDED (KIP-599)

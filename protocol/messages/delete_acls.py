@@ -2,7 +2,7 @@
 
 The answer lists, for each filter, the rules that went.
 
-Versions 1-3, flexible from 2. What each added:
+Versions 1-3, flexible from 2. Additions by version:
 - 1: pattern types (KIP-290)
 - 3: users as resources (KIP-373)
 """

@@ -2,7 +2,7 @@
 
 Each group answers for itself: NON_EMPTY_GROUP while it has members, GROUP_ID_NOT_FOUND.
 
-Versions 0-3, flexible from 2. What each added:
+Versions 0-3, flexible from 2. Additions by version:
 - 3: the error in words
 """
 

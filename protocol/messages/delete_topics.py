@@ -3,7 +3,7 @@
 Their files are deleted in the background. TOPIC_DELETION_DISABLED where `delete.topic.enable` is off. Without the
 right to describe a topic, an id is answered without its name.
 
-Versions 1-6, flexible from 4. What each added:
+Versions 1-6, flexible from 4. Additions by version:
 - 3: TOPIC_DELETION_DISABLED
 - 5: the error in words; may be throttled (KIP-599)
 - 6: by id, the name may be null (KIP-516)

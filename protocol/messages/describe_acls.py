@@ -3,7 +3,7 @@
 A null or ANY part of the filter matches everything; pattern type MATCH finds what applies to a name: literals,
 prefixes and wildcards. SECURITY_DISABLED without an authorizer.
 
-Versions 1-3, flexible from 2. What each added:
+Versions 1-3, flexible from 2. Additions by version:
 - 1: pattern types (KIP-290)
 - 3: users as resources (KIP-373)
 """

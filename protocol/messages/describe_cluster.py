@@ -3,7 +3,7 @@
 A broker tells of brokers (the controller shown is one of them, as clients expect), a controller of controllers
 (MISMATCHED_ENDPOINT_TYPE when asked for the other).
 
-Versions 0-2, all flexible. What each added:
+Versions 0-2, all flexible. Additions by version:
 - 1: endpoint type (KIP-919)
 - 2: fenced brokers, when asked for (KIP-1073)
 """

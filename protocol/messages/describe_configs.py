@@ -4,7 +4,7 @@ Null keys ask for all. Each value comes with its source (topic, broker, cluster 
 default), whether it is read-only or secret (then null), and, when asked for, the whole chain of synonyms that it was
 taken from (KIP-226).
 
-Versions 1-4, flexible from 4. What each added:
+Versions 1-4, flexible from 4. Additions by version:
 - 1: sources and synonyms (KIP-226)
 - 3: type and documentation of each key (KIP-569)
 """

@@ -2,8 +2,8 @@
 
 Null owners ask for all; tokens of others are shown to those who may describe them (KIP-48).
 
-Versions 1-3, flexible from 2. What each added:
-- 3: who asked for the token (KIP-373)
+Versions 1-3, flexible from 2. Additions by version:
+- 3: the requester of the token (KIP-373)
 """
 
 from __future__ import annotations

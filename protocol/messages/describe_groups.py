@@ -3,7 +3,7 @@
 Subscriptions and assignments are shown only while the group is Stable. A group that does not exist is Dead without an
 error up to version 5, GROUP_ID_NOT_FOUND from 6 on.
 
-Versions 0-6, flexible from 5. What each added:
+Versions 0-6, flexible from 5. Additions by version:
 - 3: authorized operations, when asked for (KIP-430)
 - 4: instance ids (KIP-345)
 - 6: GROUP_ID_NOT_FOUND with words (KIP-1043)

@@ -3,7 +3,7 @@
 Only the leader has these states; brokers forward the request. Times are those of a replica's last fetch and of the last
 time that it was caught up.
 
-Versions 0-2, all flexible. What each added:
+Versions 0-2, all flexible. Additions by version:
 - 1: those times (KIP-836)
 - 2: directory ids, nodes with their listeners, errors in words (KIP-853)
 """

@@ -2,7 +2,7 @@
 
 A null list of topics asks for all. Read from the share coordinators (KIP-932).
 
-Versions 0-1, all flexible. What each added:
+Versions 0-1, all flexible. Additions by version:
 - 1: lag (KIP-1226)
 """
 

@@ -3,7 +3,7 @@
 Type 0 gives leadership back to the preferred replica (ELECTION_NOT_NEEDED if it leads), type 1 elects any live
 replica where no in-sync one is left, at the loss of records. Null asks for all partitions (KIP-460).
 
-Versions 0-2, flexible from 2. What each added:
+Versions 0-2, flexible from 2. Additions by version:
 - 1: election types, an error for the whole answer (KIP-460)
 """
 

@@ -3,7 +3,7 @@
 The voters that are farthest ahead stand in the order named, each a little later, so that a stop does not cost an
 election timeout (KIP-595).
 
-Versions 0-1, flexible from 1. What each added:
+Versions 0-1, flexible from 1. Additions by version:
 - 1: candidates with their directory ids, and the leader's addresses (KIP-853)
 """
 

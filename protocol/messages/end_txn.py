@@ -4,7 +4,7 @@ Answered when the decision is in `__transaction_state`; the markers follow to al
 CONCURRENT_TRANSACTIONS while an earlier end is not through. The same decision twice is a success, the other one
 INVALID_TXN_STATE.
 
-Versions 0-5, flexible from 3. What each added:
+Versions 0-5, flexible from 3. Additions by version:
 - 2: may answer PRODUCER_FENCED (KIP-588)
 - 4: may answer TRANSACTION_ABORTABLE (KIP-890)
 - 5: the epoch is bumped with every end and returned (KIP-890, part 2)

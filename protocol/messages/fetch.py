@@ -6,7 +6,7 @@ lets the request name only what changed and the answer only what is new: session
 one, epoch 0 starts one. `isolation_level` 1 ends at the last stable offset and lists the aborted transactions.
 Followers report by the offset what they have.
 
-Versions 4-18, flexible from 12. What each added:
+Versions 4-18, flexible from 12. Additions by version:
 - 5: log start offset, both ways
 - 6: may answer KAFKA_STORAGE_ERROR
 - 7: fetch sessions (KIP-227)

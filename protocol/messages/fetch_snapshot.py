@@ -3,7 +3,7 @@
 For a replica whose position is before the start of the leader's log: Fetch names the snapshot, this brings it, from a
 position on. SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE (KIP-630).
 
-Versions 0-1, all flexible. What each added:
+Versions 0-1, all flexible. Additions by version:
 - 1: directory id of the replica, and the leader's address (KIP-853)
 """
 

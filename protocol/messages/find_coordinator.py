@@ -4,7 +4,7 @@ The key's hash chooses a partition of the internal topic; its leader is the coor
 use, and COORDINATOR_NOT_AVAILABLE is answered until it has a leader. Key type 0 is a group, 1 a transactional id, 2 a
 share partition written as "group:topic id:partition".
 
-Versions 0-6, flexible from 3. What each added:
+Versions 0-6, flexible from 3. Additions by version:
 - 1: key type; the error in words
 - 4: several keys at once (KIP-699)
 - 5: may answer TRANSACTION_ABORTABLE (KIP-890)

@@ -3,7 +3,7 @@
 REBALANCE_IN_PROGRESS tells it to join again; ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and FENCED_INSTANCE_ID that it is
 no longer the member it thinks it is. A member silent for its session timeout is dropped and the group rebalanced.
 
-Versions 0-4, flexible from 4. What each added:
+Versions 0-4, flexible from 4. Additions by version:
 - 1: throttle time
 - 3: static members (KIP-345)
 """

@@ -4,7 +4,7 @@ Without a transactional id any broker answers with an id of the block that it ho
 the epoch, which fences earlier producers of that id, and aborts the transaction that they left
 (CONCURRENT_TRANSACTIONS until it has). Version 6 is not offered: two-phase commit is unstable.
 
-Versions 0-6, flexible from 2. What each added:
+Versions 0-6, flexible from 2. Additions by version:
 - 3: the id and epoch that the producer has, to go on after an error (KIP-360)
 - 4: may answer PRODUCER_FENCED (KIP-588)
 - 5: may answer TRANSACTION_ABORTABLE (KIP-890)

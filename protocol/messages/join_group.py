@@ -5,7 +5,7 @@ subscription and must assign by SyncGroup. The protocol chosen is one that all m
 member without an id gets one with MEMBER_ID_REQUIRED and joins again (KIP-394); a static member takes the place of
 its earlier self by its instance id.
 
-Versions 0-9, flexible from 6. What each added:
+Versions 0-9, flexible from 6. Additions by version:
 - 1: rebalance timeout apart from the session's (KIP-62)
 - 4: the id must be asked for first (KIP-394)
 - 5: static members (KIP-345)

@@ -3,7 +3,7 @@
 The group rebalances without waiting for their sessions. From version 3 an administrator may take out several members,
 static ones by their instance id alone.
 
-Versions 0-5, flexible from 4. What each added:
+Versions 0-5, flexible from 4. Additions by version:
 - 1: throttle time
 - 3: several members, static ones by instance id (KIP-345)
 - 5: the reason, for the broker's log (KIP-800)

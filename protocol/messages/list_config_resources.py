@@ -2,7 +2,7 @@
 
 No types asked for means all that there are: topics, brokers, loggers, client metrics, groups.
 
-Versions 0-1, all flexible. What each added:
+Versions 0-1, all flexible. Additions by version:
 - 0: client metrics only (KIP-714)
 - 1: types of resources (KIP-1142)
 """

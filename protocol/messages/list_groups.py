@@ -2,7 +2,7 @@
 
 A client asks every broker. Filters, when there are any, name the states and types wanted, in any case.
 
-Versions 0-5, flexible from 3. What each added:
+Versions 0-5, flexible from 3. Additions by version:
 - 1: throttle time
 - 4: states, and a filter of them (KIP-518)
 - 5: types (classic, consumer, share, streams), and a filter of them (KIP-848)

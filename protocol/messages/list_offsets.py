@@ -5,7 +5,7 @@ timestamps are places: -1 the end (high watermark, or last stable offset for rea
 record with the greatest timestamp, -4 the start of what is on local disk, -5 the end of tiered storage, -6 the
 earliest offset not yet tiered.
 
-Versions 1-11, flexible from 6. What each added:
+Versions 1-11, flexible from 6. Additions by version:
 - 2: isolation level
 - 4: leader epoch, both ways (KIP-320)
 - 5: may answer OFFSET_NOT_AVAILABLE right after an election (KIP-207)

@@ -2,7 +2,7 @@
 
 Filters by state, by producer id, by how long they have run. An unknown state is returned as such (KIP-664).
 
-Versions 0-2, all flexible. What each added:
+Versions 0-2, all flexible. Additions by version:
 - 1: how long they have run (KIP-994)
 - 2: a pattern for the ids, INVALID_REGULAR_EXPRESSION (KIP-1152)
 """

@@ -5,7 +5,7 @@ exist is created when both the broker's `auto.create.topics.enable` and the requ
 LEADER_NOT_AVAILABLE until it has leaders. By topic id nothing is ever created. A partition whose listener is missing
 on its leader answers LISTENER_NOT_FOUND.
 
-Versions 0-13, flexible from 9. What each added:
+Versions 0-13, flexible from 9. Additions by version:
 - 1: racks, controller, internal topics; null asks for all
 - 2: cluster id (KIP-78)
 - 4: auto-creation can be declined (KIP-204)

@@ -5,7 +5,7 @@ fences it: ILLEGAL_GENERATION, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH. Generatio
 outside a group, taken only while the group is empty. The metadata string comes back as it was sent, up to
 `offset.metadata.max.bytes`.
 
-Versions 2-10, flexible from 8. What each added:
+Versions 2-10, flexible from 8. Additions by version:
 - 5: no retention time, it is the broker's setting (KIP-211)
 - 6: leader epoch of the position (KIP-320)
 - 7: static members (KIP-345)

@@ -4,7 +4,7 @@ Offset -1 means that no offset was committed. A null list of topics asks for eve
 committed. With `require_stable`, a partition with a transactional commit still open answers UNSTABLE_OFFSET_COMMIT,
 to be asked again (KIP-447).
 
-Versions 1-10, flexible from 6. What each added:
+Versions 1-10, flexible from 6. Additions by version:
 - 2: null asks for all; an error for the whole group
 - 5: leader epoch of the position (KIP-320)
 - 7: require_stable (KIP-447)

@@ -3,7 +3,7 @@
 The largest epoch at or below the one asked for, and the offset after its last record: where a reader that was there
 must cut off what another leader has overwritten (KIP-101, KIP-279). -1 when nothing is known of such epochs.
 
-Versions 2-4, flexible from 4. What each added:
+Versions 2-4, flexible from 4. Additions by version:
 - 3: replica id; -2 may see beyond the high watermark
 """
 

@@ -6,7 +6,7 @@ before that is tried). Idempotent producers (KIP-98) get for a batch sent twice 
 gap OUT_OF_ORDER_SEQUENCE_NUMBER. Versions 0-2 are gone since 4.0 but advertised, as older librdkafka enables
 compression by that.
 
-Versions 3-13, flexible from 9. What each added:
+Versions 3-13, flexible from 9. Additions by version:
 - 4: may answer KAFKA_STORAGE_ERROR
 - 5: log start offset in the answer
 - 7: zstd is allowed (KIP-110)

@@ -2,7 +2,7 @@
 
 For the group coordinator, to describe offsets (KIP-932).
 
-Versions 0-1, all flexible. What each added:
+Versions 0-1, all flexible. Additions by version:
 - 1: how many deliveries are complete above the start (KIP-1226)
 """
 

@@ -3,7 +3,7 @@
 Client and server tokens go back and forth until the mechanism is done. SASL_AUTHENTICATION_FAILED closes the
 connection, after `connection.failed.authentication.delay.ms`.
 
-Versions 0-2, flexible from 2. What each added:
+Versions 0-2, flexible from 2. Additions by version:
 - 1: how long the session lasts before the client must authenticate again (KIP-368)
 """
 

@@ -3,7 +3,7 @@
 UNSUPPORTED_SASL_MECHANISM lists those that are enabled. After version 1 the tokens travel in SaslAuthenticate, after
 version 0 they come bare.
 
-Versions 0-1, never flexible. What each added:
+Versions 0-1, never flexible. Additions by version:
 - 1: tokens follow in SaslAuthenticate (KIP-152)
 """
 

@@ -2,7 +2,7 @@
 
 Each partition answers for itself; INVALID_RECORD_STATE for records that the member does not hold (KIP-932).
 
-Versions 1-2, all flexible. What each added:
+Versions 1-2, all flexible. Additions by version:
 - 2: renewing, and how long the lock then lasts (KIP-1222)
 """
 

@@ -4,7 +4,7 @@ Records not acknowledged before the acquisition lock ends are given to others, u
 Acknowledgements of earlier records come along. A share session (epoch 0 begins, -1 ends) lets only changes be named
 (KIP-932).
 
-Versions 1-2, all flexible. What each added:
+Versions 1-2, all flexible. Additions by version:
 - 2: how records are acquired, by batch or strictly by count (KIP-1206); renewing acknowledgements (KIP-1222)
 """
 

@@ -2,7 +2,7 @@
 
 GROUP_ID_NOT_FOUND for groups of other types (KIP-1071).
 
-Versions 0-1, all flexible. What each added:
+Versions 0-1, all flexible. Additions by version:
 - 1: the topology in words, when asked for (KIP-1331); the assignor's name (KIP-1357)
 """
 

@@ -3,7 +3,7 @@
 Epoch 0 joins, -1 leaves. The broker makes sure of the internal topics and assigns active, standby and warm-up tasks;
 what is wrong with topology or topics is returned as statuses, not as errors (KIP-1071).
 
-Versions 0-1, all flexible. What each added:
+Versions 0-1, all flexible. Additions by version:
 - 1: the recovery lag that is acceptable, in its new place; a description of the topology may be asked for (KIP-1331)
 """
 

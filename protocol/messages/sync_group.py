@@ -4,7 +4,7 @@ Followers' requests wait until the leader's has come; the assignment is committe
 anyone is answered. A member that has an assignment is never answered an empty one. A member that does not sync in
 time is dropped.
 
-Versions 0-5, flexible from 4. What each added:
+Versions 0-5, flexible from 4. Additions by version:
 - 1: throttle time
 - 3: static members (KIP-345)
 - 5: protocol type and name, checked against the group's (KIP-559)

@@ -3,7 +3,7 @@
 They are pending until the transaction's marker comes. The producer's id and epoch fence it; a member also names its
 generation (KIP-447).
 
-Versions 0-6, flexible from 3. What each added:
+Versions 0-6, flexible from 3. Additions by version:
 - 2: leader epoch of the position
 - 3: member, generation and instance id (KIP-447)
 - 4: may answer TRANSACTION_ABORTABLE (KIP-890)

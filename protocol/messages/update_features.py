@@ -2,7 +2,7 @@
 
 All brokers and controllers must support the level. Lowering must be asked for as safe or unsafe (KIP-584, KIP-778).
 
-Versions 0-2, all flexible. What each added:
+Versions 0-2, all flexible. Additions by version:
 - 1: kinds of change instead of a permission; validate only
 - 2: one error for all, nothing for each feature
 """

@@ -3,7 +3,7 @@
 Granted once per epoch, to a candidate whose log is at least as far as the voter's, and written to `quorum-state`
 before the response. FENCED_LEADER_EPOCH carries the voter's current epoch (KIP-595).
 
-Versions 0-2, all flexible. What each added:
+Versions 0-2, all flexible. Additions by version:
 - 1: directory ids of voters; the leader's address (KIP-853)
 - 2: a pre-vote asks without binding anyone, so that a lost node does not disturb a quorum that works (KIP-996)
 """

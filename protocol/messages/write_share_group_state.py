@@ -3,7 +3,7 @@
 Appended to `__share_group_state` as an update, now and then as a snapshot. FENCED_STATE_EPOCH, FENCED_LEADER_EPOCH
 (KIP-932).
 
-Versions 0-1, all flexible. What each added:
+Versions 0-1, all flexible. Additions by version:
 - 1: how many deliveries are complete above the start (KIP-1226)
 """
 

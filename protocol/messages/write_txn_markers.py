@@ -3,7 +3,7 @@
 Between brokers only. Each marker becomes a control batch in its partitions; for `__consumer_offsets` the pending
 commits are applied or dropped. A coordinator epoch older than the last seen is TRANSACTION_COORDINATOR_FENCED.
 
-Versions 1-2, all flexible. What each added:
+Versions 1-2, all flexible. Additions by version:
 - 2: transaction version of each marker, which decides how the epoch is checked (KIP-1228)
 """
 

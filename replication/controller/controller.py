@@ -87,7 +87,7 @@ class Controller:
     """The controller. `static`: the raw values of this node's own properties, overridden by the cluster's configs.
 
     `rng`: see `RandomSource`. `kraft_upgrade_error`: the reason why the quorum cannot raise kraft.version to a level
-    now, or None. `uses_acls`: whether access rules have an effect. `policies`: of a user's own.
+    now, or None. `uses_acls`: whether access rules have an effect. `policies`: a user's own policies.
     """
 
     def __init__(

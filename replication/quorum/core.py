@@ -140,7 +140,7 @@ class Core:
     # ---- role transitions
 
     def become(self, role: Role) -> None:
-        """Changes the role; the only way to do so. What must survive a crash is written before anything is sent in the
+        """Changes the role; the only way to do so. Durable state is written before anything is sent in the
         new role.
         """
         before = self.role

@@ -51,7 +51,7 @@ class Leading:
         self.append(self._first_records(role), now)
 
     def resume(self, epoch_start_offset: int) -> None:
-        """Continues an epoch that this node already leads as the only voter: what is synced is committed."""
+        """Continues an epoch that this node already leads as the only voter: synced records are committed."""
         core = self._core
         assert core.voter_set.is_only(core.local) and core.log.end_offset > epoch_start_offset
         core.role = Leader(core.epoch, core.local, core.local.id, epoch_start_offset, (core.local.id,))

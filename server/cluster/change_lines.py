@@ -1,7 +1,7 @@
-"""Log lines of what a publication of metadata changed: topics, partitions, configuration, brokers, and who leads here.
+"""Log lines about a publication of metadata: changed topics, partitions, configuration, brokers, and leaders here.
 
 One line for each thing up to `MOST_LINES` of a kind, then one with the number of the others: a publication may bring ten
-thousand partitions. Of the first image, which holds all that was there before, there is a summary only.
+thousand partitions. For the first image, which has all earlier state, there is a summary only.
 """
 
 from __future__ import annotations

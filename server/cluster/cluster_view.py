@@ -1,4 +1,4 @@
-"""The image as a client sees it through one listener: which brokers there are, who leads, which replicas are away."""
+"""The image as a client sees it through one listener: the brokers, the leaders, and the replicas that are away."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The broker's configuration: what server.properties and --override say, under what is changed while it runs.
+"""The broker's configuration: server.properties and --override, under dynamic values that change while it runs.
 
-`get` gives a key's typed value and is read each time it is needed, so that a dynamic change is seen at once; who must do
-something about a change subscribes. The values themselves, their types, checks and layers, are `metadata/configs`.
+`get` gives a key's typed value and is called each time it is needed, so that a dynamic change is seen at once; code that
+must react to a change subscribes. The values themselves, their types, checks and layers, are `metadata/configs`.
 
 No setting is required. A node without `node.id` and `process.roles` is an embedded one: it listens on 127.0.0.1:9092.
 A node whose quorum names no other node is a single node. It keeps one replica of the internal topics, as in the

@@ -48,7 +48,7 @@ def waits_for_healing(
 
 
 def inspects_again(scrubber: Scrubber, hosted: HostedPartition, replica: int, offset: int) -> None:
-    """Notes where a follower was given records. One that asks for the same again could not use them: its CRCs are wrong."""
+    """Notes the offset from which a follower got records. A second fetch of that offset means that its CRCs were wrong."""
     given = hosted.given
     if given is None:
         given = hosted.given = {}

@@ -1,7 +1,7 @@
 """AlterConfigs (KIP-133), versions 0-2: the older form, replaced by IncrementalAlterConfigs.
 
-The values given are all that the resource has afterwards: what is not named is taken away. Broker loggers cannot be changed
-so.
+The request has all values that the resource keeps: keys that it does not name return to their defaults. Broker loggers
+cannot be changed by it.
 """
 
 from __future__ import annotations

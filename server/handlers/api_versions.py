@@ -1,14 +1,14 @@
 """ApiVersions (key 18), versions 0-5.
 
-What is served on this listener, computed from `protocol/apis.py` and the files beside this one, so that it cannot promise
-what is not there. Two entries differ from the list, as Apache Kafka's do: Produce is shown from version 0 (older librdkafka
+The response lists the APIs of this listener, computed from `protocol/apis.py` and the files beside this one: it has only
+what is implemented. Two entries differ from the list, as in Apache Kafka: Produce begins at version 0 (older librdkafka
 derives from it which codecs the broker supports), though versions 0 to 2 are refused; and unstable versions are hidden.
 
-Versions 3 and later carry the features (KIP-584): what this broker registered with, and what is finalized in the published
-image, whose offset is their epoch. Before version 4, features that begin at level 0 are left out (KAFKA-17492).
+Versions 3 and later have the features (KIP-584): those that this broker registered with, and the finalized ones of the
+published image, whose offset is their epoch. Before version 4, features that begin at level 0 are left out (KAFKA-17492).
 Version 5 has the cluster id and node id that the client expects; a different one is REBOOTSTRAP_REQUIRED (KIP-1242).
 
-A version that is not known is answered in version 0, by UNSUPPORTED_VERSION and the versions of ApiVersions itself
+An unknown version is answered in version 0, by UNSUPPORTED_VERSION and the versions of ApiVersions itself
 (KIP-511). A client software name or version of odd characters is INVALID_REQUEST.
 """
 

@@ -1,6 +1,6 @@
 """DescribeCluster (key 60), versions 0-2: the brokers, or on a controller's listener the controllers (KIP-700, KIP-919).
 
-From version 2 fenced brokers are shown to those who ask (KIP-1073).
+From version 2 the response may include fenced brokers (KIP-1073).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """DescribeDelegationToken (key 41), versions 1-3: the tokens of owners and renewers (KIP-48, KIP-373).
 
 Null owners ask for all tokens, an empty list for none. A token is shown to its owner and renewers, and, without an
-authorizer, to everybody who is authenticated.
+authorizer, to every authenticated client.
 """
 
 from __future__ import annotations

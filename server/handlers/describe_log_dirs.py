@@ -1,4 +1,4 @@
-"""DescribeLogDirs (key 35), versions 1-5: what is in each log directory, and how much room is left.
+"""DescribeLogDirs (key 35), versions 1-5: the replicas in each log directory, and its free space.
 
 Null for the topics is every partition. A replica that is on its way from another directory is shown where it goes as a
 future one, with what it has still to copy as its lag (KIP-113). From version 4 the answer has the space of the file system

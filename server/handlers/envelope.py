@@ -71,7 +71,7 @@ def _handle(services: NodeServices, call: Call, opened: _Opened | None) -> None:
 
     def decide(part: Call) -> None:
         def decided(response: Message) -> None:
-            if not is_elsewhere:  # of a request in portions the first one: what it has created is not asked for again
+            if not is_elsewhere:  # in portions, the first one: created topics are not requested again
                 is_elsewhere.append(is_not_controller(part.request, response))
             part.reply_forwarded(response)
 

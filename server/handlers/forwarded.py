@@ -99,7 +99,7 @@ def to_share_coordinator(services: Services, call: Call) -> None:
     submit_here(services.share_states(), call.request, call.version, call, call.reply)
 
 
-#: By the API's module. What decides is in the file behind it, under replication/ or coordinator/.
+#: Handlers by the API's module. The decision is in a file under replication/ or coordinator/.
 FORWARDED: dict[str, Callable[[Services, Call], Message | None]] = {
     "alter_partition_reassignments": to_controller,  # controller/reassignments.py (KIP-455)
     "alter_user_scram_credentials": to_controller,  # controller/security/scram_credentials.py (KIP-554)

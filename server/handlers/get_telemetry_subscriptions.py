@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (key 71), version 0: what a client is to push, and how (KIP-714).
+"""GetTelemetrySubscriptions (key 71), version 0: the metrics that a client pushes, and their format (KIP-714).
 
 A client without an id is given one. One that asks again before its push interval is over is
 THROTTLING_QUOTA_EXCEEDED, unless the subscriptions have changed. Served where something receives metrics.

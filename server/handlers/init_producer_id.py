@@ -41,7 +41,7 @@ def handle(services: Services, call: Call) -> InitProducerIdResponse | None:
 
 
 def _error_of_client(services: Services, call: Call) -> ErrorCode:
-    """Returns why the client may not have a producer id. One that may write to some topic may have one (KIP-679)."""
+    """Returns why the client may not have a producer id. A client that may write to any topic may have one (KIP-679)."""
     if services.authorizer is None:
         return ErrorCode.NONE
     session = services.authorizer.session(call)

@@ -6,8 +6,8 @@
   for that: it has UNKNOWN_TOPIC_OR_PARTITION, as Kafka's does, and the client asks again.
 - Version 0 leaves out replicas whose broker is away and adds REPLICA_NOT_AVAILABLE; later versions list them.
 - A leader without the listener is LEADER_NOT_AVAILABLE, from version 6 LISTENER_NOT_FOUND.
-- What takes long to be described, as every topic of a large cluster, is described in slices of the loop, out of one image.
-- While leaders of a broker that died move, the answer waits for that, not for long (`stopped_brokers.py`).
+- A long description, as of every topic of a large cluster, is made in slices of the loop, out of one image.
+- While leaders of a dead broker move, the response waits for a short time (`stopped_brokers.py`).
 """
 
 from __future__ import annotations

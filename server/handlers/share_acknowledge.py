@@ -1,7 +1,7 @@
-"""ShareAcknowledge (key 79), versions 1-2: what became of records that a member has (KIP-932).
+"""ShareAcknowledge (key 79), versions 1-2: a member's acknowledgements of its records (KIP-932).
 
-Version 2 brought renewals (KIP-1222). The answer waits until the persister has it. With the last epoch of its session
-all else that the member has is for others.
+Version 2 brought renewals (KIP-1222). The response waits until the persister has the state. The last epoch of a session
+releases all other records of the member.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """TxnOffsetCommit (key 28), versions 0-6. See coordinator/groups/transactional_offsets.py.
 
-The group's partition of `__consumer_offsets` must be in the transaction: from version 5 on this adds it, before it was
-added by AddOffsetsToTxn and is looked up (KIP-890). An answer that comes when that transaction has ended is worth nothing:
-what is committed then would be pending for good. A partition that does not exist is refused by itself. Version 6 names
-topics by id.
+The group's partition of `__consumer_offsets` must be in the transaction. From version 5 on this request adds it. Before,
+AddOffsetsToTxn adds it, and this request verifies it (KIP-890). If the answer comes after the end of that transaction, the
+offsets are not written: they would be pending for good. A missing partition gets its own error. Version 6 names topics by
+id.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _STATES: dict[str, tuple[type[Enum], str]] = {
 #: The counters have Kafka's names, which do not end as Prometheus has it.
 _COUNTERS = {
     "offset_commit_count": ("offset_commits", "Offsets that were committed."),
-    "offset_deletion_count": ("offset_deletions", "Offsets that were deleted since somebody asked for it."),
+    "offset_deletion_count": ("offset_deletions", "Offsets that requests have deleted."),
     "offset_expiration_count": ("offset_expirations", "Offsets that were deleted since their time was over."),
     "group_completed_rebalance_count": ("classic_rebalances", "Rebalances of classic groups that came to their end."),
     "consumer_group_rebalance_count": ("consumer_rebalances", "Rebalances of groups of the consumer protocol."),

@@ -1,8 +1,8 @@
-"""Health of a node for those who route traffic to it and restart it: `/health/live` and `/health/ready`.
+"""Health of a node for load balancers and supervisors: `/health/live` and `/health/ready`.
 
 Live: the event loop answers. A node that recovers its logs or waits for a quorum is live, and must not be restarted.
 Ready: the node serves, has a leader of the quorum, is registered and not fenced, and all its log directories are
-online. What does not hold is named with its reason.
+online. A condition that does not hold is named with its reason.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 `GET /metrics`, `GET /health/live` and `GET /health/ready` (`health.py`). The port is bound with the listeners and answers
 from then on: a node that recovers its logs is live, and answers that it is not ready. Metrics follow when there are any.
 
-A request is answered on the broker's loop from what is there in that moment; only writing the answer as text, which takes
-longest where there are many partitions, is left to a thread. One request a connection; what is not a small GET is refused.
+The broker's loop makes the answer from the state of that moment. A thread writes it as text, which takes longest with
+many partitions. A connection has one request; any request but a small GET is refused.
 Few connections are open at a time (descriptors.py): one more ends the oldest that has not sent its request yet, so that
 connections that send nothing do not keep a scraper out.
 """
@@ -41,7 +41,7 @@ log = logging.getLogger("odradek.metrics")
 
 #: Scrapers that wait to be accepted.
 _BACKLOG = 128
-#: A scraper's request line and headers; what is longer is no scraper's.
+#: Limit of a scraper's request line and headers; no scraper sends more.
 _MOST_REQUEST_BYTES = 16 * 1024
 #: A peer that has not said what it wants by then is cut off.
 _REQUEST_DEADLINE_S = 10

@@ -70,7 +70,7 @@ class ConnectionListener(Protocol):
 
 
 class ClientConnection(Protocol):
-    """The connection of a client, as calls and those who answer them see it."""
+    """The connection of a client, as used by calls and by the code that answers them."""
 
     listener_name: str
     principal: str
@@ -299,7 +299,7 @@ class Call:
             self.fail()
 
     def _answer_again(self) -> None:
-        """A call is answered once. What had begun to answer one that failed may still come to its end."""
+        """Checks that the first answer has failed: it may have begun before the failure, and still come to its end."""
         assert self.has_failed, f"{self.api.name} was answered twice"
 
     def hold_connection(self) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def context_of(
     connection: Any, transport: Any, principal: str, mechanism: str = "", authorization_id: str = ""
 ) -> AuthenticationContext:
-    """Returns what the builder gets. `principal`: what Kafka's default class makes."""
+    """Returns the argument of the builder. `principal`: the one that Kafka's default class makes."""
     found = transport.get_extra_info("ssl_object")
     config: BrokerConfig = connection.listener.shared.config
     return AuthenticationContext(

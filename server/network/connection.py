@@ -269,7 +269,8 @@ class Connection(HeldConnection):
             self._buffer = bytearray(size)
             self._buffer[:filled] = memoryview(buffer)[pos:end]
             return
-        # Not read on before there is memory, or before requests are taken again; what has arrived is counted all the same.
+        # Reading stops until there is memory, and requests are taken again; bytes that have arrived are counted all the
+        # same.
         self._receiving.take(filled)
         self._buffer = buffer[pos:end]
         if self._reading:
@@ -305,7 +306,7 @@ class Connection(HeldConnection):
         reply_in_slices(call, response, call.route.answer_version)
 
     def park(self, call: Call) -> None:
-        """The call is answered later; what is answered behind it waits for it."""
+        """Notes that the call is answered later; later answers wait for it."""
         call.parked()
         self.calls.append(call)
 

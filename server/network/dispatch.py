@@ -34,7 +34,7 @@ _HEADER = struct.Struct(">hhih")
 SLICED_FRAME_BYTES = 16 * 1024
 #: The header of a request ends within so many bytes, or is refused. Clients send 50.
 MAX_HEADER_BYTES = 64 * 1024
-#: Many items in these requests are what a broker is for; what they cost is bounded by their own handlers.
+#: Requests with many items that brokers are made for: their own handlers bound the cost.
 _HANDLED_WHOLE = ("Produce",)
 
 Handler = Callable[[Call], Message | None]
@@ -65,7 +65,7 @@ class Dispatcher:
 
     def __init__(self, kind: ListenerKind, handlers: HandlerTable) -> None:
         self._handlers = handlers
-        #: By key: what is served here, and so advertised.
+        #: The APIs that this listener serves and advertises, by key.
         self.served: dict[int, Api] = {
             key: api for key, api in APIS.items() if kind in api.listeners and api in handlers
         }
@@ -74,7 +74,7 @@ class Dispatcher:
         self.on_route: Callable[[Route], object] | None = None
         self._plain_call: type[Call] = Call
         self._timed_call: type[Call] = TimedCall
-        #: While there are quotas: what is made of a request, and of a Produce that leads to no throttle.
+        #: With quotas: the class of a request's call, and of a Produce that leads to no throttle.
         self._metered_call: type[Call] | None = None
         self._granted_call: type[Call] = Call
         self._is_metered = self._is_watched = False

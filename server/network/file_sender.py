@@ -1,8 +1,8 @@
 """Answers that hold ranges of log files, sent from the file to the socket without passing through this process.
 
 The transport of the event loop cannot do that beside its own writes, so this goes past it, through a descriptor of its own
-for the same socket, and only while the transport has nothing to send. What the socket does not take waits here as a place
-in a file, not as bytes: a slow reader costs no memory.
+for the same socket, and only while the transport has nothing to send. Bytes that the socket does not take wait here as a
+place in a file, not as bytes: a slow reader costs no memory.
 """
 
 from __future__ import annotations

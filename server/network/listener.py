@@ -1,6 +1,6 @@
-"""Listening sockets: who may connect, through which name, and for how long a silent peer stays.
+"""Listening sockets: which clients may connect, through which name, and how long a silent peer stays.
 
-What `listeners` may say is in `endpoints.py`. A wildcard host listens on IPv6 and IPv4; port 0 takes a free port.
+`endpoints.py` has the format of `listeners`. A wildcard host listens on IPv6 and IPv4; port 0 takes a free port.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Listener:
         #: Those that make room for others and still have their descriptors.
         self._ending: set[Connection] = set()
         self._silent_sweeps: Counter[Connection] = Counter()
-        #: Which connections it competes with for descriptors.
+        #: The class of connections with which it shares descriptors.
         self.descriptor_class = _descriptor_class(shared.config.listeners, kind, endpoint.name)
         #: Connections closed as soon as they were accepted, by reason.
         self.refused: Counter[str] = Counter()

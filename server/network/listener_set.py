@@ -42,7 +42,7 @@ class ListenerSet(SharedParts):
     """Opens and closes the listeners of a node.
 
     `dispatchers`: by the kind of listener. `other_nodes` returns how many nodes this node may have connections to.
-    `sasl`: of a listener with a security protocol.
+    `sasl`: the SASL of a listener with a security protocol.
     """
 
     def __init__(

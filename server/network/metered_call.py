@@ -1,13 +1,13 @@
-"""A call of a client while there are quotas: what it costs is recorded, and the client is throttled by its answer.
+"""A call of a client with quotas: its cost is recorded, and its response throttles the client.
 
-Throttle times are in the response, and the connection takes no further request for as long (KIP-219). A client that
-ignores the time is held by that alone.
+Throttle times are in the response, and the connection takes no further request for as long (KIP-219). So a client that
+ignores the time is throttled, too.
 
 - Produce: the bytes of the request count, and the time unless acks is 0.
 - Fetch and ShareFetch: the bytes of the response. A Fetch that would exceed the quota is answered without records
   (`server/fetch/throttled_fetch.py`).
-- Every other request: the time that it held the event loop. What is sent after the throttle time was set counts for the
-  next request. Requests between brokers are exempt, as in Kafka.
+- Every other request: the time that it held the event loop. Data sent after the throttle time was set counts for the
+next request. Requests between brokers are exempt, as in Kafka.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _timed(encode: Encode, requests: RateSensor) -> Encode:
 
 
 class TimedMeteredCall(MeteredCall):
-    """One whose time is measured, from its creation to the response, as that of `TimedCall`."""
+    """A metered call whose time is measured from its creation to the response, like that of `TimedCall`."""
 
     __slots__ = ("_created_ns",)
 

@@ -6,7 +6,7 @@ that was cut in two is one topic in the answer.
 
 Repeated items are work that a client asks for twice:
 
-- EACH: every one is answered, as in Kafka; what that costs is in proportion to the request.
+- EACH: every one is answered, as in Kafka; the cost is in proportion to the request.
 - ONCE: the first one is answered. So where the answer may be much larger than the item (the configuration of a broker, a
   group with its members), since a small request could ask for any amount of it; and where Kafka does so.
 - TOGETHER: Kafka refuses items that are repeated. Two of them are handed on, side by side, for the handler to refuse.
@@ -68,7 +68,7 @@ def has_more_than(request: Any, path: tuple[str, ...], limit: int) -> bool:
 def portions(request: Any, portioning: Portioning, size: Callable[[], int]) -> Iterator[Portion | None]:
     """The request in parts, each of about `size()` items; None for each step between two of them.
 
-    What was handed on is not kept: the lists of `request` hold None afterwards.
+    The lists of `request` hold None afterwards in place of items that were handed on.
     """
     repeated: set[Any] = set()
     if portioning.repeats == TOGETHER:

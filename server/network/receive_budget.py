@@ -77,7 +77,7 @@ class ReceivingListener(Protocol):
 
 
 class ReceiveBudget:
-    """The bytes that connections hold in buffers of their own, and who waits for some."""
+    """The bytes that connections hold in their own buffers, and the connections that wait for some."""
 
     """`max_bytes`: queued.max.request.bytes, of which -1 is our own default."""
 

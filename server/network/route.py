@@ -11,7 +11,7 @@ from ...protocol.schema import Message
 from ..runtime.counters import Times
 from .answer_size import arrays_of
 
-#: Many items in these answers are what a broker is for; what they cost is bounded by their own handlers.
+#: Responses with many items that brokers are made for: their own handlers bound the cost.
 _ENCODED_WHOLE = ("ApiVersions", "Fetch", "Produce")
 
 #: Requests that only brokers send: no quota holds for them.

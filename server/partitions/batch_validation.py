@@ -1,4 +1,4 @@
-"""The checks of a batch that a producer sends, and what becomes of it before it is written.
+"""The checks of a batch that a producer sends, and the changes to it before it is written.
 
 `HostedPartition.append` (hosted_partition.py) takes a batch that is plainly good by the same checks in fewer steps, and
 comes here with every other one. The checks stand in Apache Kafka's order, so that a batch with two faults gets the same
@@ -12,10 +12,10 @@ error:
 4. It decompresses (UNKNOWN_SERVER_ERROR, as Kafka has it), within the process's budget (MESSAGE_TOO_LARGE, opening.py).
 5. As many records as counted tile it exactly (INVALID_RECORD, walk.py); they have the keys and the timestamps that the
    topic wants (INVALID_RECORD, INVALID_TIMESTAMP). Refused records are listed one by one (KIP-467).
-6. What was made of it is within `max.message.bytes` (MESSAGE_TOO_LARGE) and `segment.bytes` (RECORD_LIST_TOO_LARGE).
+6. The resulting batch is within `max.message.bytes` (MESSAGE_TOO_LARGE) and `segment.bytes` (RECORD_LIST_TOO_LARGE).
 
-Like Kafka, the broker corrects a maximum timestamp that is not its records', and compresses anew where
-`compression.type` wants another codec. Offsets that are not 0, 1, 2 and so on are counted anew. Kafka stores those of an
+Like Kafka, the broker corrects a maximum timestamp that does not match the records, and compresses anew if
+`compression.type` is another codec. Offsets that are not 0, 1, 2 and so on are numbered anew. Kafka stores those of an
 uncompressed batch as they are; consumers then skip records. `odradek.produce.validation` takes steps 4 and 5 back, for
 producers that are trusted. Records become no objects here, whatever their number.
 """

@@ -6,7 +6,7 @@ Apache Kafka handles this in two ways, and librdkafka loses by either:
 
 - For a producer that the partition does not know, Kafka accepts any sequence number as the first (KIP-360). librdkafka
   then counts the first batch as written too, since a later one was: it is acknowledged, and lost.
-- For a known producer, the second batch gets OUT_OF_ORDER_SEQUENCE_NUMBER. librdkafka then takes a new epoch for all
+- For a producer without state in the partition, Kafka accepts any sequence number as the first (KIP-360). librdkafka
   partitions, and batches of other partitions that were written but not acknowledged are written twice
   (docs/failover.md).
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 #: A partition as the requests of a connection name it: by topic name or id, and index.
 _Partition = tuple[Any, int]
 
-#: Behind a client's longest wait for an answer (request.timeout.ms) nothing of before is on its way any more; then a batch
-#: that was refused may have been given up.
+#: After a client's longest wait for a response (request.timeout.ms), no earlier request is in flight. A rejected batch may
+#: have been given up by then.
 REMEMBERED_S = 30.0
 #: Limit of one connection; the oldest is forgotten for one more.
 MAX_REMEMBERED = 10_000
@@ -53,7 +53,7 @@ PASSING = frozenset(
 
 _MAGIC_AT, _PRODUCER_AT = 16, 43
 _unpack_producer = struct.Struct(">qhi").unpack_from
-#: Sequence numbers are of 31 bits and begin anew: what is less than half of them ahead is behind in line.
+#: Sequence numbers have 31 bits and wrap around: a number less than half of them ahead is a later one.
 _SEQUENCES, _HALF = 1 << 31, 1 << 30
 
 

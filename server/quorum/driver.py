@@ -68,7 +68,7 @@ class QuorumDriver:
 
     `pools`: the threads that flush the metadata log and write its snapshots. `halt` ends the node for a failure; it
     returns whether it does. `authorizer`: decides what clients may ask of the controller; None if everything.
-    `policies`: of a user's own.
+    `policies`: a user's own policies.
     """
 
     def __init__(

@@ -64,7 +64,7 @@ class FlushedEnd:
             self._write(end, sync=True)
 
     def reset(self, end: SnapshotId) -> None:
-        """By an operator's decision: what was there is given up."""
+        """Sets the end by an operator's decision: the records above it are given up."""
         self._write(end, sync=True)
 
     def _write(self, end: SnapshotId, *, sync: bool) -> None:

@@ -147,7 +147,7 @@ def _format(
     initial_voters: Sequence[InitialVoter] | None,
     bootstrap: _Bootstrap | None,
 ) -> None:
-    """Formats one directory. meta.properties is written last: a directory that has it is formatted. `bootstrap`: of a
+    """Formats one directory. meta.properties is written last: a directory that has it is formatted. `bootstrap`: that of a
     new cluster; None for a disk added to a formatted node.
     """
     Path(directory).mkdir(parents=True, exist_ok=True)

@@ -53,7 +53,7 @@ class FollowsQuotas(Protocol):
 
 
 class OwnQuotas:
-    """The quotas of a callback. What it raises is logged, and the client then has no quota."""
+    """The quotas of a callback. An exception is logged, and the client then has no quota."""
 
     def __init__(self, callback: ClientQuotaCallback) -> None:
         self._callback = callback

@@ -44,7 +44,8 @@ class ClientQuotas:
         self._callback = callback
         windows: int = config.get("quota.window.num")
         window_ms: int = 1000 * config.get("quota.window.size.seconds")
-        #: The quota of bytes fetched is exceeded by no single answer: what all windows but one may hold, in seconds.
+        #: No single response exceeds the quota of fetched bytes: it has at most the bytes of all windows but one, in
+        #: seconds.
         self._whole_windows_s = (windows - 1) * window_ms / 1000
         #: A throttle by time spent, and by new connections, is at most so long.
         self.longest_pause_ms = window_ms
@@ -64,7 +65,7 @@ class ClientQuotas:
         )
         self.connections = ConnectionRates(rates, self.longest_pause_ms)
         self._on_metering: Callable[[bool], None] = lambda on: None
-        #: By principal and client id, those who have sent a request.
+        #: Clients that have sent a request, by principal and client id.
         self._meters: dict[tuple[str, str | None], Meters] = {}
         #: The same, to be looked at in place of a call of `meters`. Empty where a class of a user's own is to be asked.
         self.known_meters = self._meters if callback is None else {}

@@ -42,9 +42,9 @@ class Sensor(Protocol):
 class RateSensor:
     """A rate against its quota.
 
-    `take` is for every request of a client. Nearly all are within the quota, and far from it: so the sensor grants itself
-    what may be taken before the current window is over, without a throttle for certain, and then only subtracts. What was
-    taken comes into the rate when the grant ends.
+    `take` is for every request of a client. Nearly all are far within the quota. So the sensor grants itself the amount that
+    needs no throttle before the current window is over, and then only subtracts. The taken amount goes into the rate when
+    the grant ends.
     """
 
     __slots__ = (
@@ -206,7 +206,7 @@ class Sensors(Generic[SensorT]):
         self._sensors: dict[Share, SensorT] = {}
         self._clients: dict[tuple[str, str], SensorT | None] = {}
         self._swept_ms = 0
-        #: Called when sensors were dropped: who keeps some has to find them anew.
+        #: Called when sensors were dropped: code that keeps some has to find them anew.
         self.on_dropped: Callable[[], None] = lambda: None
 
     def __len__(self) -> int:
@@ -224,7 +224,7 @@ class Sensors(Generic[SensorT]):
         return sensor
 
     def forget_quotas(self) -> None:
-        """Has each quota looked up again: some have changed. What was measured stays."""
+        """Has each quota looked up again, because some have changed. Measured rates stay."""
         self._clients.clear()
 
     def _learn(self, client: tuple[str, str], client_id: str, now_ms: int) -> SensorT | None:

@@ -1,4 +1,4 @@
-"""Counters of damaged records: what the scrubber, readers and healing found and did. A scrape reads them."""
+"""Counters of damaged records: found by the scrubber and readers, and healed. A scrape reads them."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _OTHERS = "other"
 
 
 class AuditEvent(NamedTuple):
-    """`kind`: what happened, of a few words. `text`: the line. `fields`: the same for JSON."""
+    """`kind`: the kind of event, in a few words. `text`: the line. `fields`: the same for JSON."""
 
     kind: str
     text: str
@@ -64,7 +64,7 @@ class AuditLog:
             self._timer = asyncio.get_running_loop().call_later(PERIOD_S, self._end_period)
 
     def failed_authentication(self, client_host: str, listener: str, mechanism: str, reason: str) -> None:
-        """Writes a client that did not prove who it is. `mechanism`: of SASL, "TLS", or "" before one was named."""
+        """Writes a client that failed to authenticate. `mechanism`: that of SASL, "TLS", or "" if still unknown."""
         if not self.writes(logging.INFO):
             return
         host = client_host.lstrip("/")
@@ -83,7 +83,7 @@ class AuditLog:
         self._levels.clear()
 
     def _end_period(self) -> None:
-        """Starts a new period. What was repeated goes on to be counted."""
+        """Starts a new period. Repeated events continue to be counted."""
         self._timer = None
         self._emit_counts()
         self._seen = {event: 0 for event, count in self._seen.items() if count}

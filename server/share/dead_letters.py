@@ -179,7 +179,7 @@ class DeadLetters:
         index = rules.destination(delivery.origin.partition, len(found.partitions))
         endpoint = self._leaders.broker_endpoint(found.partitions[index].leader)
         if endpoint is None:
-            self._try_again(delivery, f"nobody leads {topic}-{index}")
+            self._try_again(delivery, f"{topic}-{index} has no leader")
             return
         delivery.destination = QueuePartition(topic, found.id, index, self._max_message_bytes(topic))
         outbox = self._outboxes.get(endpoint)

@@ -57,7 +57,7 @@ class LeaderEpochs:
 
     @classmethod
     def load(cls, directory: PartitionDirectory) -> LeaderEpochs:
-        """From the file, if there is one. One that cannot be read counts as none: the batches know their epochs."""
+        """Reads the file, if there is one. An unreadable file counts as none: the batches have their epochs."""
         epochs = cls(directory)
         content = read_if_exists(f"{directory.path}/{FILE_NAME}")
         try:

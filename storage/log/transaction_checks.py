@@ -19,7 +19,7 @@ def is_in_transaction(producers: Producers, producer_id: int, epoch: int) -> boo
 def check_marker(
     producers: Producers, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int
 ) -> ErrorCode:
-    """Returns whether a marker may be written. One that is there may come again: its coordinator may not know that it is."""
+    """Returns whether a marker may be written. A coordinator may repeat a marker when it got no response to it."""
     producer = producers.by_id.get(producer_id)
     if producer is None:
         return ErrorCode.NONE

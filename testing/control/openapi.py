@@ -37,7 +37,7 @@ def _described(operation: Operation) -> dict[str, Any]:
         "summary": operation.summary,
         "responses": {
             "200": {"description": "Done", "content": {"application/json": {"schema": {"type": "object"}}}},
-            "400": {"description": "The request is wrong; `error` says how"},
+            "400": {"description": "The request is wrong; `error` has the reason"},
             "404": {"description": "There is no such thing"},
             "408": {"description": "What was waited for did not come"},
             "409": {"description": "The broker refuses"},

@@ -38,7 +38,7 @@ KEYS = frozenset((
     *(name for names in _SAME for name in names if not name.startswith("groups")), "topic_id", "id", "key", "feature",
     "transactional_id", "producer_id", "member_id", "group_instance_id", "resource_type", "entity_type", "entity_name",
 ))  # fmt: skip
-#: What Kafka sets beside an error, where it is not the field's default.
+#: Values that Kafka sets beside an error, where they are not the field's defaults.
 UNKNOWN: dict[str, Any] = {
     "base_offset": -1, "committed_offset": -1, "high_watermark": -1, "low_watermark": -1, "node_id": -1, "port": -1,
     "producer_id": -1, "producer_epoch": -1, "protocol_name": None,

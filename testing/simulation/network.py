@@ -91,7 +91,7 @@ class Network:
         while self.is_cut(here, there) or self.is_cut(there, here):  # noqa: ASYNC110
             await asyncio.sleep(RETRY_S)  # retries, as TCP does
         if place not in self._listeners:
-            raise ConnectionRefused(f"nobody listens on {address[0]}:{address[1]}")
+            raise ConnectionRefused(f"no listener on {address[0]}:{address[1]}")
         return self._listeners[place]
 
     async def connect(self, factory: Callable[[], Any], address: Address) -> tuple[Transport, Any]:

@@ -13,10 +13,10 @@ class GroupCounters:
     offset_commits: int = 0
     """Offsets, in transactions too."""
     offset_deletions: int = 0
-    """Offsets that somebody asked to be deleted."""
+    """Offsets that requests have deleted."""
     offset_expirations: int = 0
     classic_rebalances: int = 0
-    """That came to their end: the leader has assigned."""
+    """Completed ones: the leader has assigned."""
     consumer_rebalances: int = 0
     """New epochs of groups since members, subscriptions or topics are others."""
     share_rebalances: int = 0

@@ -77,7 +77,9 @@ def _join_group(
 
 
 def _has_room(state: ShardState, group: ClassicGroup, member_id: str) -> bool:
-    """While members join, those who did count, so that the last to come are left out when the limit was lowered."""
+    """Returns whether the group has room for the member. While members join, those that have joined count: if the limit
+    was lowered, the last ones are left out.
+    """
     if group.state is State.EMPTY:
         return True
     member = group.members.get(member_id)

@@ -48,7 +48,7 @@ def alter_client_quotas(state: ControllerState, request: AlterClientQuotasReques
 
 
 def named(entity: Sequence[EntityDataRequest]) -> dict[str, str | None]:
-    """Returns the name of each kind in an entity; of a kind that comes twice the last one."""
+    """Returns the name of each kind in an entity; if a kind comes twice, the last one."""
     return {part.entity_type: part.entity_name for part in entity}
 
 

@@ -1,6 +1,6 @@
 """Delegation tokens: create, renew, expire (KIP-48, KIP-373, KIP-900), and the removal of those that have expired.
 
-Who may ask for a token is for the broker that the client is connected to.
+The broker that the client is connected to checks who may request a token.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Policies of a user's own: what topics may be created, and which configurations may be altered (KIP-108, KIP-133).
+"""A user's own policies for the creation of topics and the change of configurations (KIP-108, KIP-133).
 
-The active controller asks them, after every other check. What a policy refuses is answered with POLICY_VIOLATION and the
-words of the violation.
+The active controller calls them, after every other check. A violation is answered with POLICY_VIOLATION and its text.
 """
 
 from __future__ import annotations

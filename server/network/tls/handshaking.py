@@ -44,7 +44,7 @@ class Handshaking:
             )
             raise
         except ConnectionResetError:
-            raise  # a probe, or a client that gave up: nothing to say
+            raise  # a probe, or a client that gave up: no line for it
         except OSError as error:
             ip = connection.counted_as or ""
             words = client_failure(error, connection.tls.settings)
