@@ -269,8 +269,7 @@ class Connection(HeldConnection):
             self._buffer = bytearray(size)
             self._buffer[:filled] = memoryview(buffer)[pos:end]
             return
-        # Reading stops until there is memory, and requests are taken again; bytes that have arrived are counted all the
-        # same.
+        # Reading stops until there is memory, and requests are taken again; received bytes are counted.
         self._receiving.take(filled)
         self._buffer = buffer[pos:end]
         if self._reading:
