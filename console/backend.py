@@ -26,9 +26,13 @@ class Backend:
         self.records = RecordReader(connection, self.masks, settings.schema_registry)
         self.tails = Tails(self.records)
         self.poller = Poller(connection, self._tidy)
+        self._is_warm = False
 
     def _tidy(self) -> None:
         """After each poll: tails without viewers end, and glibc gives freed memory back to the system."""
+        if not self._is_warm:
+            self._is_warm = True
+            self.links.warm()
         self.tails.sweep()
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)

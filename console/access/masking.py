@@ -10,8 +10,6 @@ import fnmatch
 from collections.abc import Sequence
 from typing import Any
 
-import re2
-
 from ...cli.client.errors import Misused
 
 MASKED = "••••"
@@ -66,6 +64,8 @@ class Masks:
 
 
 def _compiled(text: str) -> Any:
+    import re2  # 3 MB: only where a pattern is given
+
     options = re2.Options()
     options.log_errors = False
     try:

@@ -48,10 +48,12 @@ class ShareOffset:
 
 def described(admin: Any, name: str) -> Group:
     """Raises CommandError for a group that does not exist."""
-    kinds = {one["group_id"]: str(one.get("group_type") or "classic").lower() for one in admin.list_groups()}
+    coordinator = coordinator_of(admin, name)
+    listed = admin.list_groups(broker_ids=[coordinator])
+    kinds = {one["group_id"]: str(one.get("group_type") or "classic").lower() for one in listed}
     if name not in kinds:
         raise CommandError(f"group {name} does not exist", NOT_FOUND)
-    return _BY_KIND.get(kinds[name], _classic)(admin, name, coordinator_of(admin, name))
+    return _BY_KIND.get(kinds[name], _classic)(admin, name, coordinator)
 
 
 def _classic(admin: Any, name: str, coordinator: int) -> Group:

@@ -29,6 +29,8 @@ class AdminLink:
         if self._stack is None:
             with contextlib.ExitStack() as stack:
                 self._admin = stack.enter_context(self._connection.admin())
+                # kafka-python keeps 10 KB of figures for each connection, and 200 brokers have 200.
+                self._admin._patient_client._manager.config["metrics"] = None
                 self._stack = stack.pop_all()
         _forget_places(self._admin)
         return self._admin
@@ -57,6 +59,11 @@ class Links:
         self._free: queue.LifoQueue[AdminLink] = queue.LifoQueue()
         self._lock = threading.Lock()
         self._all: list[AdminLink] = []
+
+    def warm(self) -> None:
+        """Opens the first client, so that the first page does not wait for it."""
+        with contextlib.suppress(Exception), self.admin():
+            pass
 
     @contextlib.contextmanager
     def admin(self) -> Iterator[Any]:

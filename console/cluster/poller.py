@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from ...cli.client.admin_calls import LATEST, partition_offsets
+from ...cli.client.admin_calls import LATEST
 from ...cli.client.connection import Connection
 from ...cli.client.errors import CommandError, from_library
 from ...cli.groups.offsets import committed_offsets
@@ -27,6 +27,8 @@ _REST = 4
 _IDLE_AFTER_S, _IDLE_INTERVAL_S = 60.0, 30.0
 #: Partitions in one page of topics, and of which the ends are read in one poll.
 _PAGE, _MOST_ENDS = 500, 2000
+#: Partitions in one request for ends: the answers of more take memory that the process keeps.
+_ENDS_AT_ONCE = 500
 _HALF_LIFE_S, _LEAST_RATE = 5.0, 0.05
 #: Groups of which the lag is read in one poll.
 _MOST_GROUPS = 50
@@ -93,14 +95,14 @@ class Poller:
     def _polled(self, admin: Any) -> Snapshot:
         cluster = admin.describe_cluster()
         quorum = _quorum(admin)
-        tally = _Tally(self._rates)
+        tally = _Tally(self._rates, self.snapshot)
         portion = _Portion(self._turn)
         for topic in self._topics(admin):
             tally.add(topic)
             portion.offer(topic)
         now = time.monotonic()
         self._turn = portion.next_turn
-        self._note_ends(admin, portion.topics, now)
+        self._note_ends(admin, portion.places, now)
         groups = self._groups(admin)
         self._forget(tally)
         rate = round(sum(self._rates.values()), 1) if self._rates else None
@@ -140,16 +142,15 @@ class Poller:
                 return
         yield from admin.describe_topics(None)
 
-    def _note_ends(self, admin: Any, topics: list[_Topic], now: float) -> None:
+    def _note_ends(self, admin: Any, places: list[tuple[str, int]], now: float) -> None:
+        ends: Counter[str] = Counter()
         try:
-            found = partition_offsets(admin, topics, LATEST)
+            for (name, _), end in _ends(admin, places):
+                ends[name] += end
         except Exception as error:
             if from_library(error) is None and not isinstance(error, CommandError):
                 raise
-            return  # a leader has moved: the next poll reads from the new one
-        ends: Counter[str] = Counter()
-        for (name, _), end in found.items():
-            ends[name] += end
+            return  # a leader has moved: the next poll knows the new one
         for name, end in ends.items():
             before = self._ends.get(name)
             if before is not None and now > before[1]:
@@ -198,8 +199,9 @@ class Poller:
 
     def _forget(self, tally: _Tally) -> None:
         names = {row.name for row in tally.rows}
-        self._ends = {name: kept for name, kept in self._ends.items() if name in names}
-        self._rates = {name: rate for name, rate in self._rates.items() if name in names}
+        for name in [name for name in self._ends if name not in names]:
+            del self._ends[name]
+            self._rates.pop(name, None)
 
 
 def _smoothed(before: float | None, records: int, seconds: float) -> float:
@@ -212,9 +214,18 @@ def _smoothed(before: float | None, records: int, seconds: float) -> float:
     return mean if mean >= _LEAST_RATE else 0.0
 
 
-def _ends_of(admin: Any, places: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+def _ends(admin: Any, places: list[tuple[str, int]]) -> Iterator[tuple[tuple[str, int], int]]:
+    """Ends of partitions that have leaders, in requests of bounded size."""
     from kafka.structs import TopicPartition
 
+    for start in range(0, len(places), _ENDS_AT_ONCE):
+        asked = {TopicPartition(*place): LATEST for place in places[start : start + _ENDS_AT_ONCE]}
+        for where, found in admin.list_partition_offsets(asked).items():
+            yield (where.topic, where.partition), found.offset
+
+
+def _ends_of(admin: Any, places: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """Ends of partitions that may be gone."""
     if not places:
         return {}
     existing = {
@@ -222,9 +233,7 @@ def _ends_of(admin: Any, places: list[tuple[str, int]]) -> dict[tuple[str, int],
         for topic in admin.describe_topics(sorted({name for name, _ in places}))
         if not topic["error_code"]
     }
-    asked = {TopicPartition(*place): LATEST for place in places if place[0] in existing}
-    found = admin.list_partition_offsets(asked) if asked else {}
-    return {(where.topic, where.partition): one.offset for where, one in found.items()}
+    return dict(_ends(admin, [place for place in places if place[0] in existing]))
 
 
 def _quorum(admin: Any) -> Quorum:
@@ -245,19 +254,16 @@ def _words(error: Exception) -> str:
 
 
 class _Tally:
-    """Counts over all topics, without keeping their partitions."""
+    """Counts over all topics, without keeping their partitions. Rows that are as they were stay the same objects."""
 
-    def __init__(self, rates: dict[str, float]) -> None:
+    def __init__(self, rates: dict[str, float], before: Snapshot) -> None:
         self.partitions = self.under_replicated = self.without_leader = 0
+        self.rows: list[TopicRow] = []
         self._rates = rates
-        self._rows: dict[str, TopicRow] = {}
+        self._before = before
         self._leads: Counter[int] = Counter()
         self._holds: Counter[int] = Counter()
         self._lacks: Counter[int] = Counter()
-
-    @property
-    def rows(self) -> list[TopicRow]:
-        return list(self._rows.values())
 
     def add(self, topic: _Topic) -> None:
         short = leaderless = replicas = 0
@@ -274,12 +280,16 @@ class _Tally:
         self.partitions += count
         self.under_replicated += short
         self.without_leader += leaderless
-        name, before = topic["name"], self._rows.get(topic["name"])
-        if before is not None:  # the rest of a topic that did not fit the page before
-            count, short, leaderless = count + before[1], short + before[3], leaderless + before[4]
-            replicas = max(replicas, before.replicas)
-        rate = self._rates.get(name)
-        self._rows[name] = TopicRow(name, count, replicas, short, leaderless, bool(topic["is_internal"]), rate)
+        name = topic["name"]
+        if self.rows and self.rows[-1].name == name:  # the rest of a topic that did not fit the page before
+            begun = self.rows.pop()
+            count, short = count + begun.partitions, short + begun.under_replicated
+            leaderless, replicas = leaderless + begun.without_leader, max(replicas, begun.replicas)
+        row = TopicRow(name, count, replicas, short, leaderless, bool(topic["is_internal"]), self._rates.get(name))
+        known = self._before.topic(name)
+        if known is not None:
+            row = known if known == row else row._replace(name=known.name)
+        self.rows.append(row)
 
     def brokers(self, described: list[dict[str, Any]]) -> tuple[BrokerRow, ...]:
         return tuple(
@@ -298,12 +308,12 @@ class _Tally:
 
 
 class _Portion:
-    """The topics whose ends this poll reads: those that begin among the _MOST_ENDS partitions from `turn` on."""
+    """Partitions whose ends this poll reads: of topics that begin among the _MOST_ENDS partitions from `turn` on."""
 
     def __init__(self, turn: int) -> None:
         self._turn, self._position = turn, 0
         self._last, self._is_chosen = "", False
-        self.topics: list[_Topic] = []
+        self.places: list[tuple[str, int]] = []
 
     def offer(self, topic: _Topic) -> None:
         if topic["name"] != self._last:  # else it is the rest of a topic that did not fit the page before
@@ -311,7 +321,9 @@ class _Portion:
             self._last, self._is_chosen = topic["name"], is_due and not topic["is_internal"]
         self._position += len(topic["partitions"])
         if self._is_chosen:
-            self.topics.append(topic)
+            self.places += [
+                (topic["name"], one["partition_index"]) for one in topic["partitions"] if one["leader_id"] >= 0
+            ]
 
     @property
     def next_turn(self) -> int:

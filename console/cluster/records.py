@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import re2
-
 from ...cli.client.connection import Connection
 from ...cli.client.errors import CommandError, Misused
 from ...cli.records.decoding import Coding, Form, decoder
@@ -244,6 +242,8 @@ def _header_filter(text: str) -> Passes:
 def _compiled(text: str, field: str) -> Any:
     if len(text) > _MOST_EXPRESSION:
         raise Misused(f"the expression for the {field} is longer than {_MOST_EXPRESSION} characters")
+    import re2  # 3 MB: only for a search by expressions
+
     options = re2.Options()
     options.log_errors = False
     try:
