@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,18 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ..cli.client.errors import DENIED, NOT_FOUND, UNREACHABLE, CommandError, from_library
 from ..cli.options import MISUSED
-from .access import audit
-from .access.guard import Guard, is_same_origin
-from .access.sessions import SESSION_COOKIE, LoginLimit, Sessions, is_token_of
+from .access.guard import Guard
+from .access.sessions import Sessions
+from .access.single_sign_on import COOKIE, COOKIE_MAX_AGE_S, START
 from .actions import action
 from .backend import Backend
+from .login import Login
 from .pages.table import ACTIONS, PAGES
 from .rendering import Renderer
 from .views.parts import Page, Text
@@ -30,7 +32,6 @@ from .views.parts import Page, Text
 #: Requests that wait for the cluster at the same time; each has a thread.
 _MOST_THREADS = 8
 _STATUS = {NOT_FOUND: 404, UNREACHABLE: 503, DENIED: 403, MISUSED: 400}
-_MOST_LOGIN_BYTES = 16 << 10
 
 View = Callable[[Backend, Request], "Page | Response"]
 
@@ -51,22 +52,36 @@ def application(backend: Backend) -> Starlette:
         Route(path, action(backend, sessions, name, change), methods=["POST"])
         for path, (name, change) in ACTIONS.items()
     ]
-    login = _Login(backend, sessions, renderer)
     routes += [
-        Route("/login", login.form, methods=["GET"]),
-        Route("/login", login.enter, methods=["POST"]),
-        Route("/logout", login.leave, methods=["POST"]),
+        *Login(backend, sessions, renderer).routes(),
         Route("/health", _health),
         Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
     ]
-    guard = Middleware(Guard, settings=backend.settings, users=backend.users, sessions=sessions)
+    around = [Middleware(Guard, settings=backend.settings, users=backend.users, sessions=sessions)]
+    if backend.single_sign_on is not None:
+        around.append(_login_cookie(backend))
 
     async def not_found(request: Request, error: Exception) -> Response:
         if getattr(request.state, "user", None) is None:
             return PlainTextResponse("Not found.\n", 404)
         return renderer.page(request, Page("Not found", [Text("There is no such page.", "bad")]), 404)
 
-    return Starlette(routes=routes, middleware=[guard], lifespan=lifespan, exception_handlers={404: not_found})
+    return Starlette(routes=routes, middleware=around, lifespan=lifespan, exception_handlers={404: not_found})
+
+
+def _login_cookie(backend: Backend) -> Middleware:
+    """Holds what a login waits for. It comes back from another site, with which browsers send no strict cookie."""
+    from starlette.middleware.sessions import SessionMiddleware
+
+    return Middleware(
+        SessionMiddleware,
+        secret_key=secrets.token_hex(32),
+        session_cookie=COOKIE,
+        max_age=COOKIE_MAX_AGE_S,
+        path=START,
+        same_site="lax",
+        https_only=backend.settings.is_tls,
+    )
 
 
 async def _health(request: Request) -> Response:
@@ -92,53 +107,3 @@ def _viewed(backend: Backend, request: Request, view: View) -> tuple[Page | Resp
         if known is None:
             raise
         return Page("That did not work", [Text(str(known), "bad")]), _STATUS.get(known.status, 502)
-
-
-class _Login:
-    """The login page. Failed logins of one address are limited, and all are noted."""
-
-    def __init__(self, backend: Backend, sessions: Sessions, renderer: Renderer) -> None:
-        self._backend = backend
-        self._sessions = sessions
-        self._renderer = renderer
-        self._limit = LoginLimit()
-
-    async def form(self, request: Request) -> Response:
-        return self._shown()
-
-    def _shown(self, words: str = "", status: int = 200) -> Response:
-        session = self._sessions.begin("")
-        response = self._renderer.login(session.token, words, status)
-        self._renderer.keep(response, session)
-        return response
-
-    async def enter(self, request: Request) -> Response:
-        address = request.client.host if request.client else ""
-        if int(request.headers.get("content-length") or _MOST_LOGIN_BYTES + 1) > _MOST_LOGIN_BYTES:
-            return self._shown("The form is too large.", 413)
-        async with request.form(max_files=0, max_fields=5) as form:
-            name, password, token = (str(form.get(key, "")) for key in ("name", "password", "csrf"))
-        if not is_same_origin(request.headers) or not is_token_of(request.state.session, token):
-            return self._shown("The form was not of this session: try again.", 403)
-        if self._limit.is_exceeded(address):
-            audit.note(name, address, "login", "refused: too many failures", {})
-            return self._shown("Too many failed logins: wait a minute.", 429)
-        users = self._backend.users
-        user = await run_in_threadpool(users.check, name, password) if users is not None else None
-        if user is None:
-            self._limit.note_failure(address)
-            audit.note(name, address, "login", "failed", {})
-            return self._shown("Wrong name or password.", 401)
-        audit.note(user.name, address, "login", "done", {})
-        response = RedirectResponse("/", 303)
-        self._renderer.keep(response, self._sessions.begin(user.name))
-        return response
-
-    async def leave(self, request: Request) -> Response:
-        async with request.form(max_files=0, max_fields=5) as form:
-            token = str(form.get("csrf", ""))
-        if not is_token_of(request.state.session, token):
-            return PlainTextResponse("The form is not of this session.\n", 403)
-        response = RedirectResponse("/login", 303)
-        response.delete_cookie(SESSION_COOKIE)
-        return response

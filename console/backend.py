@@ -7,6 +7,7 @@ import ctypes
 
 from ..cli.client.connection import Connection
 from .access.masking import Masks
+from .access.single_sign_on import SingleSignOn, read_settings
 from .access.users import Users
 from .cluster.links import Links
 from .cluster.model import Snapshot
@@ -21,6 +22,7 @@ class Backend:
         self.connection = connection
         self.settings = settings
         self.users = Users(settings.users) if settings.users is not None else None
+        self.single_sign_on = SingleSignOn(read_settings(settings.oidc)) if settings.oidc is not None else None
         self.masks = Masks(settings.masks)
         self.links = Links(connection)
         self.records = RecordReader(connection, self.masks, settings.schema_registry)

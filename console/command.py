@@ -39,6 +39,9 @@ def console(
     users: Annotated[
         Path | None, typer.Option("--users", metavar="FILE", help="who may log in; required off loopback")
     ] = None,
+    oidc: Annotated[
+        Path | None, typer.Option("--oidc", metavar="FILE", help="logins by an OpenID Connect issuer; its settings")
+    ] = None,
     add: Annotated[
         str | None, typer.Option("--add-user", metavar="NAME", help="add a user to the file, with a password, and end")
     ] = None,
@@ -68,9 +71,10 @@ def console(
     if add is not None:
         _add_user(users, add, role)
         return
-    if users is None and not is_loopback(host):
+    if users is None and oidc is None and not is_loopback(host):
         raise Misused(
-            f"--host {host} is not loopback: give --users FILE, made by `odradek console --users FILE --add-user NAME`"
+            f"--host {host} is not loopback: give --oidc FILE, or --users FILE, made by"
+            " `odradek console --users FILE --add-user NAME`"
         )
     if (certificate is None) != (key is None):
         raise Misused("--tls-certificate and --tls-key go together")
@@ -85,6 +89,7 @@ def console(
         audit_file,
         certificate is not None,
         tuple(_urls(metrics or [])),
+        oidc,
     )
     connection.timeout_s = min(connection.timeout_s, _TIMEOUT_S)
     _serve(connection, settings, certificate, key)

@@ -58,7 +58,7 @@ class Renderer:
             csrf=session.token,
             may_change=self._may_change(request),
             user=request.state.user,
-            has_login=self._backend.users is not None,
+            has_login=self._backend.settings.has_logins,
             read_only=self._backend.settings.read_only,
             cluster=snapshot.cluster_id or self._backend.connection.bootstrap,
             error=snapshot.error,
@@ -90,9 +90,18 @@ class Renderer:
             secure=self._backend.settings.is_tls,
         )
 
-    def login(self, token: str, words: str = "", status: int = 200) -> Response:
-        text = self._templates.get_template("login.html").render(csrf=token, words=words, title="Log in")
+    def login(self, token: str, words: str = "", status: int = 200, has_left: bool = False) -> Response:
+        text = self._templates.get_template("login.html").render(
+            csrf=token,
+            words=words,
+            has_passwords=self._backend.users is not None,
+            has_issuer=self._backend.single_sign_on is not None,
+            has_left=has_left,
+        )
         return HTMLResponse(text, status)
+
+    def entered(self) -> Response:
+        return HTMLResponse(self._templates.get_template("entered.html").render())
 
 
 def _svg(drawing: Drawing) -> Markup:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 @dataclass(slots=True)
 class Settings:
-    """`users` is the file of `odradek console --add-user`; without it everybody on this machine is an administrator."""
+    """`users` is the file of `odradek console --add-user`, `oidc` that of an issuer of logins; without both everybody on
+    this machine is an administrator."""
 
     host: str = "127.0.0.1"
     port: int = 8080
@@ -21,3 +22,8 @@ class Settings:
     is_tls: bool = False
     #: Addresses of nodes' /metrics, for client connections and telemetry.
     metrics: tuple[str, ...] = field(default_factory=tuple)
+    oidc: Path | None = None
+
+    @property
+    def has_logins(self) -> bool:
+        return self.users is not None or self.oidc is not None

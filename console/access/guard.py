@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..settings import Settings
-from .sessions import SESSION_COOKIE, Sessions
+from .sessions import SESSION_COOKIE, Session, Sessions
 from .users import ADMIN, User, Users
 
 _POLICY = (
@@ -33,7 +33,7 @@ _HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 #: Reached without a login.
-_OPEN = ("/login", "/static/", "/health")
+_OPEN = ("/login", "/login/", "/static/", "/health")
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -52,6 +52,7 @@ class Guard:
     def __init__(self, app: ASGIApp, settings: Settings, users: Users | None, sessions: Sessions) -> None:
         self._app = app
         self._users = users
+        self._has_logins = settings.has_logins
         self._sessions = sessions
         # Behind a login any name will do: a rebound name has no session.
         names = (*_LOOPBACK_NAMES, settings.host, *settings.allowed_hosts)
@@ -67,10 +68,10 @@ class Guard:
         await answer(scope, receive, _with_headers(send, request.url.path))
 
     def _denial(self, request: Request) -> Any:
-        if self._users is None and _host_of(request.headers) not in self._hosts:
+        if not self._has_logins and _host_of(request.headers) not in self._hosts:
             return PlainTextResponse("This console does not serve this host name; see --allowed-host.\n", 421)
         session = self._sessions.read(request.cookies.get(SESSION_COOKIE))
-        user = self._user(session.user if session is not None else "")
+        user = self._user(session)
         request.state.session, request.state.user = session, user
         if user is None and not _begins(request.url.path, _OPEN):
             if request.method == "GET" and "hx-request" not in request.headers:
@@ -78,11 +79,15 @@ class Guard:
             return PlainTextResponse("Log in first.\n", 401, {"HX-Redirect": "/login"})
         return None
 
-    def _user(self, name: str) -> User | None:
-        """Without a file of users, every client of this machine's loopback is an administrator."""
-        if self._users is None:
+    def _user(self, session: Session | None) -> User | None:
+        """Without logins, every client of this machine's loopback is an administrator."""
+        if not self._has_logins:
             return User("local", ADMIN)
-        return self._users.find(name) if name else None
+        if session is None or not session.user:
+            return None
+        if session.role:  # the issuer's; the file may have a user of the same name
+            return User(session.user, session.role)
+        return self._users.find(session.user) if self._users is not None else None
 
 
 def _host_of(headers: Headers) -> str:

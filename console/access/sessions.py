@@ -20,10 +20,11 @@ _MOST_ADDRESSES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """`user` is "" before a login. The token is drawn anew at each login."""
+    """`user` is "" before a login. The token is drawn anew at each login. `role` is the issuer's, "" after a password."""
 
     user: str
     token: str
+    role: str = ""
 
 
 class Sessions:
@@ -36,15 +37,15 @@ class Sessions:
 
     def read(self, cookie: str | None) -> Session | None:
         found = _loaded(self._sessions, cookie, SESSION_MAX_AGE_S)
-        if not isinstance(found, list) or len(found) != 2:
+        if not isinstance(found, list) or len(found) != 3:
             return None
-        return Session(str(found[0]), str(found[1]))
+        return Session(*map(str, found))
 
-    def begin(self, user: str) -> Session:
-        return Session(user, secrets.token_urlsafe(24))
+    def begin(self, user: str, role: str = "") -> Session:
+        return Session(user, secrets.token_urlsafe(24), role)
 
     def written(self, session: Session) -> str:
-        return str(self._sessions.dumps([session.user, session.token]))
+        return str(self._sessions.dumps([session.user, session.token, session.role]))
 
     def flash(self, text: str, tone: str) -> str:
         return str(self._flashes.dumps([text[:800], tone]))

@@ -1,0 +1,123 @@
+"""Logins with a password and by an issuer, and logout. Failed logins of one address are limited, and all are noted."""
+
+from __future__ import annotations
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from .access import audit
+from .access.guard import is_same_origin
+from .access.sessions import SESSION_COOKIE, LoginLimit, Sessions, is_token_of
+from .access.single_sign_on import CALLBACK, END, START, LoginRefused
+from .access.users import User
+from .backend import Backend
+from .rendering import Renderer
+
+_MOST_BYTES = 16 << 10
+
+
+class Login:
+    def __init__(self, backend: Backend, sessions: Sessions, renderer: Renderer) -> None:
+        self._backend = backend
+        self._sessions = sessions
+        self._renderer = renderer
+        self._limit = LoginLimit()
+
+    def routes(self) -> list[Route]:
+        made = [
+            Route("/login", self.form, methods=["GET"]),
+            Route("/login", self.enter, methods=["POST"]),
+            Route("/logout", self.leave, methods=["POST"]),
+        ]
+        if self._backend.single_sign_on is not None:
+            made += [
+                Route(START, self.begin, methods=["GET"]),
+                Route(CALLBACK, self.come_back, methods=["GET"]),
+                Route(END, self.leave_issuer, methods=["GET"]),
+            ]
+        return made
+
+    async def form(self, request: Request) -> Response:
+        return self._shown(has_left="left" in request.query_params)
+
+    def _shown(self, words: str = "", status: int = 200, has_left: bool = False) -> Response:
+        session = self._sessions.begin("")
+        response = self._renderer.login(session.token, words, status, has_left)
+        self._renderer.keep(response, session)
+        return response
+
+    # ---- with a password
+
+    async def enter(self, request: Request) -> Response:
+        address = _address(request)
+        if int(request.headers.get("content-length") or _MOST_BYTES + 1) > _MOST_BYTES:
+            return self._shown("The form is too large.", 413)
+        async with request.form(max_files=0, max_fields=5) as form:
+            name, password, token = (str(form.get(key, "")) for key in ("name", "password", "csrf"))
+        if not is_same_origin(request.headers) or not is_token_of(request.state.session, token):
+            return self._shown("The form was not of this session: try again.", 403)
+        if self._limit.is_exceeded(address):
+            audit.note(name, address, "login", "refused: too many failures", {})
+            return self._shown("Too many failed logins: wait a minute.", 429)
+        users = self._backend.users
+        user = await run_in_threadpool(users.check, name, password) if users is not None else None
+        if user is None:
+            self._limit.note_failure(address)
+            audit.note(name, address, "login", "failed", {})
+            return self._shown("Wrong name or password.", 401)
+        audit.note(user.name, address, "login", "done", {})
+        response = RedirectResponse("/", 303)
+        self._renderer.keep(response, self._sessions.begin(user.name))
+        return response
+
+    async def leave(self, request: Request) -> Response:
+        async with request.form(max_files=0, max_fields=5) as form:
+            token = str(form.get("csrf", ""))
+        session = request.state.session
+        if not is_token_of(session, token):
+            return PlainTextResponse("The form is not of this session.\n", 403)
+        response = RedirectResponse("/login?left=issuer" if session.role else "/login", 303)
+        response.delete_cookie(SESSION_COOKIE)
+        return response
+
+    # ---- by an issuer
+
+    async def begin(self, request: Request) -> Response:
+        assert self._backend.single_sign_on is not None
+        try:
+            return await self._backend.single_sign_on.begin(request)
+        except LoginRefused as error:
+            return self._shown(str(error), 502)
+
+    async def come_back(self, request: Request) -> Response:
+        assert self._backend.single_sign_on is not None
+        address = _address(request)
+        if self._limit.is_exceeded(address):
+            audit.note("", address, "login", "refused: too many failures", {})
+            return self._shown("Too many failed logins: wait a minute.", 429)
+        user, details = User("", ""), {}
+        try:
+            user, details = await self._backend.single_sign_on.end(request)
+        except LoginRefused as error:
+            self._limit.note_failure(address)
+            audit.note("", address, "login", f"failed: {error}", {})
+            return self._shown(str(error), 403)
+        audit.note(user.name, address, "login", "done", details)
+        # A page, not a redirect: browsers send the session's cookie with no request that another site began.
+        response = self._renderer.entered()
+        self._renderer.keep(response, self._sessions.begin(user.name, user.role))
+        return response
+
+    async def leave_issuer(self, request: Request) -> Response:
+        assert self._backend.single_sign_on is not None
+        try:
+            answer = await self._backend.single_sign_on.leave(request)
+        except LoginRefused as error:
+            return self._shown(str(error), 502)
+        return answer if answer is not None else self._shown("The issuer has no logout.", 404)
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
