@@ -39,12 +39,20 @@ def test_rejected_record_is_shown_and_driven_back(browser: Browser, console_thre
         browser.await_text("1 records of dlq.work were written")
         found = odradek_command("consume", "work", "--from-beginning", "--output", "jsonl", "-b", console_three).lines
         assert [(one["value"], one["headers"]) for one in found] == [('{"job": "broken"}', [])] * 2
+        browser.open("/groups/sharers")
+        browser.await_true(lambda: browser.find("#live .charts b").text == "1 records")
+        browser.await_true(lambda: drawn_lag(browser).startswith("Lag: 1 now"))
     finally:
         consumer.close()
     browser.open("/groups/sharers/reset?to=beginning")
     browser.await_text("Nothing has changed yet")
     browser.find("main form[method=post] button").click()
     browser.await_text("1 offsets of group sharers were set")
+
+
+def drawn_lag(browser: Browser) -> str:
+    """The words of the chart in the row of the only partition."""
+    return str(browser.find("#live td .spark").get_attribute("aria-label"))
 
 
 def rejected(bootstrap: str) -> Any:

@@ -7,6 +7,7 @@ readings of the same topic. Without a viewer it polls seldom.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import Counter
@@ -18,6 +19,7 @@ from ...cli.client.admin_calls import LATEST
 from ...cli.client.connection import Connection
 from ...cli.client.errors import CommandError, from_library
 from ...cli.groups.offsets import committed_offsets
+from .groups import share_offsets
 from .links import AdminLink
 from .model import BrokerRow, GroupRow, History, Quorum, Snapshot, TopicRow
 
@@ -36,6 +38,8 @@ _MOST_GROUPS = 50
 _MOST_LAG_SERIES = 50
 
 _Topic = dict[str, Any]
+_Place = tuple[str, int]
+_Offsets = dict[_Place, int]
 
 
 class Poller:
@@ -142,15 +146,13 @@ class Poller:
                 return
         yield from admin.describe_topics(None)
 
-    def _note_ends(self, admin: Any, places: list[tuple[str, int]], now: float) -> None:
+    def _note_ends(self, admin: Any, places: list[_Place], now: float) -> None:
+        found: _Offsets = {}
+        with _known_failures():
+            found = dict(_ends(admin, places))  # all or none: a part of a topic would look like fewer records
         ends: Counter[str] = Counter()
-        try:
-            for (name, _), end in _ends(admin, places):
-                ends[name] += end
-        except Exception as error:
-            if from_library(error) is None and not isinstance(error, CommandError):
-                raise
-            return  # a leader has moved: the next poll knows the new one
+        for (name, _), end in found.items():
+            ends[name] += end
         for name, end in ends.items():
             before = self._ends.get(name)
             if before is not None and now > before[1]:
@@ -160,11 +162,12 @@ class Poller:
     def _groups(self, admin: Any) -> tuple[GroupRow, ...]:
         listed = sorted(admin.list_groups(), key=lambda one: str(one["group_id"]))
         kinds = {one["group_id"]: str(one.get("group_type") or "classic").lower() for one in listed}
-        with_offsets = [name for name, kind in kinds.items() if kind != "share"]
-        start = self._group_turn if self._group_turn < len(with_offsets) else 0
-        chosen = with_offsets[start : start + _MOST_GROUPS]
+        names = list(kinds)
+        start = self._group_turn if self._group_turn < len(names) else 0
+        chosen = names[start : start + _MOST_GROUPS]
         self._group_turn = start + _MOST_GROUPS
-        self._note_lags(admin, chosen)
+        self._note_lags(_behind(admin, [name for name in chosen if kinds[name] != "share"]))
+        self._note_lags(_behind_shared(admin, [name for name in chosen if kinds[name] == "share"]))
         self._lags = {name: lag for name, lag in self._lags.items() if name in kinds}
         return tuple(
             GroupRow(
@@ -173,25 +176,8 @@ class Poller:
             for one in listed
         )
 
-    def _note_lags(self, admin: Any, groups: list[str]) -> None:
-        committed = {}
-        for name in groups:
-            try:
-                committed[name] = committed_offsets(admin, name)
-            except Exception as error:
-                if from_library(error) is None:
-                    raise
-        places = sorted({place for held in committed.values() for place in held})[:_MOST_ENDS]
-        ends = {}
-        try:
-            ends = _ends_of(admin, places)
-        except Exception as error:
-            if from_library(error) is None:
-                raise
-        for name, held in committed.items():
-            behind = {place: max(0, ends[place] - offset) for place, offset in held.items() if place in ends}
-            if not behind and held:
-                continue
+    def _note_lags(self, lags: dict[str, _Offsets]) -> None:
+        for name, behind in lags.items():
             self._lags[name] = sum(behind.values())
             self.history.add(f"lag/{name}", float(self._lags[name]))
             for (topic, partition), lag in list(behind.items())[:_MOST_LAG_SERIES]:
@@ -214,7 +200,7 @@ def _smoothed(before: float | None, records: int, seconds: float) -> float:
     return mean if mean >= _LEAST_RATE else 0.0
 
 
-def _ends(admin: Any, places: list[tuple[str, int]]) -> Iterator[tuple[tuple[str, int], int]]:
+def _ends(admin: Any, places: list[_Place]) -> Iterator[tuple[_Place, int]]:
     """Ends of partitions that have leaders, in requests of bounded size."""
     from kafka.structs import TopicPartition
 
@@ -224,7 +210,7 @@ def _ends(admin: Any, places: list[tuple[str, int]]) -> Iterator[tuple[tuple[str
             yield (where.topic, where.partition), found.offset
 
 
-def _ends_of(admin: Any, places: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+def _ends_of(admin: Any, places: list[_Place]) -> _Offsets:
     """Ends of partitions that may be gone."""
     if not places:
         return {}
@@ -234,6 +220,45 @@ def _ends_of(admin: Any, places: list[tuple[str, int]]) -> dict[tuple[str, int],
         if not topic["error_code"]
     }
     return dict(_ends(admin, [place for place in places if place[0] in existing]))
+
+
+def _behind(admin: Any, groups: list[str]) -> dict[str, _Offsets]:
+    """Lags of groups by partition, without those that cannot be read now."""
+    committed = {}
+    for name in groups:
+        with _known_failures():
+            committed[name] = committed_offsets(admin, name)
+    places = sorted({place for held in committed.values() for place in held})[:_MOST_ENDS]
+    ends: _Offsets = {}
+    with _known_failures():
+        ends = _ends_of(admin, places)
+    found = {}
+    for name, held in committed.items():
+        behind = {place: max(0, ends[place] - offset) for place, offset in held.items() if place in ends}
+        if behind or not held:
+            found[name] = behind
+    return found
+
+
+def _behind_shared(admin: Any, groups: list[str]) -> dict[str, _Offsets]:
+    """Lags of share groups, as their coordinators say (KIP-1226)."""
+    found = {}
+    for name in groups:
+        with _known_failures():
+            behind = {(one.topic, one.partition): one.lag for one in share_offsets(admin, name) if one.lag is not None}
+            if behind:
+                found[name] = behind
+    return found
+
+
+@contextlib.contextmanager
+def _known_failures() -> Iterator[None]:
+    """Errors of the cluster pass: the next poll reads again."""
+    try:
+        yield
+    except Exception as error:
+        if from_library(error) is None and not isinstance(error, CommandError):
+            raise
 
 
 def _quorum(admin: Any) -> Quorum:
@@ -313,7 +338,7 @@ class _Portion:
     def __init__(self, turn: int) -> None:
         self._turn, self._position = turn, 0
         self._last, self._is_chosen = "", False
-        self.places: list[tuple[str, int]] = []
+        self.places: list[_Place] = []
 
     def offer(self, topic: _Topic) -> None:
         if topic["name"] != self._last:  # else it is the rest of a topic that did not fit the page before

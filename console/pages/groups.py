@@ -14,9 +14,10 @@ from ..actions import Done, required
 from ..actions import Form as Fields
 from ..backend import Backend
 from ..cluster.groups import Group, ShareOffset, described, share_offsets
+from ..cluster.model import History
 from ..cluster.share import alter_share_offsets, share_targets
 from ..views.formats import NONE, number
-from ..views.parts import Badge, Charts, Facts, Field, Form, Link, Page, Part, Picture, Table, Text
+from ..views.parts import Badge, Charts, Drawing, Facts, Field, Form, Link, Page, Part, Picture, Table, Text
 from ..views.sparkline import chart, sparkline
 from ..views.topology import graph
 from .paging import paged, path_to
@@ -58,15 +59,10 @@ def group(backend: Backend, request: Request) -> Page:
         found = described(admin, name)
         behind = lags(admin, [name])[name] if found.kind != "share" else []
         shared = share_offsets(admin, name) if found.kind == "share" else []
-    parts: list[Part] = [_facts(found, behind, shared)]
     history = backend.poller.history
-    if found.kind != "share":
-        parts.insert(0, Charts([chart("Lag", history.values(f"lag/{name}"), " records")]))
-    parts.append(_members(found))
-    if found.kind == "share":
-        parts.append(_share_table(shared))
-    else:
-        parts.append(_lag_table(name, behind, backend))
+    lag = Charts([chart("Lag", history.values(f"lag/{name}"), " records")])
+    offsets = _share_table(name, shared, history) if found.kind == "share" else _lag_table(name, behind, history)
+    parts: list[Part] = [lag, _facts(found, behind, shared), _members(found), offsets]
     below: list[Part] = []
     if found.topology:
         below.append(Picture("Topology", graph(found.topology, found.node_kinds)))
@@ -100,8 +96,7 @@ def _members(found: Group) -> Table:
     return Table("Members", columns, rows, "No members.")
 
 
-def _lag_table(name: str, behind: list[Lag], backend: Backend) -> Table:
-    history = backend.poller.history
+def _lag_table(name: str, behind: list[Lag], history: History) -> Table:
     rows = [
         (
             Link(one.topic, path_to("topics", one.topic)),
@@ -109,7 +104,7 @@ def _lag_table(name: str, behind: list[Lag], backend: Backend) -> Table:
             one.committed,
             one.end,
             one.lag,
-            sparkline(history.values(f"lag/{name}/{one.topic}/{one.partition}"), "Lag", 120, 24),
+            _over_time(history, name, one.topic, one.partition),
         )
         for one in behind[:_MOST_PARTITIONS]
     ]
@@ -117,9 +112,22 @@ def _lag_table(name: str, behind: list[Lag], backend: Backend) -> Table:
     return Table("Offsets", columns, rows, "No committed offsets.")
 
 
-def _share_table(shared: list[ShareOffset]) -> Table:
-    rows = [(Link(one.topic, path_to("topics", one.topic)), one.partition, one.start, one.lag) for one in shared]
-    return Table("Start offsets", ("Topic", "Partition", "Start", "Lag"), rows, "No offsets yet.")
+def _share_table(name: str, shared: list[ShareOffset], history: History) -> Table:
+    rows = [
+        (
+            Link(one.topic, path_to("topics", one.topic)),
+            one.partition,
+            one.start,
+            one.lag,
+            _over_time(history, name, one.topic, one.partition),
+        )
+        for one in shared[:_MOST_PARTITIONS]
+    ]
+    return Table("Start offsets", ("Topic", "Partition", "Start", "Lag", "Over time"), rows, "No offsets yet.")
+
+
+def _over_time(history: History, group: str, topic: str, partition: int) -> Drawing:
+    return sparkline(history.values(f"lag/{group}/{topic}/{partition}"), "Lag", 120, 24)
 
 
 def _changes(found: Group) -> list[Part]:
