@@ -11,7 +11,6 @@ from .access import audit
 from .access.guard import is_same_origin
 from .access.sessions import SESSION_COOKIE, LoginLimit, Sessions, is_token_of
 from .access.single_sign_on import CALLBACK, END, START, LoginRefused
-from .access.users import User
 from .backend import Backend
 from .rendering import Renderer
 
@@ -97,7 +96,6 @@ class Login:
         if self._limit.is_exceeded(address):
             audit.note("", address, "login", "refused: too many failures", {})
             return self._shown("Too many failed logins: wait a minute.", 429)
-        user, details = User("", ""), {}
         try:
             user, details = await self._backend.single_sign_on.end(request)
         except LoginRefused as error:

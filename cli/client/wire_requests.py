@@ -1,18 +1,19 @@
 """Requests that the client libraries do not know, by the codecs of odradek.protocol, over kafka-python's connections.
 
-Connections, TLS, SASL and the search for coordinators stay kafka-python's; the bodies are ours.
+Connections, TLS, SASL and the search for coordinators stay kafka-python's; the bodies are ours. Codecs are imported with the first
+request: construct, which they are built with, takes 3 MB.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...protocol.apis import APIS, Api
-from ...protocol.codec import decode, encode
-from ...protocol.internal.headers import RequestHeader, ResponseHeader
-from ...protocol.schema import Message
 from .errors import CommandError
+
+if TYPE_CHECKING:
+    from ...protocol.apis import Api
+    from ...protocol.schema import Message
 
 #: Types of coordinators in FindCoordinator.
 GROUP_COORDINATOR = 0
@@ -31,12 +32,17 @@ class _Answer:
         return self
 
     def parse_header(self, buffer: Any) -> Any:
+        from ...protocol.codec import decode
+        from ...protocol.internal.headers import ResponseHeader
+
         frame = buffer.read()
         header, body_at = decode(ResponseHeader, self._api.response_header_version(self.api_version), frame)
         buffer.seek(body_at)
         return header
 
     def decode(self, buffer: Any) -> Any:
+        from ...protocol.codec import decode
+
         answer, _ = decode(self._api.response, self.api_version, buffer.read())
         return answer
 
@@ -52,6 +58,9 @@ class _Request:
         self._head = b""
 
     def with_header(self, correlation_id: int, client_id: str) -> None:
+        from ...protocol.codec import encode
+        from ...protocol.internal.headers import RequestHeader
+
         version = self.API_VERSION
         self.header = _Answer(self._api, version, correlation_id)
         head = RequestHeader(
@@ -63,6 +72,8 @@ class _Request:
         self._head = encode(head, self._api.request_header_version(version))
 
     def encode(self, framed: bool = True, header: bool = True) -> bytes:
+        from ...protocol.codec import encode
+
         body = self._head + encode(self._request, self.API_VERSION)
         return struct.pack(">i", len(body)) + body
 
@@ -72,6 +83,8 @@ class _Request:
 
 def ask(admin: Any, request: Message, node_id: int | None = None) -> Any:
     """Sends a request, in the newest version that both sides have, to a node or to any. Raises CommandError."""
+    from ...protocol.apis import APIS
+
     key = type(request).SCHEMA.key
     assert key is not None, f"{type(request).__name__} is not a request"
     api = APIS[key]

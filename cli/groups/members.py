@@ -1,6 +1,6 @@
 """Members of share groups (KIP-932) and streams groups (KIP-1071).
 
-The client libraries have no API for these, so the requests are odradek.protocol's, which are imported with their use.
+The client libraries have no API for these, so the requests are odradek.protocol's.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..client.admin_calls import check
+from ..client.wire_requests import ask, coordinator_of
 
 
 def share_groups(admin: Any, names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Assignor, coordinator and members of share groups."""
     from ...protocol.messages.share_group_describe import ShareGroupDescribeRequest
-    from ..client.wire_requests import ask
 
     made = {}
     for node, groups in by_coordinator(admin, names).items():
@@ -37,7 +37,6 @@ def _share_member(member: Any) -> dict[str, Any]:
 def streams_groups(admin: Any, names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Assignor, coordinator, topology epoch and members with their tasks of streams groups."""
     from ...protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
-    from ..client.wire_requests import ask
 
     made = {}
     for node, groups in by_coordinator(admin, names).items():
@@ -93,8 +92,6 @@ def _member(member: Any, instance: str | None) -> dict[str, Any]:
 
 def by_coordinator(admin: Any, names: Iterable[str]) -> dict[int, list[str]]:
     """Groups by the node that coordinates them."""
-    from ..client.wire_requests import coordinator_of
-
     made: dict[int, list[str]] = defaultdict(list)
     for name in names:
         made[coordinator_of(admin, name)].append(name)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from odradek.testing.registry.server import SchemaRegistry
 
 from compat_tests.cli.commands import odradek_command
 from compat_tests.cli.three import three_nodes
@@ -45,8 +46,16 @@ def console_three(console_directory: Path, nodes_to_stop: list[Any]) -> Iterator
 
 
 @pytest.fixture(scope="session")
-def console(console_three: str, console_directory: Path) -> Iterator[ConsoleProcess]:
-    made = ConsoleProcess(console_three, console_directory, "--mask", "*password*")
+def console_registry() -> Iterator[SchemaRegistry]:
+    made = SchemaRegistry()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def console(console_three: str, console_directory: Path, console_registry: SchemaRegistry) -> Iterator[ConsoleProcess]:
+    options = ("--mask", "*password*", "--schema-registry", console_registry.url)
+    made = ConsoleProcess(console_three, console_directory, *options)
     yield made
     made.stop()
 

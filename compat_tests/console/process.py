@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import http.cookiejar
 import re
+import ssl
 import subprocess
 import sys
 import time
@@ -50,11 +51,13 @@ class ConsoleProcess:
 class Visitor:
     """Loads pages and sends their forms. `status` is of the last answer; redirects are followed."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, context: ssl.SSLContext | None = None) -> None:
         self.address = address
         self.status = 0
         self._opener = urllib.request.build_opener(
-            urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()), urllib.request.ProxyHandler({})
+            urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()),
+            urllib.request.ProxyHandler({}),
+            urllib.request.HTTPSHandler(context=context),
         )
 
     def get(self, path: str, **headers: str) -> str:

@@ -69,8 +69,7 @@ def _subscriptions(backend: Backend) -> Part:
     try:
         with backend.links.admin() as admin:
             listed = admin.list_config_resources([ConfigResourceType.CLIENT_METRICS])
-            for one in listed:
-                name = str(one["name"] if isinstance(one, dict) else getattr(one, "name", one))
+            for name in sorted(name for names in listed.values() for name in names):
                 values = config_values(admin, "client_metrics", name)
                 rows += [(name, key, value["value"]) for key, value in sorted(values.items())]
     except (KafkaError, KeyError) as error:
