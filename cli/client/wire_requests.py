@@ -1,7 +1,7 @@
 """Requests that the client libraries do not know, by the codecs of odradek.protocol, over kafka-python's connections.
 
-Connections, TLS, SASL and the search for coordinators stay kafka-python's; the bodies are ours. Codecs are imported with the first
-request: construct, which they are built with, takes 3 MB.
+Connections, TLS, SASL and the search for coordinators stay kafka-python's; the bodies are ours. The first request imports
+the codecs: construct, which they are built with, takes 3 MB.
 """
 
 from __future__ import annotations
