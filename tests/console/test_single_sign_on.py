@@ -9,6 +9,8 @@ import pytest
 from odradek.cli.client.errors import Misused
 from odradek.console.access.single_sign_on import OidcSettings, read_settings, role_of
 
+from tests.docs.pages import ROOT, blocks
+
 GIVEN = {"issuer.url": "https://issuer.example/", "client.id": "console", "admin.values": "admins, owners"}
 
 
@@ -24,6 +26,13 @@ def test_settings_have_defaults(tmp_path: Path) -> None:
     assert (found.issuer, found.role_claim, found.client_secret) == ("https://issuer.example", "groups", "")
     assert found.admins == {"admins", "owners"} and found.viewers == frozenset()
     assert read_settings(written(tmp_path, issuer_url="http://127.0.0.1:9000")).issuer == "http://127.0.0.1:9000"
+
+
+def test_settings_of_the_guide_are_read(tmp_path: Path) -> None:
+    (block,) = (one for one in blocks(ROOT / "docs" / "console.md") if one.language == "properties")
+    (tmp_path / "oidc.properties").write_text(block.text)
+    found = read_settings(tmp_path / "oidc.properties")
+    assert (found.role_claim, found.viewers) == ("groups", {"kafka-viewers", "staff"})
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ ELSEWHERE = {
 PASTED = ("sh", "python")
 #: Blocks of other languages, and the tests that try them.
 TRIED_BY = {
+    ("docs/console.md", "properties"): "tests/console/test_single_sign_on.py",
     ("docs/operations.md", "ini"): "tests/docs/test_deployment.py",
     ("docs/operations.md", "properties"): "tests/docs/test_deployment.py",
     ("docs/operations.md", "dockerfile"): "tests/docs/test_deployment.py",
