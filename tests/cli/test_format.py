@@ -63,7 +63,7 @@ def test_three_that_were_named_vote_and_one_that_was_not_joins_them(tmp_path: Pa
         listener = Listener("CONTROLLER", "127.0.0.1", cluster.controller_ports[4])
         add = AddRaftVoterRequest(CLUSTER_ID, 30_000, 4, directory_of(late), [listener])
         assert broker.ask(add, 1).error_code == ErrorCode.NONE
-        leader = cluster.controller()
+        leader = cluster.until(lambda: max(0, cluster.controller()), "there is a controller")
         cluster.nodes[leader].kill()
         cluster.until(lambda: cluster.controller() not in (-1, leader), "another of the four leads")
         cluster.create_topic("after", replication_factor=2)

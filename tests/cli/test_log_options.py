@@ -141,7 +141,9 @@ def test_slow_requests_are_logged_with_the_parts_of_their_time(tmp_path: Path) -
         produce(started.address, "orders")
         assert waiting.result(60).responses[0].partitions[0].records
     lines = [line for line in as_json(started.end(signal.SIGTERM)) if line["logger"] == "odradek.slow"]
-    assert "Fetch" not in {line["api"] for line in lines}, [x for x in lines if x["api"] == "Fetch"]
+    # What a busy machine makes long is the work: the wait that was asked for counts for nothing.
+    waits = [line for line in lines if line["api"] == "Fetch" and line["handled_ms"] + line["answered_ms"] < 100]
+    assert waits == []
     slow = max((line for line in lines if line["api"] == "CreateTopics"), key=lambda line: float(line["total_ms"]))
     assert slow["client"].startswith("127.0.0.1:") and slow["request_bytes"] > 20 and slow["response_bytes"] > 20
     parts = [slow[f"{part}_ms"] for part in ("handled", "waited", "answered")]

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from odradek.cli.client.properties import jaas_options, read_client_properties
 
+from compat_tests.recipes import eventually
 from tests.server.certificates import Authority, pem_properties
 
 DEADLINE_S = 120
@@ -109,7 +110,7 @@ def test_cluster_with_scram_serves_is_shown_and_starts_again_with_its_user(direc
     command = [sys.executable, "-m", "odradek", "start", str(directory / "node-2" / "server.properties")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as restarted:
         assert restarted.stdout is not None and "serving" in restarted.stdout.readline()
-        assert states(directory) == ["serving"] * 3
+        eventually(lambda: states(directory) == ["serving"] * 3, what="status shows it", deadline_s=DEADLINE_S)
         assert cluster("stop", directory).returncode == 0
     again, same = start(directory, "--brokers", "4")
     assert same == file and librdkafka(Path(file)) == {**settings, "bootstrap.servers": again}

@@ -17,7 +17,7 @@ from tests.hostile.batch_readers import CONSOLE_CONSUMER
 from tests.hostile.damaged_files import DAMAGES, RottingTopic, middle_batch, segments_of
 from tests.server.replicas_stand import eventually
 
-DEADLINE_S = 10
+DEADLINE_S = 60
 BATCHES = 60
 
 

@@ -218,7 +218,7 @@ def test_kafka_python_raises_at_damage_and_goes_on_behind_it(broker: odradek.Bro
     DAMAGES["payload"](segments_of(topic.folder)[2])
     topic.scrub()
     (found,) = topic.hosted.log.damage
-    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, consumer_timeout_ms=5_000)
+    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, consumer_timeout_ms=60_000)
     place = TopicPartition(topic.name, 0)
     consumer.assign([place])
     consumer.seek_to_beginning()

@@ -158,7 +158,7 @@ def test_implausible_index_is_rebuilt_before_a_reader_uses_it(
 
     assert index.read_bytes() == good
     assert topic.broker.server.damage.indexes_rebuilt == rebuilt + 1
-    (line,) = [record.getMessage() for record in caplog.records]
+    (line,) = [record.getMessage() for record in caplog.records if record.name != "odradek.turns"]
     assert index.stem in line
     assert ".txnindex" in line
 

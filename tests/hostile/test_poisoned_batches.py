@@ -154,7 +154,7 @@ def test_largest_timestamp_is_corrected_to_that_of_the_records(broker: OdradekPr
 def init_producer(client: WireClient, transactional_id: str | None) -> InitProducerIdResponse:
     """A producer's id, once the coordinator has loaded its partition."""
     client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=[transactional_id or ""]), 4)
-    request, deadline = InitProducerIdRequest(transactional_id, 9000), time.monotonic() + 10
+    request, deadline = InitProducerIdRequest(transactional_id, 9000), time.monotonic() + 60
     while (made := client.call(request, 4)).error_code:
         assert time.monotonic() < deadline, made
     return made

@@ -59,7 +59,7 @@ class CodecOracle:
 
     def close(self) -> None:
         self._to.close()
-        self._process.wait(10)
+        self._process.wait(60)
         self._from.close()
 
     @staticmethod
