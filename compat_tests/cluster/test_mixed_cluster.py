@@ -38,6 +38,8 @@ def execute(
 ) -> Iterator[Scenario]:
     # Apache Kafka misses a broker when its session is over.
     impatient = {"broker_session_timeout_ms": "3000", "broker_heartbeat_interval_ms": "500"}
+    # A node that is only slow stays the controller; a process that ends is noticed by its connections.
+    impatient["controller_quorum_fetch_timeout_ms"] = "6000"
     overrides = {"offsets_topic_num_partitions": "3", "min_insync_replicas": "2", **impatient}
     kind = SecuredMixedCluster if request.config.getoption("--secured") else MixedCluster
     cluster = kind(tmp_path_factory.mktemp("mixed"), [COMBINED] * 3, **overrides)

@@ -115,7 +115,7 @@ def test_end_of_partition_is_reported(
     consumer = assigned(consumer_of, topic, **{"enable.partition.eof": True})
     seen: list[Message] = []
     while not seen or seen[-1].error() is None:
-        message = consumer.poll(5)
+        message = consumer.poll(30)
         assert message is not None
         seen.append(message)
     assert (seen[-1].error().code(), seen[-1].offset()) == (KafkaError._PARTITION_EOF, 1)
@@ -151,7 +151,7 @@ def test_a_topic_is_made_by_the_first_message_to_it(
 def test_unknown_partition_returns_an_error(bootstrap: str, topic: str, consumer_of: ConsumerOf) -> None:
     make_topic(bootstrap, topic)
     with pytest.raises(KafkaException) as raised:
-        consumer_of("none").get_watermark_offsets(TopicPartition(topic, 7), timeout=5)
+        consumer_of("none").get_watermark_offsets(TopicPartition(topic, 7), timeout=30)
     assert raised.value.args[0].code() == KafkaError._UNKNOWN_PARTITION
 
 

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
 from compat_tests.java.tool import ToolHost
+from compat_tests.recipes import eventually
 from compat_tests.security.secured import PLAIN_USERS, SCRAM_USERS, SESSION_MS, Secured
 
 USERS = {
@@ -79,8 +80,12 @@ def test_librdkafka_learns_that_its_password_is_wrong(mechanism: str, secured: S
     )
     with pytest.raises(KafkaException):
         producer.list_topics(timeout=3)
-    producer.poll(1)
-    assert KafkaError._AUTHENTICATION in {error.code() for error in errors}
+
+    def has_learned() -> bool:
+        producer.poll(0.1)
+        return KafkaError._AUTHENTICATION in {error.code() for error in errors}
+
+    eventually(has_learned, what="the client learns why")
 
 
 @pytest.mark.parametrize("mechanism", USERS)

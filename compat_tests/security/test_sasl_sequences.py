@@ -27,6 +27,7 @@ from compat_tests.wire import ConnectionClosed, WireClient
 from tests.security.exchanges import ScramClient, plain
 
 _AT_ONCE = 16
+_MORE_TRIES = 3
 ALICE = plain("alice", PLAIN_USERS["alice"])
 BOB = plain("bob", PLAIN_USERS["bob"])
 WRONG = plain("alice", "wrong")
@@ -340,7 +341,14 @@ def conversations(secured: Secured, secured_oracle: Secured) -> dict[str, tuple[
             name: [pool.submit(executed, sequence, address) for address in addresses]
             for name, sequence in SEQUENCES.items()
         }
-        return {name: (ours.result(), kafkas.result()) for name, (ours, kafkas) in pairs.items()}
+        answers = {name: (ours.result(), kafkas.result()) for name, (ours, kafkas) in pairs.items()}
+    # An answer may be as late as the delay on a busy machine: a difference that stays is one.
+    for name, sequence in SEQUENCES.items():
+        for _ in range(_MORE_TRIES):
+            if name in MEANT or answers[name][0] == answers[name][1]:
+                break
+            answers[name] = executed(sequence, addresses[0]), executed(sequence, addresses[1])
+    return answers
 
 
 @pytest.mark.oracle

@@ -36,7 +36,7 @@ def test_a_group_resumes(bootstrap: str, topic: str, group: str) -> None:
 def test_transactions_hide_what_was_aborted_and_commit_offsets(bootstrap: str, topic: str, group: str) -> None:
     witness.create(bootstrap, topic)
     sarama(bootstrap, "transactions", topic, group)
-    assert witness.values(bootstrap, topic) == ["committed"]
+    assert [one.value for one in witness.await_records(bootstrap, topic, 1)] == ["committed"]
     uncommitted = witness.records(bootstrap, topic, "read_uncommitted")
     assert [one.value for one in uncommitted] == ["aborted", "committed"]
     witness.await_committed(bootstrap, group, 7)
