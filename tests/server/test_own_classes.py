@@ -151,9 +151,7 @@ def test_a_policy_is_asked_after_every_other_check(policed: WireClient) -> None:
 
 
 def test_a_policy_that_fails_refuses_and_shows_nothing(policed: WireClient, caplog: pytest.LogCaptureFixture) -> None:
-    assert created(policed, CreatableTopic("broken", 1, 1)) == [
-        (ErrorCode.UNKNOWN_SERVER_ERROR, "The policy of the server failed.")
-    ]
+    assert created(policed, CreatableTopic("broken", 1, 1)) == [(ErrorCode.UNKNOWN_SERVER_ERROR, None)]
     assert "a policy of your own failed" in caplog.text
 
 

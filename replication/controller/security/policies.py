@@ -70,14 +70,15 @@ class Policies(NamedTuple):
 
 
 def violation(validate: Callable[[RequestT], None], request: RequestT) -> ApiError | None:
-    """Returns the error of a request that a policy refuses. A policy that fails refuses, too."""
+    """Returns the error of a request that a policy refuses, with Kafka's words: none where the violation has none.
+
+    A policy that fails refuses, too.
+    """
     try:
         validate(request)
     except PolicyViolation as violated:
-        return ApiError(
-            ErrorCode.POLICY_VIOLATION, str(violated) or "Request parameters do not satisfy the configured policy."
-        )
+        return ApiError(ErrorCode.POLICY_VIOLATION, str(violated) if violated.args else None)
     except Exception:
         log.exception("a policy of your own failed; the request is refused")
-        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "The policy of the server failed.")
+        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
     return None
