@@ -219,3 +219,43 @@ def test_time_that_produce_owes_is_recorded_by_a_request_in_time() -> None:
     requests.owed_ns = 0
     requests.take(requests.left - 1.0, now_ns, clock)
     assert not meters.takes_produce(1, now_ns), "a long one would exceed the quota"
+
+
+def rates_of_a_greedy_client(windows: int, size: int, *, fetches: bool = False) -> tuple[float, float]:
+    """Returns the least and the largest rate in a minute, in parts of the quota, of a client that obeys throttle times and
+    sends requests, or gets responses, of `size` bytes without a pause.
+    """
+    sensor = RateSensor(windows, 1000)
+    sensor.bound = 1e6
+    now_ms, seconds = float(NOW_MS), 300
+    sent = [0] * seconds
+    while now_ms < NOW_MS + 1000 * seconds:
+        second, throttle_ms = int(now_ms - NOW_MS) // 1000, sensor.record(size, int(now_ms))
+        if fetches and throttle_ms:
+            sensor.record(-size, int(now_ms))  # the response goes without its records
+            now_ms += throttle_ms
+        else:
+            sent[second] += size
+            now_ms += size / 200_000 + throttle_ms
+    minutes = [sum(sent[began : began + 60]) / 60e6 for began in range(windows, seconds - 60)]
+    return min(minutes), max(minutes)
+
+
+@pytest.mark.parametrize("size", [16_000, 100_000, 250_000, 1_000_000])
+def test_a_greedy_producer_gets_its_quota_in_every_minute_with_four_windows(size: int) -> None:
+    least, largest = rates_of_a_greedy_client(4, size)
+    assert 0.95 <= least <= largest <= 1.05
+
+
+@pytest.mark.parametrize("size", [16_000, 100_000])
+def test_a_greedy_consumer_of_small_responses_gets_its_quota_in_every_minute_with_four_windows(size: int) -> None:
+    least, largest = rates_of_a_greedy_client(4, size, fetches=True)
+    assert 0.92 <= least <= largest <= 1.05
+
+
+@pytest.mark.parametrize("fetches", [False, True])
+def test_a_greedy_client_gets_its_quota_in_some_minutes_only_with_eleven_windows(fetches: bool) -> None:
+    """Kafka's default: bursts come every 11 s, so a minute has five or six of them."""
+    least, largest = rates_of_a_greedy_client(11, 16_000, fetches=fetches)
+    assert 0.90 <= least < 0.96
+    assert 1.05 < largest < 1.11
