@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 
 
 def restart(plan: Plan, directory: Path, nodes: list[Node], say: Say) -> None:
-    """Restarts the nodes in this order. Raises ClusterFailed; the nodes that are left go on as they are."""
+    """Restarts the nodes in this order. Raises ClusterFailed; the remaining nodes keep running."""
     for node in nodes:
         pid = node_pids(plan, directory).get(node.id)
         if pid is not None:

@@ -302,7 +302,7 @@ class LogDirectory:
         return f"{self.path}/{replica_directory_name(topic, partition, FUTURE_SUFFIX)}"
 
     def rename(self, log: Log, suffix: str) -> str:
-        """Gives a log's directory another suffix, "" for none; the log goes on there. Its new path."""
+        """Gives a log's directory another suffix, "" for none; the log continues there. Returns the new path."""
         path = f"{self.path}/{replica_directory_name(log.topic, log.partition, suffix)}"
         log.move_to(path)
         return path

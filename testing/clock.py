@@ -37,7 +37,7 @@ class MovedClock(Clock):
         return max(0.0, deadline_ms / 1000 - self._seconds())
 
     def move(self, seconds: float) -> None:
-        """Moves the clock. What has become due is called in the next turns of the loop, in the order of the deadlines.
+        """Moves the clock. The next turns of the loop call what has become due, in the order of the deadlines.
 
         A step back keeps the delays of timers, as the system's clock does.
         """

@@ -226,7 +226,7 @@ class Isolation:
         return sum(fault.count for fault in self.faults)
 
     def heal(self) -> None:
-        """Mends the links. What was sent meanwhile and is still waited for arrives now."""
+        """Mends the links. Data that was sent meanwhile, and that a peer still waits for, arrives now."""
         for fault in self.faults:
             fault.cancel()
 

@@ -5,8 +5,8 @@
     with KafkaContainer() as kafka:
         producer = KafkaProducer(bootstrap_servers=kafka.get_bootstrap_server())
 
-It runs an `odradek.Broker` in the test's process, which is `kafka.broker`. What only a container has (images, networks,
-volumes) is taken and ignored; `exec` and `get_wrapped_container` are not there.
+It runs an `odradek.Broker` in the test's process, which is `kafka.broker`. Features of containers (images, networks,
+volumes) are accepted and ignored; `exec` and `get_wrapped_container` are not there.
 """
 
 from __future__ import annotations

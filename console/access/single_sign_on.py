@@ -178,7 +178,7 @@ class SingleSignOn:
 
 
 def role_of(claims: Mapping[str, Any], settings: OidcSettings) -> str | None:
-    """The role that the values of the claim give; None for a user who may not enter."""
+    """Returns the role for the values of the claim; None for a user without access."""
     found: Any = claims
     for part in settings.role_claim.split("."):
         found = found.get(part) if isinstance(found, Mapping) else None

@@ -23,7 +23,7 @@ log = logging.getLogger("odradek.metadata")
 
 #: Lines of one kind in a publication.
 MOST_LINES = 10
-#: Topics whose partitions are looked at for who leads: some 5 ms of the loop.
+#: Topics whose partitions are checked for leaders here: some 5 ms of the loop.
 MOST_TOPICS = 2000
 
 

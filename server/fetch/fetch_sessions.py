@@ -1,18 +1,18 @@
 """Incremental fetch sessions (KIP-227): a consumer names its partitions once, and then only what changes.
 
 ```
-epoch in the request   session id    what it means
--1                     any           no session; one that is named ends
-0                      0             a full fetch that asks for a session
-0                      known         the same, in place of the one that is named
-1, 2, ...              known         incremental: the epoch must be the one that is due
+epoch in the request   session id    meaning
+-1                     any           no session; the named session ends
+0                      0             a full fetch that requests a session
+0                      known         the same, in place of the named session
+1, 2, ...              known         incremental: the epoch must be the next one
 ```
 
-A session keeps its partitions in the order in which they are looked at: one that gave data goes to the end, so that
-none starves behind others that always have some. The number of sessions is limited; a new one takes the place of one
-that has not been used for two minutes, or of a smaller one that is older than that. Followers' sessions go before
-consumers'. The number of partitions in all of them is limited as well, and no session is for partitions that are not here:
-one that names more absent partitions than hosted ones is not begun, or ends, and the client goes on with full fetches.
+A session keeps its partitions in the order of inspection: a partition that gave data goes to the end, so that
+no partition starves behind others that always have data. The number of sessions is limited. A new session replaces one
+that has not been used for two minutes, or a smaller one that is older than that. Followers' sessions go before
+consumers'. The number of partitions in all sessions is limited as well. A fetch that names more absent partitions than
+hosted ones begins no session, or ends its session, and the client continues with full fetches.
 
 A session ends with the connection that used it last. Clients begin a new one after a broken connection, so the
 old one is not needed; and the memory that a peer occupies is freed when the peer disconnects.

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets (key 91), version 0: where a share group without members goes on (KIP-932)."""
+"""AlterShareGroupOffsets (key 91), version 0: sets the start offsets of a share group without members (KIP-932)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Moves replicas from one log directory of this broker to another (KIP-113, AlterReplicaLogDirs).
 
-The replica's log is copied into a *future* log beside it, `<topic>-<partition>.<hex>-future` in the directory to which it
-goes, while the partition goes on taking requests. When little is left to copy, the rest follows in one turn of the loop
-and the future log takes the place of the old one, whose files go in the background. The broker then reports the replica's
-directory to the controller. A crash leaves both, or the future one unfinished: the next start goes on with it.
+The broker copies the replica's log into a *future* log beside it, `<topic>-<partition>.<hex>-future` in the target
+directory, while the partition takes requests. When little is left to copy, the rest follows in one turn of the loop.
+Then the future log replaces the old one, whose files are deleted in the background. The broker reports the replica's
+directory to the controller. A crash leaves both logs, or an unfinished future one: the next start continues with it.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ WRITE_HIGH_WATER_BYTES = 512 * 1024
 MAX_UNANSWERED_CALLS = 512
 #: Answers below this are joined into one buffer; larger pieces go to the socket uncopied.
 JOINED_ANSWER_BYTES = 64 * 1024
-#: A connection with more requests in its buffer goes on in the next turn of the loop, when others have had theirs.
+#: A connection with more requests in its buffer continues in the next turn of the loop, after other connections.
 TURN_SHARE_S = TURN_BUDGET_S / 4
 
 unpack_length = struct.Struct(">i").unpack_from

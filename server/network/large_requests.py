@@ -1,7 +1,7 @@
 """Requests that are too much for one turn of the loop: decoded, handled and answered in slices.
 
 A frame over SLICED_FRAME_BYTES is decoded in steps. Nearly all such frames are Produce requests with few, large
-batches: they are done in the first slice, and handled at once like any other. What is not done becomes a `Task` in
+batches: they are done in the first slice, and handled at once like any other. Unfinished work becomes a `Task` in
 `ListenerSet.turns`; the connection takes no other request before it is answered.
 """
 

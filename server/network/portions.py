@@ -219,7 +219,7 @@ class Merged:
                 recent[depth + 1] += below
 
     def _begun(self, node: Any, identity: frozenset[Any], depth: int) -> Any:
-        """The structure that the portion before has begun and this one goes on with."""
+        """The structure that the previous portion has begun and this one continues."""
         if not identity or not identity <= _identity(node):
             return None
         return next((one for one in self._recent[depth] if identity <= _identity(one)), None)

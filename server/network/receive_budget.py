@@ -1,11 +1,11 @@
 """The memory for requests that have not come whole, bounded for all connections together.
 
-A connection's own buffer grows with what has arrived, up to four times that, so an announced size costs nothing. What has
-arrived adds up all the same: a thousand connections may each send the half of a request of 100 MB. So buffers are counted
+A connection's own buffer grows to at most four times the received bytes, so an announced size costs nothing. But received
+bytes add up: a thousand connections may each send the half of a request of 100 MB. So buffers are counted
 against `queued.max.request.bytes`. When that is used up,
 
 - requests up to `SMALL_REQUEST_BYTES` are received all the same;
-- of the larger ones, one connection at a time may go on growing, the one with the smallest request first. Its turn ends
+- of the larger ones, one connection at a time may grow further, the one with the smallest request first. Its turn ends
   when its request is whole, or makes no progress, or when a much smaller request comes;
 - the others wait: they are not read, and their peers feel TCP's window;
 - requests that have stopped coming are ended, with their connections;
@@ -36,8 +36,8 @@ SMALL_REQUEST_BYTES = 16 * 1024
 MUCH_SMALLER = 4
 #: How often progress is looked at while the budget is used up; a turn without any ends.
 TICK_S = 0.25
-#: A request that is to go on while others wait for memory makes this progress in `STALLED_TICKS`: any link that carries
-#: requests so large that they come in parts is faster.
+#: The progress of a request within `STALLED_TICKS`, while others wait for memory; slower ones end. A link that
+#: carries requests so large is faster.
 LEAST_PROGRESS_BYTES = 16 * 1024
 STALLED_TICKS = 20
 #: The most that one read takes while the budget is used up.

@@ -20,7 +20,7 @@ from typing import Any
 from ...replication.controller.result import MAX_RECORDS_PER_REQUEST
 from .portions import EACH, ONCE, TOGETHER, Portioning
 
-#: Limit for any request: Kafka's own for one array, and some for the others. What is decoded takes some 300 bytes an item.
+#: Limit for any request: Kafka's own for one array, and some for the others. Decoded items take some 300 bytes each.
 MAX_REQUEST_ITEMS = 1_200_000
 DEFAULT_ITEM_LIMIT = 10_000
 

@@ -1,7 +1,7 @@
 """Keeps room for the metadata log on its disk: refuses requests that would use it up, before anything is written.
 
-A node halts when its metadata log cannot be written, as in Apache Kafka. So what clients ask for ends while there is
-still room for what the cluster needs to go on: heartbeats, registrations, elections and changes of ISRs.
+A node halts when it cannot write its metadata log, as in Apache Kafka. So requests of clients get an error while there is
+still room for vital records: heartbeats, registrations, elections and changes of ISRs.
 """
 
 from __future__ import annotations

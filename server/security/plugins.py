@@ -16,7 +16,7 @@ class Configurable(Protocol):
     """A class of a user's own that reads the node's properties."""
 
     def configure(self, properties: Mapping[str, str]) -> None:
-        """Takes the node's own properties. What it raises ends the start."""
+        """Takes the node's own properties. An exception ends the start."""
 
 
 def is_own_class(text: str) -> bool:

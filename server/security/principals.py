@@ -44,7 +44,7 @@ class PrincipalBuilder(Protocol):
     """Makes the principals of clients. It runs in the event loop, once for each connection: it must answer at once."""
 
     def build(self, context: AuthenticationContext) -> str:
-        """Returns a principal, type and name: "User:alice". What it raises ends the connection."""
+        """Returns a principal, type and name: "User:alice". An exception ends the connection."""
 
 
 class NoPrincipal(ValueError):

@@ -173,7 +173,7 @@ class CleaningJob:
         newest = OffsetMap(self.most_keys)
         newest.latest_offset = self.first_dirty_offset - 1
         dirty = [segment for segment in self.segments if segment.next_offset > self.first_dirty_offset]
-        # An aborted transaction that ended before the first batch read here would be taken for one that goes on.
+        # An aborted transaction that ended before the first batch read here would be taken for an open one.
         begin = dirty[0].base_offset if dirty else self.first_dirty_offset
         transactions = CleanedTransactions(entry for entry in self.aborted if entry.last_offset >= begin)
         for segment in dirty:
@@ -325,7 +325,7 @@ def job(log: Log, dirt: DirtyRange, now_ms: int, most_keys: int) -> CleaningJob:
         segments=tuple(map(_source, sources)),
         first_dirty_offset=dirt.first_dirty_offset,
         end_offset=dirt.end_offset,
-        # A transaction whose marker is not met would be taken for one that goes on.
+        # A transaction whose marker is not met would be taken for an open one.
         aborted=tuple(
             one for one in aborted if not any(s.base_offset <= one.last_offset < s.next_offset for s in left_out)
         ),

@@ -41,7 +41,8 @@ LEAST_ROOM_FILES = 16
 
 
 class LogDirectoryFailure(Exception):
-    """The disk under a log directory failed or is full: the directory goes offline, the rest of the broker goes on.
+    """The disk under a log directory failed or is full: the directory goes offline, and the broker continues with the
+    others.
 
     `directory` is the log directory (not the partition's). The wire error is KAFKA_STORAGE_ERROR.
     """

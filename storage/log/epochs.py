@@ -1,8 +1,8 @@
 """The start offset of each leader epoch: `leader-epoch-checkpoint` (KIP-101, KIP-320).
 
 Followers and consumers find with it where a log diverges from another. The entries are kept in memory; the file is
-written by `write` when a flush or the end of a segment makes that many records safe. What a crash loses of it stands in
-the headers of the batches behind the recovery point, and is learnt from them again. An epoch that has written nothing yet
+written by `write` when a flush or the end of a segment makes that many records safe. Entries that a crash loses are in
+the headers of the batches behind the recovery point, and are read from them again. An epoch that has written nothing yet
 is no reason to write: loading drops entries that start at the log's end, and so ten thousand partitions that were led and
 not written to are closed without touching the disk.
 

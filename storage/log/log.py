@@ -161,7 +161,7 @@ class Log(LogSegments):
         pread: Pread = os.pread,
     ) -> LogSlice:
         """The whole batches from the one that contains `offset`, below `up_to_offset`, that take `max_bytes` at most
-        (the first may take more, with `min_one_batch`). Of one segment: a slice may be shorter than there is to read.
+        (the first may take more, with `min_one_batch`). A slice is within one segment, so it may be shorter than asked for.
 
         With `pread=pread_nowait` it raises BlockingIOError where finding them would wait for the disk; the same call
         without it may then be made by another thread. Raises OffsetOutOfRange; OffsetDamaged where `offset`, or all that

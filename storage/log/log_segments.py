@@ -1,7 +1,7 @@
 """The segments of a log, and what must change with them: its ends, epochs, producers' snapshots.
 
 `Log` (log.py) adds appending, reading and flushing. Removed segments are renamed to `.deleted` and unlinked later
-(`file.delete.delay.ms`, see `delete_scheduled`), as Kafka does: who reads them may finish.
+(`file.delete.delay.ms`, see `delete_scheduled`), as Kafka does: readers of them may finish.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class RebuiltSegment:
             self._fd = open_fd(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
 
     def copy_up_to(self, damaged: DamagedRange) -> None:
-        """Copies what lies before a damaged range of the source, which goes on behind the range."""
+        """Copies the batches before a damaged range of the source, which continues behind the range."""
         self._begin()
         self._copy(damaged.position)
         self._copied = damaged.position + damaged.size

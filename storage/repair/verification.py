@@ -1,8 +1,8 @@
-"""Verification of a segment's file: each batch is whole, its CRC is right, and its offsets go on from those before it.
+"""Verification of a segment's file: each batch is whole, its CRC is right, and its offsets follow those before it.
 
-A `SegmentVerifier` reads its file in pieces, so that a thread may do a little of it at a time. Where bytes are not a batch
-it looks for the next one: by the header of the damaged batch where that is sound, else by searching for bytes that are a
-batch with offsets of this segment and a right CRC. What lies between is a `DamagedRange`.
+A `SegmentVerifier` reads its file in pieces, so that a thread may do a little of it at a time. When bytes are not a batch,
+it looks for the next batch: by the header of the damaged batch if that is sound, else by a search for bytes that are a
+batch with offsets of this segment and a right CRC. The bytes between are a `DamagedRange`.
 
 The indexes are compared with the batches: `.index` and `.timeindex` of closed segments, `.txnindex` of all segments.
 
@@ -224,7 +224,7 @@ class SegmentVerifier:
     # ---- damage
 
     def _resynchronize(self, chunk: bytes | bytearray) -> None:
-        """Finds where batches go on behind the damage at `_position`."""
+        """Finds the next whole batch behind the damage at `_position`."""
         start, expected = self._position, self._expected
         whole = self._whole_at(start, chunk)
         if whole is not None:

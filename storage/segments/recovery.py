@@ -1,8 +1,8 @@
 """The whole batches of a segment's file, and the holes between them.
 
 Also the one place where indexes are built from a log file. A batch counts when it lies within the file, its CRC is right,
-and its offsets go on from those before it. Bad bytes with a whole batch behind them are a hole (resync.py). Bad bytes with
-none are the tail, of which the caller decides whether it is torn or damaged (ends.py).
+and its offsets follow those before it. Bad bytes with a whole batch behind them are a hole (resync.py). Bad bytes without
+one are the tail; the caller decides whether it is torn or damaged (ends.py).
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class _Scan:
         self._last_entry_at = 0
 
     def follow(self, batches: Iterator[tuple[int, BatchHeader, memoryview]], path: str, size: int) -> str:
-        """Takes the batches that go on from those before. Why it stopped, when that is before the end of the file."""
+        """Takes the batches that follow. Returns why it stopped, when that is before the end of the file."""
         for position, header, view in batches:
             last_offset = header.last_offset
             if header.base_offset < self.next_offset or last_offset >= self.limit_offset:

@@ -68,7 +68,7 @@ class DiskFull:
 
 @dataclass(slots=True)
 class SlowDisk:
-    """A write takes longer. What waits for it stands still: for an append the whole broker."""
+    """A write takes longer. Code that waits for it stands still: for an append the whole broker."""
 
     seconds: float
 

@@ -125,7 +125,7 @@ class Faults:
         return self.add(LEADER_APIS, Fail((ErrorCode.NOT_LEADER_OR_FOLLOWER,)), **which)
 
     def pause(self, api: ApiNames = None, **which: Unpack[Which]) -> Fault:
-        """The broker does nothing, as one whose process is stopped; connections stay. `cancel()` has it go on."""
+        """The broker does nothing, like a stopped process; connections stay. After `cancel()` it continues."""
         return self.add(api, Pause(), **which)
 
     def pause_brokers(self, **which: Unpack[Which]) -> Fault:
@@ -135,7 +135,7 @@ class Faults:
     def disk_full(self, **which: Unpack[WhichWrite]) -> Fault:
         """The disk has no room: an append to a partition fails, and its log directory goes offline (KAFKA_STORAGE_ERROR).
 
-        A broker without another directory halts. `restart()` has it go on, `reset()` too.
+        A broker without another directory halts. `restart()` or `reset()` starts it again.
         """
         return self._add_disk(DiskFull(), which, appends_only=True)
 

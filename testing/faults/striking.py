@@ -1,6 +1,6 @@
 """A request that faults strike, between the dispatcher and its handler.
 
-The request that the handler gets is a call of its own, whose answer comes here first. What waits keeps copies of its record
+The handler gets a call of its own, whose response comes here first. A waiting request keeps copies of its record
 batches: those of a request are views of a buffer that other requests use.
 """
 

@@ -25,7 +25,7 @@ LEAST_RETRY_MS = 100
 
 
 def rebalance(state: ShardState, group: ClassicGroup, now: int, reason: str) -> None:
-    """A member came, went or changed: starts a rebalance, or goes on with the one that is under way."""
+    """Starts a rebalance, or continues the current one, after a member joined, left or changed."""
     if group.state is State.PREPARING_REBALANCE:
         go_on(state, group, now)
     else:
@@ -89,7 +89,7 @@ def session_expired(state: ShardState, group: ClassicGroup, member_id: str, now:
 
 
 def complete_join(state: ShardState, group: ClassicGroup, now: int) -> None:
-    """Ends the join phase: who has not joined is out, except static members, whose place is kept (KIP-345)."""
+    """Ends the join phase. Members that have not joined are removed, except static members (KIP-345)."""
     group.join_timer.cancel()
     late = [m.member_id for m in group.members.values() if m.awaiting_join is None and m.group_instance_id is None]
     for member_id in late:

@@ -1,1 +1,1 @@
-"""Authorization: who may do what, and the audit log of it."""
+"""Authorization: the rights of clients, and their audit log."""

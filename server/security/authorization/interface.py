@@ -36,8 +36,8 @@ class Action(NamedTuple):
 class Authorizer(Protocol):
     """Decides what a client may do.
 
-    `authorize` is called on the event loop, for each topic of each request: it must answer at once, from memory. What it
-    raises denies the action and is logged.
+    `authorize` is called on the event loop, for each topic of each request: it must answer at once, from memory. An
+    exception denies the action and is logged.
     """
 
     def authorize(self, context: RequestContext, action: Action) -> bool:

@@ -118,7 +118,7 @@ class NodeTls:
         return found
 
     def _renew(self) -> None:
-        """Replaces what is outdated. What cannot be replaced stays as it is."""
+        """Replaces outdated parts. A part that cannot be replaced stays as it is."""
         protocols = {
             name: (protocol, is_server) for name, protocol, is_server in _tls_listeners(self._config.listeners)
         }
