@@ -6,7 +6,7 @@ PIP := $(BIN)/pip --disable-pip-version-check
 #: `make run PORT=9095`; without it the broker listens on 127.0.0.1:9092.
 PORT ?=
 
-.PHONY: run test tools ecosystem style docs dist clean
+.PHONY: run test tools ecosystem own-suites style docs dist clean
 
 run: $(VENV)/.broker ## a broker on 127.0.0.1:9092, data in ./odradek-data
 	$(BIN)/odradek start $(if $(PORT),--port $(PORT))
@@ -42,6 +42,9 @@ test: $(VENV)/.installed tools ## everything: style, types, layers, unit, compat
 
 ecosystem: $(VENV)/.installed tools ## the tools around Kafka (700 MB): installs all, or TOOLS="flink camel", tests them, writes their rows
 	$(BIN)/python -m compat_tests.ecosystem $(TOOLS)
+
+own-suites: $(VENV)/.installed ## test suites that come with kafka-python and faust-streaming, against odradek.Broker
+	$(BIN)/python -m compat_tests.ecosystem.own_suites
 
 style: $(VENV)/.installed
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .

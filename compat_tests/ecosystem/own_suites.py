@@ -1,0 +1,96 @@
+"""Test suites that come with packages, run against `odradek.Broker`: `make own-suites`.
+
+Their source distributions are downloaded by name. No line of them is changed: each takes the broker's address from an
+environment variable. docs/development/testing.md names the packages whose distributions have no tests with a broker.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import venv
+from collections import Counter
+from pathlib import Path
+
+import odradek
+
+from compat_tests.broker_process import free_port
+from compat_tests.fixtures import UNDER_TEST
+from compat_tests.kafka_python import suite
+
+_FAUST = "faust-streaming>=0.15.3,<0.16"
+#: What its conftest.py imports.
+_FAUST_NEEDS = ("pytest<8", "pytest-asyncio<0.24", "confluent-kafka", "freezegun", "aiohttp")
+
+
+def kafka_python(broker: odradek.Broker, folder: Path) -> dict[str, str]:
+    """Runs kafka-python's integration tests; `KAFKA_URI` names the broker."""
+    return suite.run(broker.bootstrap_servers, report=folder / "results.xml")
+
+
+def faust(broker: odradek.Broker, folder: Path) -> dict[str, str]:
+    """Runs Faust's tests with a broker in an environment of their own; `FAUST_TEST_BROKER` names the broker."""
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "-q",
+        "--no-deps",
+        "--no-binary",
+        "faust-streaming",
+        "-d",
+        str(folder),
+    ]
+    subprocess.run([*pip, _FAUST], check=True, timeout=300)
+    (archive,) = folder.glob("faust*.tar.gz")
+    with tarfile.open(archive) as bundle:
+        bundle.extractall(folder, filter="data")
+    tests = folder / archive.name.removesuffix(".tar.gz") / "tests"
+    # The tests shall import the installed package, not the one beside them.
+    root = tests.rename(folder / "tests").parent
+    venv.create(folder / "venv", with_pip=True)
+    python = str(folder / "venv" / "bin" / "python")
+    subprocess.run([python, "-m", "pip", "install", "-q", _FAUST, *_FAUST_NEEDS], check=True, timeout=600)
+    report = folder / "results.xml"
+    command = [python, "-m", "pytest", "-q", "--rootdir", str(root), f"--junitxml={report}", "tests/integration/broker"]
+    environment = {**os.environ, "FAUST_TEST_BROKER": f"kafka://{broker.bootstrap_servers}"}
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=300)
+    assert report.exists(), done.stdout + done.stderr
+    return suite.outcomes(report)
+
+
+def _config() -> dict[str, str]:
+    """The properties that these suites take for granted."""
+    address = f"PLAINTEXT://127.0.0.1:{free_port()}"
+    return {
+        **UNDER_TEST,
+        "listeners": address,
+        "advertised.listeners": address,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+
+
+SUITES = {"kafka-python": kafka_python, "faust-streaming": faust}
+
+
+def main() -> int:
+    failed = 0
+    for name in sys.argv[1:] or SUITES:
+        with tempfile.TemporaryDirectory() as folder, odradek.Broker(config=_config()) as broker:
+            outcomes = SUITES[name](broker, Path(folder))
+        counts = Counter(outcomes.values())
+        print(f"{name}: {', '.join(f'{count} {outcome}' for outcome, count in sorted(counts.items()))}")
+        for test, outcome in sorted(outcomes.items()):
+            if outcome != "passed":
+                print(f"  {outcome}: {test}")
+        failed += counts["failed"]
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
