@@ -46,7 +46,7 @@ class OffsetRules:
     validate_partition: Callable[[Any, OffsetCommitRequest, bytes, int], ErrorCode] | None = None
     #: The same within a transaction, where one partition that is refused refuses the whole request.
     validate_transactional_partition: Callable[[Any, TxnOffsetCommitRequest, bytes, int], ErrorCode] | None = None
-    #: (group, request) -> error of the whole group; None if every member may read the offsets.
+    #: (group, request) -> error of the whole group; None if there is nothing to check.
     validate_fetch: Callable[[Any, OffsetFetchRequestGroup], ErrorCode] | None = None
 
 
