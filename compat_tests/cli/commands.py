@@ -42,10 +42,14 @@ class _Input(io.TextIOWrapper):
     """Standard input with bytes, which is no terminal."""
 
 
-def odradek_command(*words: str, stdin: bytes | str = b"") -> Done:
-    """Runs `odradek WORDS` in this process; a change is shown by every broker when this returns."""
+def odradek_command(*words: str, stdin: bytes | str = b"", bootstrap: str | None = None) -> Done:
+    """Runs `odradek WORDS` in this process; a change is shown by every broker when this returns.
+
+    `bootstrap`: the addresses of the cluster, where the words do not name it.
+    """
     done = _run(words, stdin)
-    bootstrap = next((words[at + 1] for at, word in enumerate(words[:-1]) if word in _BOOTSTRAP_OPTIONS), None)
+    named = (words[at + 1] for at, word in enumerate(words[:-1]) if word in _BOOTSTRAP_OPTIONS)
+    bootstrap = next(named, bootstrap)
     is_change = len(words) > 1 and (words[0] == "bench" or words[1] in _CHANGES) and "--dry-run" not in words
     if bootstrap and is_change and done.status != _USAGE:
         await_brokers(bootstrap)

@@ -86,7 +86,7 @@ def recorded(bootstrap: str) -> str:
         shown = []
         for stdin, command in commands:
             words = shlex.split(command.replace("{b}", bootstrap))
-            done = odradek_command(*words[1:], stdin=stdin)
+            done = odradek_command(*words[1:], stdin=stdin, bootstrap=bootstrap)
             before = "".join(f"{line}\n" for line in stdin.splitlines())
             given = f" <<END\n{before}END" if stdin else ""
             output = done.out + done.err + (f"(exit status {done.status})\n" if done.status else "")

@@ -10,7 +10,7 @@ from kafka.admin import MemberToRemove, UpdateFeatureType
 from kafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from kafka.structs import OffsetAndMetadata
 
-from compat_tests.recipes import eventually, make_topic
+from compat_tests.recipes import make_topic
 
 
 @pytest.fixture
@@ -96,12 +96,14 @@ def test_features_are_described_and_an_impossible_level_is_refused(admin: KafkaA
 
 
 def test_a_member_can_be_removed_from_its_group(
-    bootstrap: str, topic: str, group: str, admin: KafkaAdminClient
+    bootstrap: str, topic: str, group: str, admin: KafkaAdminClient, producer: KafkaProducer
 ) -> None:
     make_topic(bootstrap, topic)
-    settings = {"group_instance_id": "i", "heartbeat_interval_ms": 200}
+    producer.send(topic, b"v").get(30)
+    settings = {"group_instance_id": "i", "heartbeat_interval_ms": 200, "auto_offset_reset": "earliest"}
     consumer = KafkaConsumer(topic, bootstrap_servers=bootstrap, group_id=group, **settings)
-    eventually(lambda: consumer.poll(100) or consumer.assignment(), what="the member has its partition")
+    # One poll for the whole join, which ends with the record: a join that outlives its poll is never finished (FINDINGS.md).
+    assert consumer.poll(60_000), "the member has its partition"
     admin.remove_group_members(group, [MemberToRemove(group_instance_id="i")])
     assert admin.describe_groups([group])[group]["members"] == []
     consumer.close()
