@@ -12,18 +12,21 @@ import pytest
 from odradek.protocol.messages.alter_configs import AlterableConfig as LegacyConfig
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest
 from odradek.protocol.messages.alter_configs import AlterConfigsResource as LegacyResource
+from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from odradek.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
 from odradek.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
@@ -38,7 +41,7 @@ from compat_tests.recipes import eventually
 from compat_tests.wire import WireClient
 
 HERE = Path(__file__).parent
-USERS = {"alice": "alice-secret", "nobody": "nobody-secret"}
+USERS = {"alice": "alice-secret", "bob": "bob-secret", "nobody": "nobody-secret"}
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 BROKER, TOPIC = 4, 2
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -70,6 +73,8 @@ class Own:
             + ";",
             "num.partitions": "3",
             "own.word": "a property",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "Team:alice;User:ANONYMOUS",
             **{key: f"{prefix}{name}" for key, name in KEYS.items()},
         }
         self.broker = kind(directory, properties)
@@ -192,7 +197,7 @@ def login(own: Own, user: str) -> str:
 def test_a_builder_of_principals_gets_the_same(both: tuple[Own, Own]) -> None:
     theirs, ours = (([login(own, user) for user in USERS], sorted(set(own.asked("principal LOGIN")))) for own in both)
     assert ours == theirs
-    assert theirs[0] == ["served: 0", "refused"]
+    assert theirs[0] == ["served: 0", "served: 0", "refused"]
 
 
 def throttled_ms(own: Own, client_id: str) -> int:
@@ -221,3 +226,45 @@ def test_a_quota_callback_gets_the_same_clients(both: tuple[Own, Own]) -> None:
         seen.append((is_throttled, sorted(asked)))
     theirs, ours = seen
     assert ours == theirs
+
+
+def operations(answer: Any) -> list[tuple[str, int]]:
+    """Every field of an answer that names operations, at any depth."""
+    if isinstance(answer, list):
+        return [found for one in answer for found in operations(one)]
+    if not isinstance(answer, Message):
+        return []
+    fields = [(field.name, getattr(answer, field.name)) for field in answer.SCHEMA.fields]
+    return [pair for pair in fields if "authorized_operations" in pair[0]] + [
+        found for _, value in fields for found in operations(value)
+    ]
+
+
+ASKED: list[tuple[Message, int]] = [
+    (DescribeClusterRequest(include_cluster_authorized_operations=True), 1),
+    (MetadataRequest([MetadataRequestTopic(name="ruled")], include_topic_authorized_operations=True), 10),
+]
+
+
+@pytest.mark.oracle
+def test_a_super_user_may_do_what_rules_deny(both: tuple[Own, Own]) -> None:
+    """A principal that the builder makes is a super user; of a user who is none the rules decide."""
+    seen = []
+    for own in both:
+        with WireClient(own.at["PLAINTEXT"]) as client:
+            assert results(client.call(*topics(topic("ruled")))) == [(0, None)]
+            denied, allowed = (TOPIC, "ruled", 3, "Team:alice", "*", 2, 2), (TOPIC, "ruled", 3, "Team:bob", "*", 8, 3)
+            made = client.call(CreateAclsRequest([AclCreation(*denied), AclCreation(*allowed)]), 3)
+            assert {one.error_code for one in made.results} == {0}
+        found = {}
+        for user in ("bob", "alice"):  # what bob may shows that the rules are there
+            with WireClient(own.at["LOGIN"], client_id="x") as client:
+                log_in(client, PasswordLogin("PLAIN", user, USERS[user]))
+                eventually(
+                    lambda client=client: client.call(*ASKED[1]).topics[0].error_code == 0, what="it may be described"
+                )
+                found[user] = [operations(client.call(*one)) for one in ASKED]
+        seen.append(found)
+    theirs, ours = seen
+    assert ours == theirs
+    assert theirs["alice"] != theirs["bob"]
