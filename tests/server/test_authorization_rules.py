@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from odradek.metadata.acls import Operation, PatternType, Permission, ResourceType
 from odradek.metadata.configs import InvalidConfig
@@ -14,6 +14,8 @@ from odradek.server.security.authorization.errors import AuthorizerNotReady
 from odradek.server.security.authorization.rules import AccessRules, rules_of
 from odradek.server.security.authorization.standard import StandardAuthorizer
 
+#: No limit of time: on a loaded machine, an example takes as long as other processes let it.
+EXAMPLES = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 IMPLIED = {
     Operation.DESCRIBE: {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER},
     Operation.DESCRIBE_CONFIGS: {Operation.ALTER_CONFIGS},
@@ -59,6 +61,7 @@ def plain_decision(rules: Sequence[AclImage], who: str, host: str, op: int, kind
     return said
 
 
+@EXAMPLES
 @given(st.lists(RULES, max_size=12, unique=True), PRINCIPALS, HOSTS, OPERATIONS, TYPES, NAMES)
 def test_decisions_follow_the_rules(
     rules: list[AclImage], who: str, host: str, op: Operation, kind: ResourceType, name: str
@@ -68,6 +71,7 @@ def test_decisions_follow_the_rules(
     assert index.has_rules(kind, name) == any(applies_to(rule, kind, name) for rule in rules)
 
 
+@EXAMPLES
 @given(st.lists(RULES, max_size=12, unique=True), st.data())
 def test_removed_rules_have_no_effect(rules: list[AclImage], data: st.DataObject) -> None:
     index = rules_of(rules, tracks_resources=True)
