@@ -59,7 +59,7 @@ class Shells:
         self.first: subprocess.Popen[str] | None = None
 
     def placed(self, text: str) -> str:
-        text = re.sub(r"\b(9092|9404)\b", lambda found: self.ports[found[1]], text)
+        text = re.sub(r"\b(9092|9404|8080)\b", lambda found: self.ports[found[1]], text)
         text = text.replace("cluster start --brokers 3", "cluster start --brokers 3 --port 0")
         without_port = r"(odradek start (?!.*(?:--port|secured\.properties)))(?!odradek-cluster)"
         return re.sub(without_port, rf"\1--port {self.ports['9092']} ", text)
