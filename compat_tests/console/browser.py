@@ -13,6 +13,8 @@ from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.expected_conditions import alert_is_present
+from selenium.webdriver.support.wait import WebDriverWait
 
 from compat_tests.console.process import DEADLINE_S, POLL_S
 
@@ -95,6 +97,11 @@ class Browser:
                 field.clear()
                 field.send_keys(value)
         form.find_element(By.TAG_NAME, "button").click()
+
+    def confirm(self, selector: str) -> None:
+        """Presses a button that asks a question first, and answers yes."""
+        self.find(selector).click()
+        WebDriverWait(self.driver, DEADLINE_S).until(alert_is_present()).accept()
 
     def violations(self) -> list[str]:
         """The rules of axe-core that the page breaks, with the first element for each."""

@@ -44,6 +44,8 @@ def test_record_is_written_found_and_shown_with_its_neighbours(browser: Browser,
     shown = browser.text
     assert "hunter2" not in shown and "trace" in shown and '"n": 2' in shown
     assert "odradek consume letters-of-may -p 0 -o 2 --count 1 --output json" in shown
+    browser.find(".copy").click()
+    browser.await_true(lambda: browser.find(".copy").text == "Copied")
     browser.open("/topics/letters-of-may/messages?from=beginning&where=%40.n%20%3E%202")
     browser.await_text("1 shown of 3 read")
     browser.open("/topics/letters-of-may/messages?from=beginning&value=hunter")

@@ -23,8 +23,15 @@ document.addEventListener("click", async (event) => {
   if (event.target.closest("#theme")) switchTheme();
   const copy = event.target.closest(".copy");
   if (copy) {
-    await navigator.clipboard.writeText(copy.parentElement.querySelector("pre").textContent);
-    copy.textContent = "Copied";
+    const text = copy.parentElement.querySelector("pre");
+    try {
+      await navigator.clipboard.writeText(text.textContent);
+      copy.textContent = "Copied";
+    } catch {
+      // Without TLS browsers give pages no clipboard, save on loopback.
+      getSelection().selectAllChildren(text);
+      copy.textContent = "Selected: press Ctrl+C";
+    }
   }
 });
 
