@@ -18,7 +18,7 @@ from .chunks import checked
 from .manifests import Manifest, numbers, read_manifest
 from .stores import Store, open_store
 
-app = new_app("Back up topics, their configs and the offsets of groups to a folder or an object store.")
+app = new_app("Back up topics, offsets of groups and settings of the cluster to a folder or an object store.")
 restore_app = new_app("Restore a backup to a cluster.")
 
 Place = Annotated[str, typer.Argument(metavar="PLACE", help="a folder, or a URL such as s3://bucket/prefix")]
@@ -62,7 +62,7 @@ def backup(
     number: Number = None,
     store_option: StoreOptions = None,
 ) -> None:
-    """Back up topics, their configs and the offsets of groups; what an earlier backup there has is not read again."""
+    """Back up topics, offsets of groups and settings of the cluster; records of an earlier backup are not read again."""
     store = _store(place, store_option)
     if list_ or verify:
         shown = [read_manifest(store, number) for number in (numbers(store) if list_ else [number])]
@@ -96,7 +96,8 @@ def _show(output: Output, shown: list[Manifest], **more: int) -> None:
             "cluster_id": one.cluster_id,
             "topics": len(one.topics),
             "partitions": sum(len(topic.parts) for topic in one.topics),
-            "groups": len(one.groups),
+            "groups": len(one.groups) + len(one.share_groups),
+            "settings": sum(one.settings.counts().values()),
             "records": sum(part.records for topic in one.topics for part in topic.parts),
             "bytes": sum(chunk.bytes for topic in one.topics for part in topic.parts for chunk in part.chunks),
             **more,
@@ -118,12 +119,23 @@ def restore(
     replication_factor: Annotated[
         int | None, typer.Option("--replication-factor", min=1, help="of the topics (default: as it was)")
     ] = None,
+    renumber: Annotated[
+        bool, typer.Option("--renumber", help="fill no gaps between records: a partition with gaps begins at offset 0")
+    ] = False,
     no_groups: Annotated[bool, typer.Option("--no-groups", help="leave out the offsets of groups")] = False,
+    settings: Annotated[
+        bool | None,
+        typer.Option(
+            "--settings/--no-settings",
+            help="access rules, quotas and dynamic configs of the cluster (default: without --topic)",
+            show_default=False,
+        ),
+    ] = None,
     dry_run: DryRun = False,
     store_option: StoreOptions = None,
 ) -> None:
-    """Create the topics of a backup with their records and configs, and commit the offsets of groups."""
-    from .restoring import Restored, Restoring, is_kept
+    """Create the topics of a backup with their records and configs, settings of the cluster, and offsets of groups."""
+    from .restoring import Restored, Restoring
 
     store = _store(place, store_option)
     manifest = read_manifest(store, number)
@@ -134,19 +146,23 @@ def restore(
         _patterns(topic),
         replication_factor=replication_factor,
         with_groups=not no_groups,
+        with_settings=not topic if settings is None else settings,
+        renumber=renumber,
     )
     if not restoring.topics:
         raise CommandError(f"backup {manifest.number} has no topic that matches")
     if dry_run:
         _verify(store, manifest)
         done = [
-            Restored(topic.name, part.partition, part.records, is_kept(part))
+            Restored(topic.name, part.partition, part.records, restoring.keeps_offsets(part))
             for topic in restoring.topics
             for part in topic.parts
         ]
     else:
         with store.only_one(), Progress("records", sum(p.records for t in restoring.topics for p in t.parts)) as bar:
             done = restoring.restore(bar.advance)
+    for line in restoring.warnings:
+        warn(line)
     found = [
         {
             "topic": one.topic,

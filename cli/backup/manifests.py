@@ -14,7 +14,9 @@ from typing import Any
 from ..client.errors import NOT_FOUND, CommandError
 from .stores import Store
 
-FORMAT = 1
+#: 2 adds settings, share groups and the metadata of offsets; 1 is read, too.
+FORMAT = 2
+_READ = (1, FORMAT)
 _FOLDER = "manifests"
 
 
@@ -44,14 +46,14 @@ class Part:
         return sum(chunk.records for chunk in self.chunks)
 
     @property
-    def first(self) -> int:
-        """The offset of the first record; the end where there is none."""
-        return self.chunks[0].first if self.chunks else self.end
+    def base(self) -> int:
+        """The offset below which a restore has nothing to keep: the log start, or the first chunk's first."""
+        return min(self.start, self.chunks[0].first) if self.chunks else self.end
 
     @property
-    def has_gaps(self) -> bool:
-        """Whether offsets are missing between the first record and the end: compaction and transactions leave such gaps."""
-        return self.end - self.first != self.records
+    def gaps(self) -> int:
+        """Offsets without a record between the base and the end, as compaction and transactions leave them."""
+        return self.end - self.base - self.records
 
 
 @dataclass(slots=True)
@@ -67,10 +69,69 @@ class Topic:
 
 @dataclass(slots=True)
 class GroupOffsets:
-    """Committed offsets: topic, partition, offset."""
+    """Offsets of a group: topic, partition, offset, and the text that a client committed with it. Those of a share group are
+    its start offsets.
+    """
 
     group: str
-    offsets: list[tuple[str, int, int]]
+    offsets: list[tuple[str, int, int, str]]
+
+
+@dataclass(slots=True)
+class Rule:
+    """An access rule, in the words of `odradek acl list`."""
+
+    principal: str
+    host: str
+    operation: str
+    permission: str
+    resource: str
+    name: str
+    pattern: str
+
+
+@dataclass(slots=True)
+class Quota:
+    """`entity`: names by kind (user, client-id, ip); None is the default of a kind."""
+
+    entity: dict[str, str | None]
+    values: dict[str, float]
+
+
+@dataclass(slots=True)
+class User:
+    """A user with SCRAM credentials, without the credentials."""
+
+    name: str
+    mechanism: str
+    iterations: int
+
+
+@dataclass(slots=True)
+class Configs:
+    """Dynamic configs of a broker, a group or client metrics. The name "" stands for all brokers."""
+
+    kind: str
+    name: str
+    values: dict[str, str]
+
+
+@dataclass(slots=True)
+class Settings:
+    """Settings of the cluster as a whole."""
+
+    rules: list[Rule] = field(default_factory=list)
+    quotas: list[Quota] = field(default_factory=list)
+    users: list[User] = field(default_factory=list)
+    configs: list[Configs] = field(default_factory=list)
+
+    def counts(self) -> dict[str, int]:
+        return {
+            "rules": len(self.rules),
+            "quotas": len(self.quotas),
+            "users": len(self.users),
+            "configs": len(self.configs),
+        }
 
 
 @dataclass(slots=True)
@@ -82,6 +143,8 @@ class Manifest:
     cluster_id: str
     topics: list[Topic] = field(default_factory=list)
     groups: list[GroupOffsets] = field(default_factory=list)
+    share_groups: list[GroupOffsets] = field(default_factory=list)
+    settings: Settings = field(default_factory=Settings)
     format: int = FORMAT
 
     @property
@@ -126,8 +189,8 @@ def read_manifest(store: Store, number: int | None = None) -> Manifest:
 
 
 def _manifest(data: dict[str, Any]) -> Manifest:
-    if data["format"] != FORMAT:
-        raise CommandError(f"the backup has format {data['format']}, and this version reads {FORMAT}")
+    if data["format"] not in _READ:
+        raise CommandError(f"the backup has format {data['format']}, and this version reads up to {FORMAT}")
     topics = [
         Topic(
             topic["name"],
@@ -141,8 +204,30 @@ def _manifest(data: dict[str, Any]) -> Manifest:
         )
         for topic in data["topics"]
     ]
-    groups = [GroupOffsets(one["group"], [(t, p, o) for t, p, o in one["offsets"]]) for one in data["groups"]]
-    return Manifest(data["number"], data["time_ms"], data["cluster_id"], topics, groups)
+    return Manifest(
+        data["number"],
+        data["time_ms"],
+        data["cluster_id"],
+        topics,
+        [_group(one) for one in data["groups"]],
+        [_group(one) for one in data.get("share_groups", ())],
+        _settings(data.get("settings", {})),
+    )
+
+
+def _group(data: dict[str, Any]) -> GroupOffsets:
+    """Format 1 has no metadata."""
+    offsets = [(topic, index, offset, "".join(metadata)) for topic, index, offset, *metadata in data["offsets"]]
+    return GroupOffsets(data["group"], offsets)
+
+
+def _settings(data: dict[str, Any]) -> Settings:
+    return Settings(
+        [Rule(**one) for one in data.get("rules", ())],
+        [Quota(**one) for one in data.get("quotas", ())],
+        [User(**one) for one in data.get("users", ())],
+        [Configs(**one) for one in data.get("configs", ())],
+    )
 
 
 def _name(number: int) -> str:

@@ -19,9 +19,6 @@ _SETTINGS = {
     "queue.buffering.max.messages": 100_000,
 }
 _POLL_EVERY = 1000
-#: A filler has a key: a compacted topic would take it, too.
-_FILLER = b"odradek-filler"
-_NO_TIMESTAMP = 0
 
 
 class Sending:
@@ -36,12 +33,6 @@ class Sending:
         self._partition = partition
         self._sent = 0
         self._failed: Any = None
-
-    def fill(self, count: int) -> None:
-        """Writes records that only take offsets."""
-        filler = Record(0, _NO_TIMESTAMP, _FILLER, None)
-        for _ in range(count):
-            self.send(filler)
 
     def send(self, record: Record) -> None:
         while True:
@@ -59,7 +50,7 @@ class Sending:
             self._producer.poll(0)
             self._raise_failed()
 
-    def end(self) -> None:
+    def flush(self) -> None:
         """Waits until everything is written."""
         while self._producer.flush(1.0):
             self._raise_failed()

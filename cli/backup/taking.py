@@ -19,9 +19,11 @@ from ...protocol.records.record import Record
 from ..client.admin_calls import EARLIEST, LATEST, described_topics, partition_offsets
 from ..client.connection import Connection
 from ..client.errors import CommandError
-from ..groups.offsets import committed_offsets
+from ..groups.offsets import committed
+from ..groups.share_offsets import share_offsets
 from .chunks import ChunkWriter
 from .manifests import Chunk, GroupOffsets, Manifest, Part, Topic, numbers, read_manifest, write_manifest
+from .settings import SettingsReader
 from .stores import Store
 from .target_topics import own_configs
 
@@ -60,7 +62,12 @@ class Taking:
                 )
             self._store.delete(made.data_folder)  # what a backup that was killed has left
             topics = [one for one in described_topics(admin, None) if self._is_wanted(one)]
-            made.groups = list(self._group_offsets(admin, {str(one["name"]) for one in topics}))
+            names = {str(one["name"]) for one in topics}
+            made.groups = list(self._group_offsets(admin, names))
+            made.share_groups = list(self._share_group_offsets(admin, names))
+            reader = SettingsReader(admin, self._groups)
+            made.settings = reader.read(cluster["brokers"])
+            self.warnings += reader.warnings
             starts = partition_offsets(admin, topics, EARLIEST)
             ends = partition_offsets(admin, topics, LATEST, committed=True)
             made.topics = [self._topic(admin, one, starts, ends) for one in topics]
@@ -71,13 +78,24 @@ class Taking:
     def _is_wanted(self, topic: dict[str, Any]) -> bool:
         return not topic["is_internal"] and _matches(self._topics, topic["name"])
 
+    def _group_names(self, admin: Any, *, shares: bool) -> list[str]:
+        return sorted(
+            str(one["group_id"])
+            for one in admin.list_groups()
+            if (str(one.get("group_type") or "").lower() == "share") == shares
+            and _matches(self._groups, one["group_id"])
+        )
+
     def _group_offsets(self, admin: Any, topics: set[str]) -> Iterator[GroupOffsets]:
-        for group in sorted(admin.list_groups(), key=lambda one: str(one["group_id"])):
-            name = group["group_id"]
-            if str(group.get("group_type") or "").lower() == "share" or not _matches(self._groups, name):
-                continue
-            found = committed_offsets(admin, name)
-            offsets = [(topic, index, offset) for (topic, index), offset in found.items() if topic in topics]
+        for name in self._group_names(admin, shares=False):
+            found = committed(admin, name)
+            offsets = [(topic, index, *one) for (topic, index), one in found.items() if topic in topics]
+            if offsets:
+                yield GroupOffsets(name, offsets)
+
+    def _share_group_offsets(self, admin: Any, topics: set[str]) -> Iterator[GroupOffsets]:
+        for name, found in share_offsets(admin, self._group_names(admin, shares=True)).items():
+            offsets = [(topic, index, start, "") for (topic, index), (start, _) in found.items() if topic in topics]
             if offsets:
                 yield GroupOffsets(name, offsets)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from ..client.admin_calls import config_values, described_topics
+from ..client.admin_calls import LATEST, config_values, described_topics, partition_offsets
 from ..client.connection import Connection
 from ..client.errors import CommandError
 from .manifests import Part, Topic
@@ -50,14 +50,24 @@ def create(admin: Any, topic: Topic, replication_factor: int) -> None:
 
 
 def _is_led(admin: Any, topic: Topic) -> bool:
+    """Whether the leaders of all partitions answer: a leader may learn of a new partition after other brokers."""
+    from kafka.errors import KafkaError
+
     found = [one for one in admin.describe_topics([topic.name]) if not one["error_code"]]
     partitions = found[0]["partitions"] if found else []
-    return len(partitions) == len(topic.parts) and all(one["leader_id"] >= 0 for one in partitions)
+    if len(partitions) != len(topic.parts) or any(one["leader_id"] < 0 for one in partitions):
+        return False
+    try:
+        return len(partition_offsets(admin, found, LATEST)) == len(partitions)
+    except KafkaError as error:
+        if error.retriable:
+            return False
+        raise
 
 
 def delete_fillers(connection: Connection, topic: Topic, parts: Iterable[Part]) -> None:
     """Moves the start of the logs to where it was."""
-    wanted = {part.partition: max(part.start, part.first if not part.chunks else part.start) for part in parts}
+    wanted = {part.partition: part.start if part.chunks else part.end for part in parts}
     starts = {index: start for index, start in wanted.items() if start > 0}
     if not starts:
         return

@@ -7,9 +7,10 @@ the codecs: construct, which they are built with, takes 3 MB.
 from __future__ import annotations
 
 import struct
+import time
 from typing import TYPE_CHECKING, Any
 
-from .errors import CommandError
+from .errors import UNREACHABLE, CommandError
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 #: Types of coordinators in FindCoordinator.
 GROUP_COORDINATOR = 0
+#: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: the request had no effect.
+_COORDINATOR_MOVES = (14, 15, 16)
+_PATIENCE_S, _PAUSE_S = 12.0, 0.2
 
 
 class _Answer:
@@ -97,6 +101,28 @@ def ask(admin: Any, request: Message, node_id: int | None = None) -> Any:
 
 
 def coordinator_of(admin: Any, group: str) -> int:
-    """The node that coordinates a group."""
+    """The node that coordinates a group. Waits while a new cluster has none. Raises CommandError."""
+    from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError
+
     manager = admin._manager
-    return int(manager.run(admin._find_coordinator_id, group, GROUP_COORDINATOR))
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return int(manager.run(admin._find_coordinator_id, group, GROUP_COORDINATOR))
+        except (CoordinatorLoadInProgressError, CoordinatorNotAvailableError):
+            if time.monotonic() > deadline:
+                raise CommandError(f"group {group} has no coordinator now: try again later", UNREACHABLE) from None
+            time.sleep(_PAUSE_S)
+
+
+def ask_coordinator(admin: Any, group: str, request: Message) -> Any:
+    """Sends a request about a group, whose answer has an error code, to the group's coordinator; again while that loads or
+    another node becomes it. Raises CommandError.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        answer = ask(admin, request, coordinator_of(admin, group))
+        if answer.error_code not in _COORDINATOR_MOVES or time.monotonic() > deadline:
+            return answer
+        admin.forget_places()
+        time.sleep(_PAUSE_S)

@@ -23,13 +23,14 @@ def check_cluster(admin: Any) -> Iterator[Finding]:
     cluster = admin.describe_cluster()
     topics = described_topics(admin, None)
     brokers = cluster["brokers"]
+    serving = [int(broker["broker_id"]) for broker in brokers if not broker.get("is_fenced")]
     checks: tuple[Callable[[], Iterator[Finding]], ...] = (
         lambda: _fenced(brokers),
         lambda: _replicas(topics),
         lambda: _leaders(topics, len(brokers)),
         lambda: _single_replicas(topics, len(brokers)),
-        lambda: _directories(admin),
-        lambda: _settings(admin, brokers),
+        lambda: _directories(admin, serving),
+        lambda: _settings(admin, serving, len(brokers)),
         lambda: _quorum(admin),
         lambda: _transactions(admin),
     )
@@ -90,8 +91,8 @@ def _single_replicas(topics: Topics, brokers: int) -> Iterator[Finding]:
             )
 
 
-def _directories(admin: Any) -> Iterator[Finding]:
-    for broker in admin.describe_log_dirs():
+def _directories(admin: Any, serving: list[int]) -> Iterator[Finding]:
+    for broker in admin.describe_log_dirs(brokers=serving):
         for one in broker["log_dirs"]:
             subject = f"broker {broker['broker']}: {one['log_dir']}"
             if one["error_code"]:
@@ -102,11 +103,10 @@ def _directories(admin: Any) -> Iterator[Finding]:
                 yield from disk(subject, one.get("usable_bytes") or 0, one.get("total_bytes") or 0)
 
 
-def _settings(admin: Any, brokers: list[dict[str, Any]]) -> Iterator[Finding]:
-    for broker in brokers:
-        node = broker["broker_id"]
+def _settings(admin: Any, serving: list[int], brokers: int) -> Iterator[Finding]:
+    for node in serving:
         values = {key: value["value"] for key, value in config_values(admin, "broker", str(node)).items()}
-        yield from dangers(f"broker {node}", values, brokers=len(brokers))
+        yield from dangers(f"broker {node}", values, brokers=brokers)
 
 
 def _quorum(admin: Any) -> Iterator[Finding]:
@@ -116,7 +116,9 @@ def _quorum(admin: Any) -> Iterator[Finding]:
     for one in voters:
         behind = newest - one["last_caught_up_timestamp"]
         if one["replica_id"] != partition["leader_id"] and behind > 60_000:
+            caught_up = one["last_caught_up_timestamp"]
             words = f"this voter caught up {behind // 1000} s ago for the last time"
+            words = words if caught_up >= 0 else "this voter has never caught up with the leader"
             yield Finding(ERROR, "quorum", f"node {one['replica_id']}", words, "start it, or look into its log")
     if len(voters) == 2:
         words = "two voters: the loss of either stops the cluster"

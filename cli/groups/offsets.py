@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from ..client.admin_calls import EARLIEST, LATEST, partition_offsets
@@ -34,8 +35,17 @@ class Lag:
 
 
 def committed_offsets(admin: Any, group: str) -> dict[Place, int]:
+    return {place: offset for place, (offset, _) in committed(admin, group).items()}
+
+
+def committed(admin: Any, group: str) -> dict[Place, tuple[int, str]]:
+    """Committed offsets, each with the text that a client committed with it."""
     found = admin.list_group_offsets({group: None})[group]
-    return {(where.topic, where.partition): one.offset for where, one in sorted(found.items()) if one.offset >= 0}
+    return {
+        (where.topic, where.partition): (one.offset, one.metadata or "")
+        for where, one in sorted(found.items())
+        if one.offset >= 0
+    }
 
 
 def stored_offsets(admin: Any, group: str, *, shares: bool) -> dict[Place, int]:
@@ -151,7 +161,14 @@ def _wanted(
     return dict.fromkeys(places, offset)
 
 
-def commit(admin: Any, group: str, offsets: Mapping[Place, int], *, shares: bool = False) -> None:
+def commit(
+    admin: Any,
+    group: str,
+    offsets: Mapping[Place, int],
+    *,
+    shares: bool = False,
+    metadata: Mapping[Place, str] = MappingProxyType({}),
+) -> None:
     """Raises CommandError for a group with members, which would commit over it."""
     if shares:
         alter_share_offsets(admin, group, offsets)
@@ -159,7 +176,10 @@ def commit(admin: Any, group: str, offsets: Mapping[Place, int], *, shares: bool
     from kafka.errors import NoError
     from kafka.structs import OffsetAndMetadata, TopicPartition
 
-    asked = {TopicPartition(*place): OffsetAndMetadata(offset, "", None) for place, offset in offsets.items()}
+    asked = {
+        TopicPartition(*place): OffsetAndMetadata(offset, metadata.get(place, ""), None)
+        for place, offset in offsets.items()
+    }
     for where, error in admin.alter_group_offsets(group, asked).items():
         if error is not NoError:
             word = getattr(error, "message", error.__name__)

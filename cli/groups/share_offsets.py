@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from ..client.admin_calls import api_error
-from ..client.wire_requests import ask, coordinator_of
+from ..client.wire_requests import ask, ask_coordinator
 from .members import by_coordinator
 
 Place = tuple[str, int]
@@ -48,7 +48,7 @@ def alter_share_offsets(admin: Any, group: str, offsets: Mapping[Place, int]) ->
         )
         for name, places in groupby(sorted(offsets), key=lambda place: place[0])
     ]
-    answer = ask(admin, alter.AlterShareGroupOffsetsRequest(group, topics), coordinator_of(admin, group))
+    answer = ask_coordinator(admin, group, alter.AlterShareGroupOffsetsRequest(group, topics))
     _check(group, answer)
     for topic in answer.responses:
         for one in topic.partitions:
@@ -62,7 +62,7 @@ def delete_share_offsets(admin: Any, group: str, topics: Sequence[str]) -> None:
     request = delete.DeleteShareGroupOffsetsRequest(
         group, [delete.DeleteShareGroupOffsetsRequestTopic(name) for name in topics]
     )
-    answer = ask(admin, request, coordinator_of(admin, group))
+    answer = ask_coordinator(admin, group, request)
     _check(group, answer)
     for topic in answer.responses:
         _check(f"{group}, {topic.topic_name}", topic)

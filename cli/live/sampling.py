@@ -40,7 +40,7 @@ class Sampler:
         elapsed = None if self._at is None else now - self._at
         made = {
             "time": time.strftime("%H:%M:%S"),
-            "brokers": len(self._admin.describe_cluster()["brokers"]),
+            "brokers": sum(not one.get("is_fenced") for one in self._admin.describe_cluster()["brokers"]),
             "under_replicated": sum(
                 len(one["isr_nodes"]) < len(one["replica_nodes"]) for topic in topics for one in topic["partitions"]
             ),

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from compat_tests.broker_process import free_port
-from compat_tests.cli.commands import Run, odradek_command
+from compat_tests.cli import committing
+from compat_tests.cli.commands import Done, Run, odradek_command
 from compat_tests.recipes import DEADLINE_S, eventually
 
 #: A process that is to be killed on its way may come to its end first, on a busy machine.
@@ -26,10 +27,10 @@ _TRIES = 10
 Read = list[tuple[int, int, int, bytes | None, bytes | None, Any]]
 
 
-def all_of(bootstrap: str, topic: str, partitions: int) -> Read:
-    """Partition, offset, timestamp, key, value and headers of every committed record."""
+def all_of(bootstrap: str, topic: str, partitions: int, isolation: str = "read_committed") -> Read:
+    """Partition, offset, timestamp, key, value and headers of every record."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.partition.eof": True}
-    consumer = Consumer({**settings, "auto.offset.reset": "earliest", "isolation.level": "read_committed"})
+    consumer = Consumer({**settings, "auto.offset.reset": "earliest", "isolation.level": isolation})
     consumer.assign([TopicPartition(topic, index, -2) for index in range(partitions)])
     found: Read = []
     left = set(range(partitions))
@@ -58,31 +59,18 @@ def write(bootstrap: str, topic: str, first: int, count: int, partitions: int = 
 
 
 def write_transactions(bootstrap: str, topic: str, name: str) -> None:
-    """Two committed transactions and an aborted one between them."""
+    """Partition 0: a committed, an aborted and a committed transaction. Partition 1: an aborted and a committed one."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
     producer.init_transactions(DEADLINE_S)
-    for number in range(3):
+    for number, (partition, is_committed) in enumerate(((0, True), (0, False), (0, True), (1, False), (1, True))):
         producer.begin_transaction()
-        producer.produce(topic, f"{number}".encode(), b"key", partition=0)
+        producer.produce(topic, f"{number}".encode(), b"key", partition=partition)
         producer.flush(DEADLINE_S)
-        producer.abort_transaction(DEADLINE_S) if number == 1 else producer.commit_transaction(DEADLINE_S)
+        producer.commit_transaction(DEADLINE_S) if is_committed else producer.abort_transaction(DEADLINE_S)
 
 
 def commit(bootstrap: str, group: str, offsets: dict[tuple[str, int], int]) -> None:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
-    places = [TopicPartition(*where, offset) for where, offset in offsets.items()]
-
-    def is_committed() -> bool:
-        """False while the coordinator is not there yet."""
-        try:
-            consumer.commit(offsets=places, asynchronous=False)
-        except KafkaException as error:
-            assert error.args[0].retriable(), error
-            return False
-        return True
-
-    eventually(is_committed, what="the offsets are committed")
-    consumer.close()
+    committing.commit(bootstrap, group, [TopicPartition(*where, offset) for where, offset in offsets.items()])
 
 
 def committed(run: Run, group: str) -> dict[tuple[str, int], int]:
@@ -103,46 +91,79 @@ def delete_topics(bootstrap: str, *names: str) -> None:
     eventually(lambda: not set(names) & set(admin.list_topics(timeout=10).topics), what="the topics are gone")
 
 
+def ends(bootstrap: str, topic: str, partitions: int) -> list[tuple[int, int]]:
+    """Log starts and ends."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ends"})
+    try:
+        return [consumer.get_watermark_offsets(TopicPartition(topic, index), DEADLINE_S) for index in range(partitions)]
+    finally:
+        consumer.close()
+
+
 def test_topics_configs_and_groups_return_with_their_offsets(run: Run, cluster: str, tmp_path: Path) -> None:
     place = str(tmp_path / "backup")
     words = ("--topic", "saved-.*", "--group", "saved-.*")
     run("topic", "create", "saved-orders", "--partitions", "2", "--config", "retention.ms=-1")
-    run("topic", "create", "saved-changes", "--partitions", "1", "--config", "cleanup.policy=compact")
+    run("topic", "create", "saved-changes", "--partitions", "2", "--config", "cleanup.policy=compact")
     write(cluster, "saved-orders", 0, 100)
     write_transactions(cluster, "saved-changes", "saved-transactions")
     admin = AdminClient({"bootstrap.servers": cluster})
     (trimmed,) = admin.delete_records([TopicPartition("saved-orders", 0, 7)]).values()
     trimmed.result(DEADLINE_S)
-    # Of the offsets 0, 2 and 4 of transactions only 0 and 4 are committed records; 1, 3 and 5 are markers.
+    # Of the offsets of transactions only 0 and 4 are committed records in partition 0, and 2 in partition 1.
     commit(cluster, "saved-billing", {("saved-orders", 0): 20, ("saved-orders", 1): 50, ("saved-changes", 0): 3})
     (first,) = run("backup", place, *words, "--output", "json").json
-    assert (first["number"], first["topics"], first["groups"], first["records"]) == (1, 2, 1, 95), first
+    assert (first["number"], first["topics"], first["groups"], first["records"]) == (1, 2, 1, 96), first
 
     write(cluster, "saved-orders", 100, 20)
     commit(cluster, "saved-billing", {("saved-orders", 1): 55})
     (second,) = run("backup", place, *words, "--output", "json").json
-    assert (second["number"], second["new_records"], second["records"]) == (2, 20, 115)
-    before = {topic: all_of(cluster, topic, count) for topic, count in (("saved-orders", 2), ("saved-changes", 1))}
+    assert (second["number"], second["new_records"], second["records"]) == (2, 20, 116)
+    names = ("saved-orders", "saved-changes")
+    before = {topic: (all_of(cluster, topic, 2), ends(cluster, topic, 2)) for topic in names}
+    assert before["saved-changes"][1] == [(0, 6), (0, 4)]
     configs = own_configs(run, "saved-changes")
     foreign = run("restore", place)
     assert foreign.status == 1 and "has 2 of the topics already" in foreign.err
 
-    delete_topics(cluster, "saved-orders", "saved-changes")
+    delete_topics(cluster, *names)
     admin.delete_consumer_groups(["saved-billing"])["saved-billing"].result(DEADLINE_S)
-    previewed = run("restore", place, "--dry-run", "--output", "json").json
+    previewed = run("restore", place, *words[:2], "--dry-run", "--output", "json").json
     assert "saved-orders" not in run("topic", "list").out
-    done = run("restore", place, "--output", "json")
+    done = run("restore", place, *words[:2], "--output", "json")
     assert done.status == 0, done.err
     assert [row | {"dry_run": True} for row in done.json] == previewed
-    kept = {(row["topic"], row["partition"]): row["offsets"] for row in done.json}
-    assert kept == {("saved-orders", 0): "kept", ("saved-orders", 1): "kept", ("saved-changes", 0): "from 0"}
-    assert all_of(cluster, "saved-orders", 2) == before["saved-orders"]
-    changes = [(offset, *one[2:]) for offset, one in enumerate(before["saved-changes"])]
-    assert [one[1:] for one in all_of(cluster, "saved-changes", 1)] == changes
-    offsets = {("saved-orders", 0): 20, ("saved-orders", 1): 55, ("saved-changes", 0): 1}
+    assert [row["offsets"] for row in done.json] == ["kept"] * 4
+    for topic in names:
+        assert (all_of(cluster, topic, 2), ends(cluster, topic, 2)) == before[topic]
+    # Readers of uncommitted records get no fillers either.
+    assert all_of(cluster, "saved-changes", 2, "read_uncommitted") == before["saved-changes"][0]
+    offsets = {("saved-orders", 0): 20, ("saved-orders", 1): 55, ("saved-changes", 0): 3}
     eventually(lambda: committed(run, "saved-billing") == offsets, what="the group has its offsets")
     assert own_configs(run, "saved-changes") == configs
-    delete_topics(cluster, "saved-orders", "saved-changes")
+    delete_topics(cluster, *names)
+
+
+def test_renumbered_records_have_the_groups_offsets_with_them(three: str, tmp_path: Path) -> None:
+    cluster, place = three, str(tmp_path / "backup")
+
+    def run(*words: str) -> Done:
+        return odradek_command(*words, "-b", three)
+
+    run("topic", "create", "numbered", "--partitions", "2")
+    write_transactions(cluster, "numbered", "numbered-transactions")
+    commit(cluster, "numbered-billing", {("numbered", 0): 3, ("numbered", 1): 4})
+    assert run("backup", place, "--topic", "numbered", "--group", "numbered-.*").status == 0
+    before = all_of(cluster, "numbered", 2)
+    delete_topics(cluster, "numbered")
+    done = run("restore", place, "--renumber", "--no-settings", "--output", "json")
+    assert done.status == 0 and [row["offsets"] for row in done.json] == ["from 0"] * 2, done
+    after = all_of(cluster, "numbered", 2)
+    assert [one[:2] for one in after] == [(0, 0), (0, 1), (1, 0)]
+    assert [one[2:] for one in after] == [one[2:] for one in before]
+    offsets = {("numbered", 0): 1, ("numbered", 1): 1}
+    eventually(lambda: committed(run, "numbered-billing") == offsets, what="the group has its offsets")
+    delete_topics(cluster, "numbered")
 
 
 def test_damaged_and_missing_chunks_are_named(run: Run, cluster: str, tmp_path: Path) -> None:

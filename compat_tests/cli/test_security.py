@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from compat_tests.broker_process import BrokerProcess
+from compat_tests.cli.caught_up import await_brokers
 from compat_tests.cli.commands import Done, odradek_command
+from compat_tests.cli.committing import commit
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import ApacheKafka
+from compat_tests.recipes import DEADLINE_S, eventually
 
 SECURED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -99,3 +105,73 @@ def test_quotas_are_set_listed_and_deleted(secured: str) -> None:
     bad = on(secured, "quota", "set", "no_such_key=1", "--user", "carol")
     assert bad.status == 1 and bad.err.count("\n") == 1
     assert on(secured, "quota", "set", "producer_byte_rate=1").status == 2
+
+
+def test_settings_and_share_groups_are_backed_up_and_restored(secured: str, tmp_path: Path) -> None:
+    def rows(*words: str) -> list[dict[str, Any]]:
+        done = on(secured, *words, "--output", "json")
+        return list(done.json) if done.status == 0 else [{"error": done.err}]
+
+    def changed(*words: str, stdin: str = "") -> None:
+        done = on(secured, *words, stdin=stdin)
+        assert done.status == 0, done.err
+
+    asked = {
+        "rules": ("acl", "list"),
+        "quotas": ("quota", "list"),
+        "brokers": ("config", "get", "broker", "default"),
+        "group": ("config", "get", "group", "saved-shares"),
+        "client metrics": ("config", "get", "client-metrics", "saved"),
+        "shares": ("group", "lag", "saved-shares"),
+    }
+    changed("topic", "create", "saved", "--partitions", "2")
+    changed("produce", "saved", "-p", "0", stdin="1\n2\n3\n")
+    changed("acl", "create", "--allow", "ann", "--operation", "read", "--topic", "sav", "--prefixed")
+    changed("acl", "create", "--deny", "bob", "--operation", "alter", "--cluster", "--host", "10.0.0.1")
+    changed("quota", "set", "producer_byte_rate=1000", "--user", "ann", "--client-id", "<default>")
+    changed("config", "set", "broker", "default", "log.retention.ms=3600001")
+    changed("config", "set", "group", "saved-shares", "share.auto.offset.reset=earliest")
+    changed("config", "set", "client-metrics", "saved", "interval.ms=12345")
+    changed("user", "set", "ann", stdin="secret\n")
+    changed("group", "reset", "saved-shares", "--share", "--topic", "saved", "--to", "2")
+    eventually(
+        lambda: [one.get("committed") for one in rows(*asked["shares"])] == [2, 0], what="the share group begins"
+    )
+    commit(secured, "saved-texts", [TopicPartition("saved", 0, 1, "position 7")])
+    before = {name: rows(*words) for name, words in asked.items()}
+    assert [len(before[name]) for name in ("rules", "quotas", "group")] == [2, 1, 1]
+
+    place = str(tmp_path / "backup")
+    (made,) = rows("backup", place, "--topic", "saved", "--group", "saved-.*")
+    # A rule each, a quota, a user, and configs of brokers, a group and client metrics.
+    assert (made["groups"], made["settings"]) == (2, 7), made
+    changed("topic", "delete", "saved", "--yes")
+    changed("group", "delete", "saved-shares", "saved-texts", "--yes")
+    changed("acl", "delete", "--all", "--yes")
+    changed("quota", "set", "-d", "producer_byte_rate", "--user", "ann", "--client-id", "<default>")
+    changed("config", "set", "broker", "default", "-d", "log.retention.ms")
+    changed("config", "set", "group", "saved-shares", "-d", "share.auto.offset.reset")
+    changed("config", "set", "client-metrics", "saved", "-d", "interval.ms")
+
+    eventually(lambda: "saved" not in on(secured, "topic", "list").out, what="the topic is gone")
+    assert on(secured, "restore", place, "--topic", "saved", "--no-groups").status == 0
+    assert rows("acl", "list") == rows("quota", "list") == []
+    changed("topic", "delete", "saved", "--yes")
+    eventually(lambda: "saved" not in on(secured, "topic", "list").out, what="the topic is gone")
+    done = on(secured, "restore", place)
+    assert done.status == 0 and "odradek user set NAME" in done.err and "ann" in done.err, done.err
+    await_brokers(secured)
+    for name, words in asked.items():
+        eventually(lambda words=words, name=name: rows(*words) == before[name], what=f"{name} are restored")
+    assert committed_text(secured) == "position 7"
+    changed("acl", "delete", "--all", "--yes")
+
+
+def committed_text(bootstrap: str) -> str | None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "saved-texts"})
+    try:
+        (found,) = consumer.committed([TopicPartition("saved", 0)], timeout=DEADLINE_S)
+        text: str | None = found.metadata
+        return text
+    finally:
+        consumer.close()

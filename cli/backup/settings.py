@@ -1,0 +1,216 @@
+"""Access rules, quotas, users and dynamic configs of a cluster: read into a backup and restored from it.
+
+No protocol shows secrets: of users the backup has the names, of sensitive configs the keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ...metadata import acls
+from ...protocol.messages import alter_client_quotas as alter_quotas
+from ...protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from ...protocol.messages.describe_acls import DescribeAclsRequest
+from ...protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from ...protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ...protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from ...protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from ...protocol.messages.list_config_resources import ListConfigResourcesRequest
+from ..client.admin_calls import check
+from ..client.errors import DENIED, CommandError
+from ..client.wire_requests import ask
+from .manifests import Configs, Quota, Rule, Settings, User
+
+_ANY = 1
+_SECURITY_DISABLED = 54
+_BROKER, _CLIENT_METRICS, _GROUP = 4, 16, 32
+_KINDS = {_BROKER: "broker", _CLIENT_METRICS: "client-metrics", _GROUP: "group"}
+#: Sources of dynamic configs: of one broker, of all brokers, of client metrics and of groups.
+_OF_BROKER, _OF_ALL_BROKERS, _OF_CLIENT_METRICS, _OF_GROUP = 2, 3, 7, 8
+_SET = 0
+#: The API's key, and the version that lists resources of more kinds than client metrics (Apache Kafka 4.1, KIP-1142).
+_LIST_CONFIG_RESOURCES, _WITH_TYPES = 74, 1
+_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+
+
+class SettingsReader:
+    """Reads the settings of a cluster. `warnings`: what is left out, and why."""
+
+    def __init__(self, admin: Any, groups: Sequence[re.Pattern[str]]) -> None:
+        self._admin = admin
+        self._groups = groups
+        self.warnings: list[str] = []
+
+    def read(self, brokers: Sequence[Mapping[str, Any]]) -> Settings:
+        """`brokers`: as kafka-python describes them."""
+        made = Settings()
+        for subject, step in (
+            ("access rules", lambda: made.rules.extend(self._rules())),
+            ("quotas", lambda: made.quotas.extend(self._quotas())),
+            ("users", lambda: made.users.extend(self._users())),
+            ("configs", lambda: made.configs.extend(self._configs(brokers))),
+        ):
+            self._read_if_allowed(subject, step)
+        return made
+
+    def _read_if_allowed(self, subject: str, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except CommandError as error:
+            if error.status != DENIED:
+                raise
+            self.warnings.append(f"{subject} are not in the backup: {error}")
+
+    def _rules(self) -> Iterator[Rule]:
+        request = DescribeAclsRequest(
+            resource_type_filter=_ANY,
+            resource_name_filter=None,
+            pattern_type_filter=_ANY,
+            principal_filter=None,
+            host_filter=None,
+            operation=_ANY,
+            permission_type=_ANY,
+        )
+        answer = ask(self._admin, request)
+        if answer.error_code == _SECURITY_DISABLED:
+            return
+        check("access rules", answer.error_code, answer.error_message)
+        for resource in answer.resources:
+            for one in resource.acls:
+                yield Rule(
+                    one.principal,
+                    one.host,
+                    acls.Operation(one.operation).name.lower(),
+                    acls.Permission(one.permission_type).name.lower(),
+                    acls.ResourceType(resource.resource_type).name.lower(),
+                    resource.resource_name,
+                    acls.PatternType(resource.pattern_type).name.lower(),
+                )
+
+    def _quotas(self) -> Iterator[Quota]:
+        answer = ask(self._admin, DescribeClientQuotasRequest(components=[], strict=False))
+        check("quotas", answer.error_code, answer.error_message)
+        for entry in answer.entries or ():
+            entity = {one.entity_type: one.entity_name for one in entry.entity}
+            yield Quota(entity, {one.key: one.value for one in entry.values})
+
+    def _users(self) -> Iterator[User]:
+        answer = ask(self._admin, DescribeUserScramCredentialsRequest(users=None))
+        check("users", answer.error_code, answer.error_message)
+        for result in answer.results:
+            check(f"user {result.user}", result.error_code, result.error_message)
+            for one in result.credential_infos:
+                yield User(result.user, _MECHANISMS.get(one.mechanism, str(one.mechanism)), one.iterations)
+
+    def _configs(self, brokers: Sequence[Mapping[str, Any]]) -> Iterator[Configs]:
+        yield from self._of_resource(_BROKER, "", _OF_ALL_BROKERS)
+        for broker in sorted(brokers, key=lambda one: int(one["broker_id"])):
+            node = int(broker["broker_id"])
+            if broker.get("is_fenced"):
+                self.warnings.append(f"configs of broker {node} are not in the backup: it is fenced")
+            else:
+                yield from self._of_resource(_BROKER, str(node), _OF_BROKER, node)
+        _, newest = self._admin._manager.broker_version_data.api_versions.get(_LIST_CONFIG_RESOURCES, (0, 0))
+        if newest < _WITH_TYPES:
+            self.warnings.append(
+                "configs of groups and client metrics are not in the backup: the brokers do not list them"
+            )
+            return
+        answer = ask(self._admin, ListConfigResourcesRequest(resource_types=[_CLIENT_METRICS, _GROUP]))
+        check("config resources", answer.error_code)
+        for one in sorted(answer.config_resources, key=lambda one: (one.resource_type, one.resource_name)):
+            if one.resource_type == _CLIENT_METRICS:
+                yield from self._of_resource(_CLIENT_METRICS, one.resource_name, _OF_CLIENT_METRICS)
+            elif not self._groups or any(pattern.fullmatch(one.resource_name) for pattern in self._groups):
+                yield from self._of_resource(_GROUP, one.resource_name, _OF_GROUP)
+
+    def _of_resource(self, kind: int, name: str, source: int, node: int | None = None) -> Iterator[Configs]:
+        """The configs that `source` set."""
+        asked = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+        request = DescribeConfigsRequest(resources=[asked], include_synonyms=False, include_documentation=False)
+        (result,) = ask(self._admin, request, node).results
+        about = f"configs of {_KINDS[kind]} {name or 'default'}"
+        check(about, result.error_code, result.error_message)
+        found = [one for one in result.configs if one.config_source == source]
+        secret = sorted(one.name for one in found if one.value is None)
+        if secret:
+            self.warnings.append(f"{about}: brokers do not show {', '.join(secret)}, so the backup lacks them")
+        values = {one.name: one.value for one in found if one.value is not None}
+        if values:
+            yield Configs(_KINDS[kind], name, values)
+
+
+class SettingsWriter:
+    """Restores settings; those of the target that the backup lacks stay. `warnings`: what has to be done by hand."""
+
+    def __init__(self, admin: Any, settings: Settings) -> None:
+        self._admin = admin
+        self._settings = settings
+        self.warnings: list[str] = []
+
+    def write(self) -> None:
+        """Raises CommandError."""
+        self._write_rules()
+        self._write_quotas()
+        self._write_configs()
+        if self._settings.users:
+            names = ", ".join(sorted({user.name for user in self._settings.users}))
+            self.warnings.append(
+                f"set the passwords of users by `odradek user set NAME` where the cluster lacks them: {names}"
+            )
+
+    def _write_rules(self) -> None:
+        if not self._settings.rules:
+            return
+        made = [
+            AclCreation(
+                resource_type=acls.ResourceType[rule.resource.upper()],
+                resource_name=rule.name,
+                resource_pattern_type=acls.PatternType[rule.pattern.upper()],
+                principal=rule.principal,
+                host=rule.host,
+                operation=acls.Operation[rule.operation.upper()],
+                permission_type=acls.Permission[rule.permission.upper()],
+            )
+            for rule in self._settings.rules
+        ]
+        for result in ask(self._admin, CreateAclsRequest(creations=made)).results:
+            if result.error_code == _SECURITY_DISABLED:
+                self.warnings.append(f"{len(made)} access rules are not restored: the brokers have no authorizer")
+                return
+            check("access rules", result.error_code, result.error_message)
+
+    def _write_quotas(self) -> None:
+        entries = [
+            alter_quotas.EntryDataRequest(
+                entity=[alter_quotas.EntityDataRequest(kind, name) for kind, name in quota.entity.items()],
+                ops=[alter_quotas.OpData(key, value, False) for key, value in quota.values.items()],
+            )
+            for quota in self._settings.quotas
+        ]
+        if not entries:
+            return
+        for answer in ask(self._admin, alter_quotas.AlterClientQuotasRequest(entries, False)).entries:
+            check("quotas", answer.error_code, answer.error_message)
+
+    def _write_configs(self) -> None:
+        numbers = {kind: number for number, kind in _KINDS.items()}
+        resources = []
+        for one in self._settings.configs:
+            if one.kind == "broker" and one.name:
+                keys = ", ".join(sorted(one.values))
+                self.warnings.append(f"configs of the single broker {one.name} are not restored: {keys}")
+                continue
+            entries = [AlterableConfig(key, _SET, value) for key, value in one.values.items()]
+            resources.append(AlterConfigsResource(numbers[one.kind], one.name, entries))
+        if not resources:
+            return
+        for answer in ask(self._admin, IncrementalAlterConfigsRequest(resources, False)).responses:
+            subject = f"configs of {_KINDS[answer.resource_type]} {answer.resource_name or 'default'}"
+            check(subject, answer.error_code, answer.error_message)
