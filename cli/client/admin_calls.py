@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .errors import CommandError, advice_for, status_of_code
+from .errors import COORDINATOR_MOVES, CommandError, CoordinatorMoves, advice_for, status_of_code
 
 #: `OffsetSpec` of ListOffsets.
 EARLIEST, LATEST = -2, -1
@@ -17,9 +17,8 @@ def api_error(subject: str, code: int, message: str | None = None) -> CommandErr
 
     kind = for_code(code)
     words = message or getattr(kind, "description", "") or kind.__name__
-    return CommandError(
-        f"{subject}: {words.strip().rstrip('.')} ({_wire_name(kind)}){advice_for(code)}", status_of_code(code)
-    )
+    error = CoordinatorMoves if code in COORDINATOR_MOVES else CommandError
+    return error(f"{subject}: {words.strip().rstrip('.')} ({_wire_name(kind)}){advice_for(code)}", status_of_code(code))
 
 
 def _wire_name(kind: type) -> str:

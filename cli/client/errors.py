@@ -15,6 +15,8 @@ DENIED = 5
 _NOT_FOUND_CODES = frozenset((3, 69, 91, 100, 105))
 _DENIED_CODES = frozenset((29, 30, 31, 33, 34, 53, 58, 65))
 _UNREACHABLE_CODES = frozenset((7, 8, 13))
+#: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR.
+COORDINATOR_MOVES = (14, 15, 16)
 #: librdkafka's own codes, which are negative.
 _NOT_FOUND_LOCAL = frozenset((-188, -190))
 _UNREACHABLE_LOCAL = frozenset((-195, -193, -187, -185, -192))
@@ -31,6 +33,10 @@ class CommandError(Exception):
     def __init__(self, message: str, status: int = FAILED) -> None:
         super().__init__(message)
         self.status = status
+
+
+class CoordinatorMoves(CommandError):
+    """A coordinator loads, or another node becomes it: the request had no effect, and a later one may succeed."""
 
 
 class Misused(CommandError):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import struct
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from .errors import UNREACHABLE, CommandError
+from .errors import UNREACHABLE, CommandError, CoordinatorMoves
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
 
 #: Types of coordinators in FindCoordinator.
 GROUP_COORDINATOR = 0
-#: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: the request had no effect.
-_COORDINATOR_MOVES = (14, 15, 16)
-_PATIENCE_S, _PAUSE_S = 12.0, 0.2
+_PATIENCE_S, _PAUSE_S = 30.0, 0.2
+T = TypeVar("T")
 
 
 class _Answer:
@@ -115,14 +115,14 @@ def coordinator_of(admin: Any, group: str) -> int:
             time.sleep(_PAUSE_S)
 
 
-def ask_coordinator(admin: Any, group: str, request: Message) -> Any:
-    """Sends a request about a group, whose answer has an error code, to the group's coordinator; again while that loads or
-    another node becomes it. Raises CommandError.
-    """
+def patiently(admin: Any, step: Callable[[], T]) -> T:
+    """Runs a step that asks coordinators, again while they load or move to other nodes. Raises CommandError."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
-        answer = ask(admin, request, coordinator_of(admin, group))
-        if answer.error_code not in _COORDINATOR_MOVES or time.monotonic() > deadline:
-            return answer
+        try:
+            return step()
+        except CoordinatorMoves:
+            if time.monotonic() > deadline:
+                raise
         admin.forget_places()
         time.sleep(_PAUSE_S)

@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from ..client.admin_calls import EARLIEST, LATEST, partition_offsets
-from ..client.errors import NOT_FOUND, CommandError, Misused
+from ..client.errors import COORDINATOR_MOVES, NOT_FOUND, CommandError, CoordinatorMoves, Misused
+from ..client.wire_requests import coordinator_of, patiently
 from ..records.positions import BEGINNING, END, STORED, Position
 from .share_offsets import alter_share_offsets, share_offsets
 
@@ -180,8 +181,14 @@ def commit(
         TopicPartition(*place): OffsetAndMetadata(offset, metadata.get(place, ""), None)
         for place, offset in offsets.items()
     }
-    for where, error in admin.alter_group_offsets(group, asked).items():
-        if error is not NoError:
-            word = getattr(error, "message", error.__name__)
-            hint = "; stop its members first" if "MEMBER" in word or "GENERATION" in word else ""
-            raise CommandError(f"group {group}, {where.topic}-{where.partition}: {word}{hint}")
+
+    def step() -> None:
+        coordinator_of(admin, group)  # waits for one, which kafka-python does not
+        for where, error in admin.alter_group_offsets(group, asked).items():
+            if error is not NoError:
+                word = getattr(error, "message", error.__name__)
+                hint = "; stop its members first" if "MEMBER" in word or "GENERATION" in word else ""
+                kind = CoordinatorMoves if error.errno in COORDINATOR_MOVES else CommandError
+                raise kind(f"group {group}, {where.topic}-{where.partition}: {word}{hint}")
+
+    patiently(admin, step)

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..client.admin_calls import api_error
-from ..client.wire_requests import ask, ask_coordinator
+from ..client.wire_requests import ask, coordinator_of, patiently
 from .members import by_coordinator
+
+if TYPE_CHECKING:
+    from ...protocol.schema import Message
 
 Place = tuple[str, int]
 _NON_EMPTY_GROUP = 68
@@ -19,6 +22,11 @@ _NON_EMPTY_GROUP = 68
 
 def share_offsets(admin: Any, names: Iterable[str]) -> dict[str, dict[Place, tuple[int, int | None]]]:
     """Start offset and lag of share groups by partition; the lag is None of brokers before KIP-1226."""
+    asked = list(names)
+    return patiently(admin, lambda: _share_offsets(admin, asked))
+
+
+def _share_offsets(admin: Any, names: list[str]) -> dict[str, dict[Place, tuple[int, int | None]]]:
     from ...protocol.messages.describe_share_group_offsets import (
         DescribeShareGroupOffsetsRequest,
         DescribeShareGroupOffsetsRequestGroup,
@@ -48,8 +56,7 @@ def alter_share_offsets(admin: Any, group: str, offsets: Mapping[Place, int]) ->
         )
         for name, places in groupby(sorted(offsets), key=lambda place: place[0])
     ]
-    answer = ask_coordinator(admin, group, alter.AlterShareGroupOffsetsRequest(group, topics))
-    _check(group, answer)
+    answer = _asked(admin, group, alter.AlterShareGroupOffsetsRequest(group, topics))
     for topic in answer.responses:
         for one in topic.partitions:
             _check(f"{group}, {topic.topic_name}-{one.partition_index}", one)
@@ -62,10 +69,20 @@ def delete_share_offsets(admin: Any, group: str, topics: Sequence[str]) -> None:
     request = delete.DeleteShareGroupOffsetsRequest(
         group, [delete.DeleteShareGroupOffsetsRequestTopic(name) for name in topics]
     )
-    answer = ask_coordinator(admin, group, request)
-    _check(group, answer)
+    answer = _asked(admin, group, request)
     for topic in answer.responses:
         _check(f"{group}, {topic.topic_name}", topic)
+
+
+def _asked(admin: Any, group: str, request: Message) -> Any:
+    """The answer of the group's coordinator."""
+
+    def step() -> Any:
+        answer = ask(admin, request, coordinator_of(admin, group))
+        _check(group, answer)
+        return answer
+
+    return patiently(admin, step)
 
 
 def _check(subject: str, answer: Any) -> None:
