@@ -31,7 +31,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     ready, run = threading.Event(), PendingFlush.run
 
     def wait(flush: PendingFlush) -> None:
-        if f"{TOPIC}-0" in flush._place.path:
+        if f"{TOPIC}-0" in flush._directory.path:
             assert ready.wait(DEADLINE_S), "nobody set it"
         run(flush)
 

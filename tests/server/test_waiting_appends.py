@@ -74,7 +74,7 @@ def syncing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     gate, run = Gate(), PendingFlush.run
 
     def gated(flush: PendingFlush) -> None:
-        if "topic-" in flush._place.path:
+        if "topic-" in flush._directory.path:
             gate()
         run(flush)
 
@@ -199,7 +199,7 @@ def test_failed_flush_takes_directory_offline_and_returns_an_error(
     path: DataPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(flush: PendingFlush) -> None:
-        raise LogDirectoryFailure(flush._place.log_directory, "flushing", OSError(5, "the disk is gone"))
+        raise LogDirectoryFailure(flush._directory.log_directory, "flushing", OSError(5, "the disk is gone"))
 
     topic = path.topic(flush_messages="1")
     hosted = path.hosted(topic)
