@@ -27,7 +27,7 @@ from .manifests import GroupOffsets, Manifest, Part, Topic
 from .sending import Sending
 from .settings import SettingsWriter
 from .stores import Store
-from .target_topics import RESTORE_CONFIGS, create, delete_fillers, own_configs
+from .target_topics import RESTORE_CONFIGS, create, delete_fillers, description, own_configs
 
 #: Offsets that are filled below the log start: 5,000,000 a second, with 20 bytes for 1000.
 MOST_BELOW_START = 1_000_000_000
@@ -114,7 +114,7 @@ class Restoring:
 
     def _partition(self, admin: Any, topic: Topic, part: Part, progress: Callable[[int], None]) -> Restored:
         where = (topic.name, part.partition)
-        described = described_topics(admin, [topic.name])
+        described = description(admin, topic)
         end = partition_offsets(admin, described, LATEST).get(where)
         if end is None:
             raise CommandError(f"{topic.name}-{part.partition} has no leader now: try again when it has")

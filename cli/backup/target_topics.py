@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable
 from typing import Any
 
-from ..client.admin_calls import LATEST, config_values, described_topics, partition_offsets
+from ..client.admin_calls import LATEST, config_values, partition_offsets
 from ..client.connection import Connection
 from ..client.errors import CommandError
 from .manifests import Part, Topic
@@ -35,18 +36,34 @@ def own_configs(admin: Any, name: str) -> dict[str, str]:
 
 
 def create(admin: Any, topic: Topic, replication_factor: int) -> None:
-    """Creates the topic where it is not there, and waits until its partitions have leaders. Raises CommandError."""
-    from kafka.admin import NewTopic
+    """Creates the topic where it is not there, and waits until its partitions have leaders. Raises CommandError.
 
-    there = {str(one["name"]) for one in described_topics(admin, None)}
-    if topic.name not in there:
-        configs = {**RESTORE_CONFIGS}
-        admin.create_topics([NewTopic(topic.name, len(topic.parts), replication_factor, topic_configs=configs)])
+    The controller decides whether the topic exists: a broker may still show one that was deleted a moment ago.
+    """
+    from kafka.admin import NewTopic
+    from kafka.errors import TopicAlreadyExistsError
+
+    new = NewTopic(topic.name, len(topic.parts), replication_factor, topic_configs={**RESTORE_CONFIGS})
+    with contextlib.suppress(TopicAlreadyExistsError):
+        admin.create_topics([new])
     deadline = time.monotonic() + _PATIENCE_S
     while not _is_led(admin, topic):
-        if time.monotonic() > deadline:
-            raise CommandError(f"topic {topic.name} has partitions without a leader after {_PATIENCE_S:g} s")
-        time.sleep(_POLL_S)
+        _wait(deadline, f"topic {topic.name} has partitions without a leader after {_PATIENCE_S:g} s")
+
+
+def description(admin: Any, topic: Topic) -> list[dict[str, Any]]:
+    """Describes a topic that was created: a broker may learn of it after others. Raises CommandError."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while not (found := [one for one in admin.describe_topics([topic.name]) if not one["error_code"]]):
+        _wait(deadline, f"a broker does not show the topic {topic.name} after {_PATIENCE_S:g} s")
+    return found
+
+
+def _wait(deadline: float, failure: str) -> None:
+    """Waits for the next look. Raises CommandError after the deadline."""
+    if time.monotonic() > deadline:
+        raise CommandError(failure)
+    time.sleep(_POLL_S)
 
 
 def _is_led(admin: Any, topic: Topic) -> bool:
