@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from compat_tests.broker_process import free_port
 from compat_tests.cli import committing
+from compat_tests.cli.caught_up import await_brokers
 from compat_tests.cli.commands import Done, Run, odradek_command
 from compat_tests.recipes import DEADLINE_S, eventually
 
@@ -89,6 +90,7 @@ def delete_topics(bootstrap: str, *names: str) -> None:
     for future in admin.delete_topics(list(names)).values():
         future.result(DEADLINE_S)
     eventually(lambda: not set(names) & set(admin.list_topics(timeout=10).topics), what="the topics are gone")
+    await_brokers(bootstrap)
 
 
 def ends(bootstrap: str, topic: str, partitions: int) -> list[tuple[int, int]]:
