@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .client.commands import second_words
 from .cluster_security import NAMES
 from .options import FAILED, MISUSED, UsageError, add_override, complain, overrides_of, path, port, shown, warn
-from .stop_signals import STOP_SIGNALS
+from .stop_signals import ignore_stop_signals, stop_on_signals
 
 if TYPE_CHECKING:
     from ..protocol.internal.cluster_metadata import UserScramCredentialRecord
@@ -152,8 +151,7 @@ def _start(options: argparse.Namespace, directory: Path, overrides: dict[str, st
             cluster.wait(is_stopped)
     finally:
         in_order = cluster.stop()
-        for number in STOP_SIGNALS:
-            signal.signal(number, signal.SIG_IGN)  # at its exit Python gives handled signals their default action back
+        ignore_stop_signals()
     return 0 if in_order else complain("not every node stopped in time", FAILED)
 
 
@@ -222,9 +220,8 @@ def _format(plan: Plan, directory: Path, users: list[UserScramCredentialRecord])
 
 def _signals() -> Callable[[], bool]:
     """Returns a function that is True once SIGTERM or SIGINT has come."""
-    reported: list[int] = []
-    for number in STOP_SIGNALS:
-        signal.signal(number, lambda got, frame: reported.append(got))
+    reported: list[bool] = []  # no threading.Event: a signal within the handler of another would wait for its lock
+    stop_on_signals(lambda: reported.append(True))
     return lambda: bool(reported)
 
 

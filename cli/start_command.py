@@ -10,6 +10,7 @@ import gc
 import logging
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .broker_properties import properties_of
@@ -131,11 +132,11 @@ async def _serve(config: Any, console: int | None) -> int:
 
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    stop_on_signals(loop, stopping.set)
+    stop_on_signals(partial(loop.call_soon_threadsafe, stopping.set))
     try:
         return await _serve_until(stopping, BrokerServer(config), console)
     finally:
-        ignore_stop_signals(loop)
+        ignore_stop_signals()
 
 
 async def _serve_until(stopping: asyncio.Event, broker: BrokerServer, console: int | None) -> int:
