@@ -99,8 +99,7 @@ def consume(
         decoder(Coding(value_format, schema_registry, value_schema, message), connection),
     )
     filters = filters_of(key, value, header or [], where or [])
-    gc.disable()  # batches of thousands of messages without cycles: looking for those takes a tenth of the time
-    with _destination(file) as out:
+    with _destination(file) as out, _without_gc():
         _read(connection, selection, decoders, filters, writer_of(form, text, out), out)
 
 
@@ -114,6 +113,18 @@ def _form(output_format: Any, format_string: str | None, file: Path | None) -> t
     if form == "table" and file is not None:
         raise Misused("tables are for standard output: leave --file out, or choose another --output")
     return form, format_string
+
+
+@contextlib.contextmanager
+def _without_gc() -> Iterator[None]:
+    """Reads batches of thousands of messages without cycles: looking for cycles takes a tenth of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @contextlib.contextmanager

@@ -22,9 +22,11 @@ def at_terminal(*words: str, answer: str = "") -> tuple[int, str]:
     process = subprocess.Popen(command, stdin=secondary, stdout=secondary, stderr=secondary, env=environment)
     os.close(secondary)
     screen, deadline, answered = b"", time.monotonic() + DEADLINE_S, not answer
+    output = select.poll()
+    output.register(primary, select.POLLIN)
     try:
         while time.monotonic() < deadline:
-            if select.select([primary], [], [], 0.1)[0]:
+            if output.poll(100):
                 try:
                     piece = os.read(primary, 65536)
                 except OSError:  # Linux: the other end is closed
