@@ -41,6 +41,7 @@ from compat_tests.faults.fault_proxy import FaultProxy, ProxyFault
 from compat_tests.oracle import ApacheKafka
 from compat_tests.recipes import eventually, make_topic
 from compat_tests.wire import WireClient
+from tests.testing.clients.python_clients import LAST
 from tests.testing.fault_table import (
     CONSUMED,
     GIVEN_UP,
@@ -49,8 +50,9 @@ from tests.testing.fault_table import (
     RETRIED,
     Client,
     Make,
+    Recovery,
     all_clients,
-    quiet_s,
+    consume_through,
 )
 
 _TOPIC, _GROUP = "orders", "billing"
@@ -134,7 +136,8 @@ CASES = (
     _consumed("coordinator moved", kind="answer_error", api="Heartbeat", error=ErrorCode.NOT_COORDINATOR),
     _consumed("coordinator starts", kind="answer_error", api="FindCoordinator",
               error=ErrorCode.COORDINATOR_NOT_AVAILABLE),
-    _consumed("rebalance", kind="answer_error", api="Heartbeat", error=ErrorCode.REBALANCE_IN_PROGRESS),
+    _consumed("rebalance", kind="answer_error", api="Heartbeat", error=ErrorCode.REBALANCE_IN_PROGRESS,
+              times=sys.maxsize),
 )  # fmt: skip
 
 
@@ -157,18 +160,21 @@ class Side:
         self.make(case)
         with ThreadPoolExecutor(1) as beside:
             over = beside.submit(self._end_pause, name) if case.name == PAUSED else None
-            address = self.proxy.address
-            outcome = client.consume(address, quiet_s(case.name)) if case.consumes else client.produce(address)
+            outcome = self._consume(case, client, name) if case.consumes else client.produce(self.proxy.address)
             if over is not None:
                 over.result()
-        struck = self.unmake()
+        struck = min(self.unmake(), 1) if case.consumes else self.unmake()
         requests = min(case.most, self.proxy.asked(name, case.api))
         return Reaction(outcome, struck, requests, self._records())
 
-    def send(self) -> None:
+    def _consume(self, case: Case, client: Client, name: str) -> str:
+        recovery = Recovery(case.api, case.most, self.has_struck, self.end_fault, lambda: self.send(LAST))
+        return consume_through(client, self.proxy.address, lambda api: self.proxy.asked(name, api), recovery)
+
+    def send(self, value: bytes = b"order 1") -> None:
         """Puts a record into the topic."""
         now_ms = int(time.time() * 1000)  # retention deletes older ones
-        send(self.direct, _TOPIC, 0, [Record(timestamp=now_ms, key=None, value=b"order 1", headers=[])])
+        send(self.direct, _TOPIC, 0, [Record(timestamp=now_ms, key=None, value=value, headers=[])])
 
     def _end_pause(self, client_id: str) -> None:
         eventually(lambda: self.proxy.asked(client_id), what=f"{client_id} asks for anything")
@@ -187,6 +193,13 @@ class Side:
         raise NotImplementedError
 
     def make(self, case: Case) -> None:
+        raise NotImplementedError
+
+    def has_struck(self) -> bool:
+        raise NotImplementedError
+
+    def end_fault(self) -> None:
+        """Has a consumer's fault strike no more."""
         raise NotImplementedError
 
     def unmake(self) -> int:
@@ -216,6 +229,14 @@ class OdradekSide(Side):
             self._made = case.make(self._broker.faults)
         else:
             self._proxied = self.proxy.strike(replace(case.proxied), self.kill_and_start)  # type: ignore[type-var]
+
+    def has_struck(self) -> bool:
+        assert self._made is not None
+        return self._made.count > 0
+
+    def end_fault(self) -> None:
+        assert self._made is not None
+        self._made.cancel()
 
     def unmake(self) -> int:
         self._broker.faults.clear()
@@ -261,6 +282,13 @@ class ApacheSide(Side):
             effect = self.kill_and_start if case.name == KILLED else None
             self._fault = self.proxy.strike(replace(case.proxied), effect)
 
+    def has_struck(self) -> bool:
+        assert self._fault is not None
+        return self._fault.count > 0
+
+    def end_fault(self) -> None:
+        self.proxy.end_fault()
+
     def unmake(self) -> int:
         # Apache Kafka 4.3 gives a new topic the configuration of a deleted one of its name when it starts after a kill.
         resource = AlterConfigsResource(_TOPIC_RESOURCE, _TOPIC, [AlterableConfig("max.message.bytes", _DELETE, None)])
@@ -302,8 +330,8 @@ def warm_up(side: Side, client: Client) -> None:
     """Has the broker make its topic of offsets, and a client join."""
     eventually(lambda: coordinator_of(side.direct, _GROUP), what="the group has a coordinator")
     side.renew({})
-    side.send()
-    assert client.consume(side.proxy.address, quiet_s("")) == "ok"
+    side.send(LAST)
+    assert client.consume(side.proxy.address) == "ok"
 
 
 def main() -> int:

@@ -80,6 +80,10 @@ class FaultProxy:
         self._fault, self._effect = fault, effect
         return fault
 
+    def end_fault(self) -> None:
+        with self._lock:
+            self._fault = None
+
     def clear(self) -> None:
         """Ends the fault and forgets the requests."""
         with self._lock:

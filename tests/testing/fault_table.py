@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -19,20 +22,28 @@ CLIENTS = Path(__file__).resolve().parent / "clients"
 _BINARY = CLIENTS.parents[2] / ".tools" / "franz-go" / "fault-table"
 NAMES = ("kafka-python", "aiokafka", "librdkafka", "java", "franz-go")
 IDEMPOTENT = ("kafka-python", "java", "franz-go")
-_QUIET_S = 0.5
-#: A client needs a while to join again.
-_QUIET_OF_REBALANCE_S = 3.0
+#: How long a consumer may take for its reaction.
+_REACTION_S = 30.0
+#: Heartbeats in one generation that show that a member has no reason left to join.
+_HEARTBEATS = 2
+_POLL_S = 0.01
 Make = Callable[[Faults], Fault]
-
-
-def quiet_s(what: str) -> float:
-    """Returns how long a consumer goes on after its first record."""
-    return _QUIET_OF_REBALANCE_S if what == "rebalance" else _QUIET_S
 
 
 class Client(Protocol):
     def produce(self, address: str) -> str: ...
-    def consume(self, address: str, quiet_s: float) -> str: ...
+    def consume(self, address: str) -> str: ...
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """How a test sees that a consumer recovers: `api` is asked `least` times. `struck`: whether the fault befell it."""
+
+    api: str
+    least: int
+    struck: Callable[[], bool]
+    end_fault: Callable[[], None]
+    send_last: Callable[[], None]
 
 
 class PipedClient:
@@ -46,8 +57,8 @@ class PipedClient:
     def produce(self, address: str) -> str:
         return self._ask(f"produce {address}")
 
-    def consume(self, address: str, quiet_s: float) -> str:
-        return self._ask(f"consume {address} {int(quiet_s * 1000)}")
+    def consume(self, address: str) -> str:
+        return self._ask(f"consume {address}")
 
     def _ask(self, line: str) -> str:
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -75,6 +86,35 @@ def all_clients() -> Iterator[dict[str, Client]]:
     finally:
         for one in piped.values():
             one.close()
+
+
+def consume_through(client: Client, address: str, asked: Callable[[str], int], recovery: Recovery) -> str:
+    """Has a client consume until it has recovered from a fault. Returns what it says.
+
+    `asked`: how many requests of an API there were. The fault lasts until the requests of the recovery are there. LAST is
+    sent when heartbeats show that the client has no reason left to join.
+    """
+    with ThreadPoolExecutor(1) as beside:
+        outcome = beside.submit(client.consume, address)
+        until = time.monotonic() + _REACTION_S
+
+        def wait(reached: Callable[[], bool]) -> None:
+            while not reached() and not outcome.done() and time.monotonic() < until:
+                time.sleep(_POLL_S)
+
+        wait(lambda: recovery.struck() and asked(recovery.api) >= recovery.least)
+        recovery.end_fault()
+        joins, beats = asked("JoinGroup"), asked("Heartbeat")
+
+        def is_settled() -> bool:
+            nonlocal joins, beats
+            if asked("JoinGroup") > joins:
+                joins, beats = asked("JoinGroup"), asked("Heartbeat")
+            return asked("Heartbeat") >= beats + _HEARTBEATS
+
+        wait(is_settled)
+        recovery.send_last()
+        return outcome.result()
 
 
 #: Faults that a producer retries: the fault, how many requests it strikes, whether the broker had written the record.
@@ -112,7 +152,8 @@ GIVEN_UP: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 
-#: Faults of consumers: the fault, and requests that its reaction consists of, with how many there are at least.
+#: Faults of consumers: the fault, and requests that its reaction consists of, with how many there are at least. A rebalance
+#: lasts until the member joins: librdkafka ignores one while its application has not taken an assignment.
 CONSUMED: dict[str, tuple[Make, str, int]] = {
     "leader moved": (lambda faults: faults.leader_moved(topic="orders"), "Fetch", 2),
     "offset out of range": (lambda faults: faults.fail("Fetch", error="OFFSET_OUT_OF_RANGE", times=1), "Fetch", 2),
@@ -121,5 +162,5 @@ CONSUMED: dict[str, tuple[Make, str, int]] = {
     "coordinator starts": (
         lambda faults: faults.fail("FindCoordinator", error="COORDINATOR_NOT_AVAILABLE", times=1), "FindCoordinator", 2
     ),
-    "rebalance": (lambda faults: faults.fail("Heartbeat", error="REBALANCE_IN_PROGRESS", times=1), "JoinGroup", 3),
+    "rebalance": (lambda faults: faults.fail("Heartbeat", error="REBALANCE_IN_PROGRESS"), "JoinGroup", 3),
 }  # fmt: skip

@@ -13,11 +13,15 @@ import org.apache.kafka.common.serialization.StringSerializer;
 
 /** Java's clients behind pipes: a line "produce ADDRESS" or "consume ADDRESS" is answered by a line. */
 public final class FaultTableClient {
+    private static final Duration DEADLINE = Duration.ofSeconds(60);
+    /** The value of the record after which a consumer commits and ends. */
+    private static final String LAST = "the last order";
+
     public static void main(String[] arguments) throws Exception {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.split(" ");
-            System.out.println(words[0].equals("produce") ? produce(words[1]) : consume(words[1], Integer.parseInt(words[2])));
+            System.out.println(words[0].equals("produce") ? produce(words[1]) : consume(words[1]));
         }
     }
 
@@ -34,7 +38,7 @@ public final class FaultTableClient {
         }
     }
 
-    private static String consume(String address, int quietMs) {
+    private static String consume(String address) {
         Properties config = new Properties();
         config.put("bootstrap.servers", address);
         config.put("client.id", "java");
@@ -45,14 +49,14 @@ public final class FaultTableClient {
         config.put("retry.backoff.ms", "20");
         try (var consumer = new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer())) {
             consumer.subscribe(List.of("orders"));
-            for (int seen = 0, quiet = 0; quiet < quietMs / 100;) {
+            boolean seen = false;
+            for (long until = System.nanoTime() + DEADLINE.toNanos(); !seen && System.nanoTime() < until;) {
                 for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(100))) {
-                    seen++;
+                    seen |= record.value().equals(LAST);
                 }
-                quiet = seen > 0 ? quiet + 1 : 0;
             }
             consumer.commitSync();
-            return "ok";
+            return seen ? "ok" : "nothing";
         }
     }
 }

@@ -1,4 +1,4 @@
-// franz-go behind pipes: a line "produce ADDRESS" or "consume ADDRESS MILLISECONDS" is answered by a line.
+// franz-go behind pipes: a line "produce ADDRESS" or "consume ADDRESS" is answered by a line.
 package main
 
 import (
@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,11 +21,13 @@ func main() {
 		if words[0] == "produce" {
 			fmt.Println(produce(words[1]))
 		} else {
-			quietMs, _ := strconv.Atoi(words[2])
-			fmt.Println(consume(words[1], time.Duration(quietMs)*time.Millisecond))
+			fmt.Println(consume(words[1]))
 		}
 	}
 }
+
+// The value of the record after which a consumer commits and ends.
+const last = "the last order"
 
 func backoff(int) time.Duration { return 20 * time.Millisecond }
 
@@ -49,7 +50,7 @@ func produce(address string) string {
 	return "ok"
 }
 
-func consume(address string, quietFor time.Duration) string {
+func consume(address string) string {
 	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.ClientID("franz-go"), kgo.ConsumerGroup("billing"),
 		kgo.ConsumeTopics("orders"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(),
 		kgo.HeartbeatInterval(100*time.Millisecond), kgo.RetryBackoffFn(backoff), kgo.MetadataMinAge(20*time.Millisecond))
@@ -57,16 +58,13 @@ func consume(address string, quietFor time.Duration) string {
 		return err.Error()
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	seen := 0
-	for seen == 0 && ctx.Err() == nil {
-		seen += client.PollFetches(ctx).NumRecords()
-	}
-	quiet, end := context.WithTimeout(ctx, quietFor)
-	defer end()
-	for quiet.Err() == nil {
-		client.PollFetches(quiet)
+	for seen := false; !seen; {
+		if ctx.Err() != nil {
+			return "nothing"
+		}
+		client.PollFetches(ctx).EachRecord(func(record *kgo.Record) { seen = seen || string(record.Value) == last })
 	}
 	if err := client.CommitUncommittedOffsets(ctx); err != nil {
 		return err.Error()

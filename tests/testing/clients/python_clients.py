@@ -1,6 +1,6 @@
-"""kafka-python, aiokafka and librdkafka for the fault table: each produces a record, or consumes for a moment.
+"""kafka-python, aiokafka and librdkafka for the fault table: each produces a record, or consumes until it has read LAST.
 
-`quiet_s`: how long a consumer goes on after its first record; it sends heartbeats meanwhile.
+Until then a consumer sends heartbeats.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
 DEADLINE_S = 60
+#: The value of the record after which a consumer commits and ends.
+LAST = b"the last order"
 
 
 class KafkaPython:
@@ -30,7 +32,7 @@ class KafkaPython:
         finally:
             producer.close(timeout=1)
 
-    def consume(self, address: str, quiet_s: float) -> str:
+    def consume(self, address: str) -> str:
         consumer = KafkaConsumer(
             "orders",
             bootstrap_servers=address,
@@ -43,10 +45,11 @@ class KafkaPython:
         )
         # One poll lasts until it has joined: 3.0.12 forgets a second join that outlives its poll. The join was begun for
         # new metadata; the leader's assignment ends that reason, and no later poll awaits the join (`need_rejoin`).
-        seen = bool(consumer.poll(timeout_ms=DEADLINE_S * 1000))
-        until = time.monotonic() + quiet_s
-        while time.monotonic() < until:
-            consumer.poll(timeout_ms=50)
+        polled, until = consumer.poll(timeout_ms=DEADLINE_S * 1000), time.monotonic() + DEADLINE_S
+        while not (seen := any(one.value == LAST for records in polled.values() for one in records)):
+            if time.monotonic() > until:
+                break
+            polled = consumer.poll(timeout_ms=50)
         consumer.commit()
         consumer.close()
         return "ok" if seen else "nothing"
@@ -58,8 +61,8 @@ class AioKafka:
     def produce(self, address: str) -> str:
         return asyncio.run(self._produce(address))
 
-    def consume(self, address: str, quiet_s: float) -> str:
-        return asyncio.run(self._consume(address, quiet_s))
+    def consume(self, address: str) -> str:
+        return asyncio.run(self._consume(address))
 
     async def _produce(self, address: str) -> str:
         producer = AIOKafkaProducer(bootstrap_servers=address, client_id=self.name, retry_backoff_ms=20)
@@ -70,7 +73,7 @@ class AioKafka:
             except AioKafkaError as failed:
                 return type(failed).__name__
 
-    async def _consume(self, address: str, quiet_s: float) -> str:
+    async def _consume(self, address: str) -> str:
         consumer = AIOKafkaConsumer(
             "orders",
             bootstrap_servers=address,
@@ -82,8 +85,9 @@ class AioKafka:
             retry_backoff_ms=20,
         )
         async with consumer:
-            await asyncio.wait_for(consumer.getone(), DEADLINE_S)
-            await consumer.getmany(timeout_ms=int(quiet_s * 1000))
+            async with asyncio.timeout(DEADLINE_S):
+                while (await consumer.getone()).value != LAST:
+                    pass
             await consumer.commit()
         return "ok"
 
@@ -104,7 +108,7 @@ class LibRdKafka:
         producer.flush(DEADLINE_S)
         return reported[0] if reported else "nothing"
 
-    def consume(self, address: str, quiet_s: float) -> str:
+    def consume(self, address: str) -> str:
         consumer = Consumer(
             {
                 "bootstrap.servers": address,
@@ -119,11 +123,10 @@ class LibRdKafka:
             }
         )
         consumer.subscribe(["orders"])
-        until, seen = time.monotonic() + DEADLINE_S, 0
-        while time.monotonic() < until:
+        until, seen = time.monotonic() + DEADLINE_S, False
+        while not seen and time.monotonic() < until:
             message = consumer.poll(0.05)
-            if message is not None and message.error() is None and not seen:
-                seen, until = 1, time.monotonic() + quiet_s
+            seen = message is not None and message.error() is None and message.value() == LAST
         try:
             consumer.commit(asynchronous=False)
         except KafkaException as failed:
