@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +82,9 @@ class ShardDriver:
         self._turn_is_planned = False
         self._wakeup: asyncio.TimerHandle | None = None
         self._wakeup_ms = 0
+        # Made once: whatever a timer renews may lie amid another request's memory, and would keep it from the system.
+        self._on_wakeup = self._woken
+        self._context = copy_context()
 
     @property
     def shard(self) -> Any:
@@ -221,7 +225,7 @@ class ShardDriver:
             self._plan_turn()
         else:
             self._wakeup_ms = deadline
-            self._wakeup = self._loop.call_later((deadline - now) / 1000, self._woken)
+            self._wakeup = self._loop.call_later((deadline - now) / 1000, self._on_wakeup, context=self._context)
 
     def clock_moved(self) -> None:
         """Does what a clock that was set makes due, and sets the timer anew."""
@@ -250,7 +254,8 @@ class ShardDriver:
             return
         now = self._clock()
         records, replies, deadline = self._records, self._replies, shard.deadline()
-        self._records, self._replies = [], []
+        if records or replies:
+            self._records, self._replies = [], []
         if deadline is not None and deadline <= now:
             try:
                 shard.expire(now)
@@ -258,8 +263,8 @@ class ShardDriver:
                 self._failed_by_bug("a timer")
                 return
             output = shard.take()
-            records += output.records
-            replies += output.replies
+            records = [*records, *output.records]
+            replies = [*replies, *output.replies]
             deadline = shard.deadline()
         if records:
             try:

@@ -22,6 +22,10 @@ from tests.hostile.attacks import ATTACKS
 from tests.hostile.attacks_requests import OF_EVERY_API, use_every_api
 
 
+def _in_mb(sizes: list[int]) -> str:
+    return " and ".join(f"{size >> 20}" for size in sizes) + " MB"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.hostile", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -45,6 +49,7 @@ def main() -> int:
         room.keep_client()
         if set(names) & set(OF_EVERY_API):
             use_every_api(room)
+        print(f"memory at the start {_in_mb(room.memory())}")
         rounds = 0
         while not rounds or time.monotonic() < deadline:
             rounds += 1
@@ -58,6 +63,8 @@ def main() -> int:
                     print("       -", violation.replace("\n", "\n         "), flush=True)
                 if rounds > 1 and time.monotonic() > deadline:
                     break
+            # Topics, groups and producers of a round stay, as they do in any broker.
+            print(f"memory after round {rounds} {_in_mb(room.memory())}")
         print(room.check_records())
     print(f"{failed} attacks did not hold")
     return 1 if failed else 0

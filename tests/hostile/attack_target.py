@@ -200,7 +200,7 @@ class AttackTarget:
         assert self.client is not None
         self._await_rest()
         logs = [node.log_file.stat().st_size for node in self.nodes]
-        before, cpu = self._memory(), self._cpu()
+        before, cpu = self.memory(), self._cpu()
         self.client.mark()
         began = time.monotonic()
         faults = self._attack(attack)
@@ -285,7 +285,8 @@ class AttackTarget:
     def _cpu(self) -> list[float]:
         return [cpu_seconds(node.pid) if node.is_running else 0.0 for node in self.nodes]
 
-    def _memory(self) -> list[int]:
+    def memory(self) -> list[int]:
+        """The resident memory of every node, in bytes."""
         return [rss_bytes(node.pid) if node.is_running else 0 for node in self.nodes]
 
     def _await_rest(self) -> None:
@@ -301,7 +302,7 @@ class AttackTarget:
     def _await_memory(self, before: list[int], deadline_s: float) -> list[int]:
         deadline = time.monotonic() + deadline_s
         while True:
-            after = self._memory()
+            after = self.memory()
             near = all(now <= then * RSS_FACTOR for now, then in zip(after, before, strict=True))
             if near or time.monotonic() > deadline:
                 return after
