@@ -22,13 +22,17 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S = 30.0
 #: A dead broker leaves the metadata within its session's time; Odradek and Kafka have 9 s by default.
 _PATIENCE_S, _PAUSE_S = 12.0, 0.2
+#: Changes that are one request to the controller: nothing is sent while it is not known.
+_SENT_TO_CONTROLLER = frozenset(
+    ("alter_partition_reassignments", "create_partitions", "create_topics", "delete_topics")
+)
 #: Limit of the first check whether a listener accepts connections.
 _CONNECT_TIMEOUT_S = 5.0
 
 
 class Patient:
-    """kafka-python's admin client. It repeats a query while a broker that has just died is still in the
-    metadata. Changes are never repeated.
+    """kafka-python's admin client. It repeats a query while brokers do not agree yet: one has just died or started, or leads
+    since a moment. A change is repeated only when it was not sent.
     """
 
     def __init__(self, client: Any, patience_s: float) -> None:
@@ -37,17 +41,28 @@ class Patient:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._patient_client, name)
-        if not name.startswith(("list_", "describe_")):
+        is_query = name.startswith(("list_", "describe_"))
+        if not is_query and name not in _SENT_TO_CONTROLLER:
             return found
 
         def asked(*given: Any, **named: Any) -> Any:
-            from kafka.errors import KafkaConnectionError, NodeNotReadyError, NotCoordinatorError
+            from kafka import errors
 
+            # The controller is known from one broker, and its address from another, which may not have heard of it.
+            passing: tuple[type[Exception], ...] = (errors.UnknownBrokerIdError,)
+            if is_query:
+                passing += (
+                    errors.KafkaConnectionError,
+                    errors.NodeNotReadyError,
+                    errors.NotCoordinatorError,
+                    errors.NotLeaderForPartitionError,
+                    errors.OffsetNotAvailableError,
+                )
             deadline = time.monotonic() + self._patience_s
             while True:
                 try:
                     return found(*given, **named)
-                except (KafkaConnectionError, NodeNotReadyError, NotCoordinatorError):
+                except passing:
                     if time.monotonic() > deadline:
                         raise
                     self.forget_places()
@@ -61,6 +76,7 @@ class Patient:
         """
         self._patient_client._manager.cluster._coordinators.clear()
         self._patient_client._controller_id = None
+        self._patient_client._manager.cluster.request_update()
 
 
 class Connection:

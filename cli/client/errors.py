@@ -86,6 +86,8 @@ def _from_kafka_python(error: Exception) -> CommandError:
         status = status_of_code(code)
     if name == "KafkaConnectionError":
         return CommandError(f"a broker takes no connections ({_bare(error)}){_advice(status)}", status)
+    if name == "UnknownBrokerIdError":
+        return CommandError(f"broker {_bare(error)} is not in the metadata{_advice(UNREACHABLE)}", UNREACHABLE)
     if name == "IncompatibleBrokerVersion":
         return CommandError(f"the broker does not have this API: {_bare(error)}")
     return CommandError(f"{_bare(error)}{advice_for(code) or _advice(status)}", status)

@@ -32,8 +32,8 @@ def test_killed_broker_is_found_and_started_again(tmp_path: Path) -> None:
             assert done.status in (0, 1) and "Traceback" not in done.err, done
             return done
 
-        run("topic", "create", "orders", "--partitions", "6")
-        run("produce", "orders", stdin="1\n2\n3\n")
+        assert run("topic", "create", "orders", "--partitions", "6").status == 0
+        assert run("produce", "orders", stdin="1\n2\n3\n").status == 0
         groups = [f"group-{number}" for number in range(6)]  # each node coordinates some
         for group in groups:
             awaited(
@@ -42,7 +42,7 @@ def test_killed_broker_is_found_and_started_again(tmp_path: Path) -> None:
         sampler = Sampler(stack.enter_context(connection_of(bootstrap, None, None, [], DEADLINE_S).admin()), None)
         assert lags(sampler) == dict.fromkeys(groups, 3)
         os.kill(pid_of(directory, "3"), signal.SIGKILL)
-        awaited(lambda: len(lacking(run)) == 6)
+        awaited(lambda: len(lacking(run)) == 6, lambda: run("topic", "describe", "orders").out)
         # `top` runs on: the groups have other coordinators now.
         awaited(lambda: lags(sampler) == dict.fromkeys(groups, 3))
         assert [one["finding"] for one in findings(run, "partition")] == ["brokers 3 are out of sync"] * 6
@@ -91,7 +91,7 @@ def pid_of(directory: Path, node: str) -> int:
     return int(next(word for word in row[pid - 1 : pid + 2] if word.isdigit() and int(word) > 100))
 
 
-def awaited(holds: Callable[[], bool]) -> None:
+def awaited(holds: Callable[[], bool], seen: Callable[[], str] = str) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while not holds():
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, seen()
