@@ -6,6 +6,7 @@ nodes have one controller, since a quorum of two would not survive any.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -20,6 +21,9 @@ FILE = "cluster.json"
 HOST = "127.0.0.1"
 CONTROLLERS = 3
 MOST_PORT = 65535
+#: Below the ports that systems give to outgoing connections, which could take one before its node listens.
+_ANY_PORTS = range(20_000, 32_000)
+_MOST_TRIES = 100
 METRICS_PORT = "odradek.metrics.port"
 #: The keys that differ from node to node, or that make the nodes one cluster.
 OWN_KEYS = frozenset((
@@ -165,16 +169,27 @@ def _free_port(wanted: int, taken: list[socket.socket], *, must_be: bool = False
     taken.append(held)
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        held.bind((HOST, wanted))
+        if wanted:
+            held.bind((HOST, wanted))
+        else:
+            _bind_to_any(held)
     except OSError as error:
         if must_be:
             reason = "it is in use" if error.errno == errno.EADDRINUSE else error.strerror
             raise CannotListen(
                 f"cannot listen on {HOST}:{wanted}: {reason}; choose another --port, 0 for any"
             ) from None
-        held.bind((HOST, 0))
+        _bind_to_any(held)
     port: int = held.getsockname()[1]
     return port
+
+
+def _bind_to_any(held: socket.socket) -> None:
+    for port in random.SystemRandom().sample(_ANY_PORTS, _MOST_TRIES):
+        with contextlib.suppress(OSError):
+            held.bind((HOST, port))
+            return
+    held.bind((HOST, 0))
 
 
 # ---- the properties of each node
