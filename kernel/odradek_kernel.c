@@ -6,6 +6,9 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "codecs.h"
 #include "judge.h"
@@ -176,6 +179,17 @@ static PyObject *judge_batch(PyObject *module, PyObject *const *arguments, Py_ss
     return judged(&header, numbers, made);
 }
 
+static PyObject *trim(PyObject *module, PyObject *none)
+{
+    (void)module, (void)none;
+#ifdef __GLIBC__
+    Py_BEGIN_ALLOW_THREADS
+    malloc_trim(0);
+    Py_END_ALLOW_THREADS
+#endif
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"find", find, METH_VARARGS, "find(buffer, count, base_timestamp, least_timestamp, least_offset) -> tuple or None"},
     {"judge", (PyCFunction)(void (*)(void))judge_batch, METH_FASTCALL,
@@ -183,6 +197,7 @@ static PyMethodDef methods[] = {
      "packed_left, base_offset, leader_epoch) -> header and decompressed bytes, or None"},
     {"lz4_into", lz4_into, METH_VARARGS, "lz4_into(data, room) -> bytes made, -1 if damaged, -2 if the room is too small"},
     {"snappy_into", snappy_into, METH_VARARGS, "snappy_into(data, room) -> as lz4_into"},
+    {"trim", trim, METH_NOARGS, "trim() -> None: glibc gives free memory back to the system; nothing with another C library"},
     {"walk", walk, METH_VARARGS,
      "walk(buffer, start, count, most_record_bytes, base_timestamp, earliest, latest, needs_key, releases_gil) -> tuple"},
     {NULL, NULL, 0, NULL},
