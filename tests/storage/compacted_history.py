@@ -1,8 +1,8 @@
-"""The records of compacted topics, by many producers at a time, so that a cleaner meets all its cases.
+"""The records of compacted topics from several interleaved producers, so that a cleaner meets all its cases.
 
-Plain producers, idempotent ones whose last batch must stay, and transactions that commit, abort and stay open, with their
-batches between each other; tombstones; every codec; several segments. Markers go straight to the brokers, as a
-coordinator would send them, so that several brokers are told the very same.
+The cases are plain producers, idempotent producers, whose last batch must stay, and interleaved transactions that commit,
+abort or stay open. There are also tombstones, all codecs, and several segments. The test sends the markers to the brokers
+itself, in place of a coordinator, so that several brokers get identical requests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from odradek.protocol.records.record import Record, encode_batch
 
 from compat_tests.wire import WireClient
 
-#: A batch this much younger than the first of its segment begins another.
+#: segment.ms of the topics. A later batch starts a new segment.
 SEGMENT_MS = 500_000
 _BETWEEN_SEGMENTS_MS = 2 * SEGMENT_MS
 _FIRST_PRODUCER_ID = 900_000
@@ -39,7 +39,7 @@ class Sender:
         #: Each transaction ends with the next epoch (KIP-890).
         self.bumps_epoch = bumps_epoch
         self.epoch = self.sequence = 0
-        #: Where its open transaction begins.
+        #: The first offset of its open transaction.
         self.open_since: int | None = None
 
     def begin_epoch(self) -> None:
@@ -57,7 +57,7 @@ class CompactedHistory:
         self._now_ms = _BASE_MS
         ids = range(_FIRST_PRODUCER_ID, _FIRST_PRODUCER_ID + 6)
         self._senders = [Sender(number, number % 2 == 0, number % 4 == 0) for number in ids]
-        #: One whose transaction stays open until all are ended.
+        #: A producer whose transaction stays open until `end_all`.
         self._slow = Sender(_FIRST_PRODUCER_ID + 6, is_transactional=True, bumps_epoch=True)
 
     @property
@@ -68,7 +68,7 @@ class CompactedHistory:
     def write(self, clients: Sequence[WireClient], segments: int, steps: int) -> None:
         """Writes segments of batches and markers. All brokers must end with the same offsets."""
         for _ in range(segments):
-            # Some are heard of for one segment only: what is their last, there, must stay.
+            # Some producers write to one segment only: their last batch there must stay.
             senders = self._rng.sample(self._senders, 3)
             for _ in range(steps):
                 self._step(clients, self._rng.choice(senders))

@@ -17,7 +17,7 @@ NOW_MS = 1_700_000_000_000
 
 
 class Logbook:
-    """Makes batches, opens one log again and again, and reads it whole."""
+    """Makes batches, and opens and reads one log repeatedly."""
 
     now_ms = NOW_MS
 
@@ -43,7 +43,7 @@ class Logbook:
         return batch
 
     def read_all(self, log: Log, offset: int | None = None, max_bytes: int = 1 << 20) -> bytes:
-        """All bytes from `offset` on, as a reader gets them."""
+        """Returns all bytes from `offset` on, as a reader gets them."""
         at = log.log_start_offset if offset is None else offset
         found = bytearray()
         while at < log.log_end_offset:

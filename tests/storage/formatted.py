@@ -1,4 +1,4 @@
-"""Formatted log directories: one that has logs and no `meta.properties` is refused."""
+"""Formatting of log directories: opening a directory with logs but without `meta.properties` fails."""
 
 from __future__ import annotations
 

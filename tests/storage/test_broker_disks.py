@@ -1,4 +1,4 @@
-"""A broker with two log directories of which one runs full: KAFKA_STORAGE_ERROR there, the other goes on."""
+"""A broker whose log directory is full returns KAFKA_STORAGE_ERROR for it, and keeps serving its other directory."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import ConnectionClosed, WireClient
 
 PARTITIONS = 6
-#: Behind the one record that a partition has: the segment that the next one is appended to.
+#: The segment after a partition's only record. The broker appends the next record to it.
 SECOND_SEGMENT = "00000000000000000001.log"
 BATCH = encode_batch([Record(0, 1000, None, b"x" * 100)])
 
 
 def produce(client):
-    """The error code of each partition of the topic."""
+    """Produces to every partition of the topic. Returns partition -> error code."""
     data = [PartitionProduceData(index=index, records=BATCH) for index in range(PARTITIONS)]
     request = ProduceRequest(acks=1, timeout_ms=10_000, topic_data=[TopicProduceData(name="t", partition_data=data)])
     answer = client.call(request, 9)
@@ -60,7 +60,7 @@ def test_a_full_log_directory_goes_offline_and_the_other_goes_on(tmp_path):
         in_two = {int(path.name.rpartition("-")[2]) for path in two.glob("t-*")}
         assert 0 < len(in_two) < PARTITIONS, "both directories are used"
         broker.stop()
-        # The disk of `two` is full as soon as its fullest partition is written to.
+        # A write to this partition of `two` fails as on a full disk.
         (two / f"t-{min(in_two)}" / SECOND_SEGMENT).symlink_to("/dev/full")
         broker.start()
         with WireClient(broker.bootstrap) as client:

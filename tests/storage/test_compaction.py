@@ -51,7 +51,7 @@ def records_of(logbook, log):
     ]
 
 
-# ---- the model: what is in the log, and which records of it a cleaning must leave
+# ---- the model: the batches of the log, and the records that a cleaning must keep
 
 
 class ModelBatch:
@@ -109,7 +109,7 @@ STEPS = st.lists(
 
 
 class Run:
-    """Does each step to the log and to the model."""
+    """Runs each step on the log and on the model."""
 
     def __init__(self, logbook):
         self.logbook = logbook
@@ -174,7 +174,7 @@ class Run:
 
     def check(self):
         found = records_of(self.logbook, self.log)
-        # Aborted records that no cleaning has come to yet are told apart by the index, as consumers do it.
+        # The index identifies aborted records that are not cleaned yet, as it does for consumers.
         aborted = self.log.aborted_transactions(0, self.log.log_end_offset)
         expected = self.model.records()
         assert [(r.offset, r.key, r.value) for _, r in found] == expected
@@ -192,7 +192,7 @@ class Run:
         assert seen_as_aborted == hidden
 
 
-#: A later transaction of a producer was once taken for its aborted one, whose marker was not in the dirty part.
+#: A former bug mistook a producer's later transaction for its aborted one, whose marker was not in the dirty part.
 ABORTED_BEFORE_THE_DIRTY_PART = [
     ("transaction", [[(b"a", None)]], 3, False),
     ("roll",),
@@ -281,7 +281,7 @@ def test_a_map_that_is_full_cleans_as_far_as_it_goes(logbook):
     assert checkpoint == log.active.base_offset
     assert cleanings > 3
     kept = [record.offset for _, record in records_of(logbook, log) if record.offset < checkpoint]
-    # The record that ends a range stays as the range's end, emptied or not; only doubles inside a range go.
+    # Each key has two consecutive records, both in the range of one cleaning, which keeps the second.
     assert all(offset % 2 == 1 for offset in kept)
 
 
@@ -353,7 +353,7 @@ def test_compacted_and_deleted_logs_lose_old_segments_too(logbook):
     fill(logbook, log, 20, at=logbook.now_ms)
     clean(log, logbook.now_ms)
     for segment in log.segments:
-        os.utime(segment.path, (logbook.now_ms / 1000, logbook.now_ms / 1000))  # an emptied one is as old as its file
+        os.utime(segment.path, (logbook.now_ms / 1000, logbook.now_ms / 1000))  # without records the file's time counts
     assert delete_old_segments(log, logbook.now_ms + 10_000, 20) == 0
     assert delete_old_segments(log, logbook.now_ms + 10_001, 20) == 5
     assert log.size == 0

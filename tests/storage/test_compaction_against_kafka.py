@@ -1,7 +1,7 @@
-"""The same log, cleaned by Apache Kafka's cleaner and by ours, again and again: the same batches stay, and tell the same.
+"""Compaction compared with Apache Kafka's: repeated cleanings of the same log leave the same batches and content.
 
-Apache Kafka writes; its directory is copied, and Odradek goes on with the copy. From then on both are told the same, and
-compact at the same times. `ODRADEK_COMPACTION_SEED` plays another history.
+Apache Kafka writes the log. Its directory is copied, and Odradek continues on the copy. From then on both brokers get the
+same requests, and compact at the same times. `ODRADEK_COMPACTION_SEED` selects another history.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ PROPERTIES = {
     "node.id": "1",
     "log.cleaner.backoff.ms": "50",
     "log.cleaner.io.max.bytes.per.second": "1e12",
-    # Index files have this size while they are written to, and are copied.
+    # The index files of active segments have this size, and are copied.
     "log.index.size.max.bytes": "65536",
-    # Transactions are known to the partitions only.
+    # The transactions have no coordinator.
     "transaction.partition.verification.enable": "false",
 }
 WHAT = ("batches", "aborted", "producers", "read_committed", "read_uncommitted")
@@ -58,7 +58,7 @@ COMPACTED = {
     "segment.bytes": str(1 << 20),
     "message.timestamp.after.max.ms": str((1 << 63) - 1),
 }
-#: Tombstones and markers go with the next cleaning, or stay.
+#: The next cleaning removes tombstones and markers, or they stay.
 SOON, LATE = {"delete.retention.ms": "1"}, {"delete.retention.ms": str(86_400_000)}
 TOPICS = {
     "soon": COMPACTED | SOON,
@@ -70,21 +70,21 @@ TOPICS = {
 
 
 class Cleaned:
-    """A broker, and what its cleaner has made of the logs."""
+    """A broker with its logs after each cleaning."""
 
     def __init__(self, broker, histories):
         self.broker = broker
         self.histories = histories
         self.admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-        #: Before and after each cleaning, in milliseconds.
+        #: The times before and after each cleaning, in milliseconds.
         self.times = []
 
     def segments(self, topic):
-        """The first offset of each; the last one is active."""
+        """Returns the base offset of each segment; the last segment is active."""
         return sorted(int(path.stem) for path in (self.broker.data_dir / f"{topic}-0").glob("*.log"))
 
     def clean(self):
-        """Once, all that may be cleaned."""
+        """Runs one cleaning of everything that may be cleaned."""
         ends = {(one.topic, 0): self._end_of_range(one) for one in self.histories}
         began = time.time() * 1000
         self.configure("min.cleanable.dirty.ratio", AT_ONCE)
@@ -93,7 +93,7 @@ class Cleaned:
         self.times.append((began, time.time() * 1000))
 
     def _end_of_range(self, history):
-        """The first segment that is active, or has what may not be stable."""
+        """Returns the base offset of the active segment, or of an earlier one that contains the last stable offset."""
         bases = self.segments(history.topic)
         return max(base for base in bases if base <= max(history.last_stable_offset, bases[0]))
 
@@ -114,7 +114,7 @@ class Cleaned:
         return {base: found for base in self.segments(topic) if (found := read_aborted(place, base))}
 
     def batches(self, topic, copied_at):
-        """Returns the log in words, without fields that a broker itself set since the copy."""
+        """Returns the batches in readable form, without fields that the broker itself has set since the copy."""
         found = []
         for base in self.segments(topic):
             data = (self.broker.data_dir / f"{topic}-0" / f"{base:020}.log").read_bytes()
@@ -143,12 +143,12 @@ class Cleaned:
             "base timestamp": base_timestamp,
             "max timestamp": None if is_own_time else header.max_timestamp,
             "records": records,
-            # Codecs are not the same to the byte, and each broker's cleaning has a horizon of its own.
+            # Codecs compress to different bytes, and each broker sets its own delete horizon.
             "size": None if header.compression or header.has_delete_horizon else header.size,
         }
 
     def _check_size(self, header, decoded):
-        """Times are written as their distance to the horizon, in as many bytes as that takes."""
+        """Checks the size, which depends on the horizon: timestamps are varints relative to it."""
         of_batch = {"base_offset": header.base_offset, "base_timestamp": header.base_timestamp}
         wanted = HEADER_BYTES + sum(encoded_size(one, **of_batch) for one in decoded)
         assert header.compression or header.size == wanted, header
@@ -181,7 +181,7 @@ class Cleaned:
         return reported.topics[0].partitions[0].error_code == 0
 
     def read(self, isolation):
-        """All that a consumer of the topics sees: topic -> (offset, key, value, headers)."""
+        """Returns the records that a consumer gets: topic -> (offset, key, value, headers)."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.broker.bootstrap,
@@ -206,7 +206,7 @@ class Cleaned:
         return seen
 
     def start_without_snapshots(self, copied_at):
-        """Starts it without snapshots. Returns its contents."""
+        """Starts the broker without producer snapshots. Returns its state."""
         for snapshot in self.broker.data_dir.glob("*-0/*.snapshot"):
             snapshot.unlink()
         self.broker.start()
@@ -226,7 +226,7 @@ class Cleaned:
 
 @pytest.fixture(scope="module")
 def executed(java_tools, tmp_path_factory):
-    """Returns what both brokers have after each of three cleanings."""
+    """Yields the states of both brokers after each of three cleanings, the brokers, and the end offsets at the copy."""
     place = tmp_path_factory.mktemp("compaction")
     histories = [CompactedHistory(name, SEED, 120_000 if name == "large" else 60) for name in TOPICS]
     with ExitStack() as stack:
@@ -253,7 +253,7 @@ def executed(java_tools, tmp_path_factory):
 
 
 def begin(theirs, client):
-    """Prepares Kafka only."""
+    """Writes the first records, to Kafka only."""
     for one in theirs.histories:
         one.write([client], 2, 16)
         if one.topic == "open":
@@ -287,7 +287,7 @@ def copy_while_it_rests(kafka, odradek):
 
 @pytest.fixture(scope="module")
 def started_again(executed):
-    """Returns what Kafka and we find in the directory that we cleaned: both after a kill, without snapshots of producers."""
+    """Kills both, and starts both on Odradek's directory without producer snapshots. Returns Kafka's and Odradek's state."""
     _, theirs, ours, copied_at = executed
     for one in (theirs, ours):
         one.broker.kill()
@@ -321,7 +321,7 @@ class Decided:
         return {record[0]: record[2] for one in self.batches(number) for record in one["records"] if record[3] is None}
 
     def expired_tombstones(self, number):
-        """Offsets of those that are gone with the cleaning after, though no newer record of their key was compacted."""
+        """Returns the offsets of tombstones that the next cleaning removed although no compacted record has their key."""
         after = self.batches(number + 1)
         active = after[-1]["segment"]
         keys = {record[2] for one in after if one["segment"] < active for record in one["records"]}

@@ -1,4 +1,4 @@
-"""A crash before each single change of a file, and in the middle of each write: what is there when the log opens again."""
+"""A crash before each file change and in the middle of each write: the content of the log when it opens again."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ CHANGES = ("rename", "replace", "unlink", "truncate", "ftruncate", "mkdir")
 
 
 class Crash(BaseException):
-    """The process ends here: nobody catches it, nothing more is written."""
+    """A crash of the process: no code catches it, and nothing more is written."""
 
 
 class CrashingSystem:
-    """Counts the changes of files that a scenario makes, and crashes at the one with the number `at`."""
+    """Counts file changes, and crashes after `at` of them. If the last one is a write, only half of it is written."""
 
     def __init__(self, monkeypatch, at):
         self.at = at
@@ -65,7 +65,7 @@ class CrashingSystem:
 
 
 class Scenario:
-    """The operations on a log, and those that were finished at the crash."""
+    """The operations on a log, and the end offset of the appends that finished before the crash."""
 
     config = SMALL
 

@@ -22,7 +22,7 @@ from odradek.storage.files.open_files import LogDirectoryFailure
 
 from tests.storage.formatted import format_directory
 
-#: Enough to hit every step of a roll, a flush, a swap; `KILLS=500` for a longer run by hand.
+#: Enough for kills during rolls, flushes and swaps; `KILLS=500` for a longer manual run.
 KILLS = int(os.environ.get("KILLS", "8"))
 WRITER = Path(__file__).with_name("writer_process.py")
 spec = importlib.util.spec_from_file_location("writer_process", WRITER)
@@ -31,7 +31,7 @@ spec.loader.exec_module(writer)
 
 
 class Killed:
-    """The lines of a writer before it was killed, at any moment within `delay_s` after so many lines."""
+    """The output of a writer that is killed `delay_s` seconds after it has printed `lines_before_kill` lines."""
 
     def __init__(self, directory, mode, seed, lines_before_kill, delay_s):
         process = subprocess.Popen(
@@ -48,7 +48,7 @@ class Killed:
             self.said[word] = int(offset)
             lines += 1
             if lines == lines_before_kill:
-                # What it has said meanwhile is still in the pipe, and is read.
+                # Lines that the writer prints until then are still read from the pipe.
                 moment = threading.Timer(delay_s, process.kill)
                 moment.start()
         deadline.cancel()
@@ -73,7 +73,7 @@ def test_all_that_was_appended_is_there_after_kill_9(tmp_path, logbook, mode):
         assert not directory.had_clean_shutdown
         log = directory.open_log("t", 0, writer.MODES[mode], now_ms=0)
         try:
-            # The page cache outlives a process: nothing that was appended may be gone.
+            # The page cache survives the process, so all appended records must be present.
             assert log.log_end_offset >= killed.said["appended"]
             assert log.recovery_point >= killed.said["flushed"] or number == 0
             records = read_through(log, logbook)
@@ -85,7 +85,7 @@ def test_all_that_was_appended_is_there_after_kill_9(tmp_path, logbook, mode):
                 assert {record.key: record.offset for record in records} == newest
             else:
                 assert offsets == list(range(log.log_start_offset, log.log_end_offset))
-            # The writer gives a batch the epoch of its first offset, whatever thousand its last one is in.
+            # A batch has the leader epoch `base offset // 1000`, even if its last offset is in the next thousand.
             bases = [header.base_offset for _, header in iter_headers(logbook.read_all(log))]
             assert log.epochs.latest == (bases[-1] // 1000 if bases else -1)
         finally:
@@ -96,7 +96,7 @@ def test_all_that_was_appended_is_there_after_kill_9(tmp_path, logbook, mode):
 
 @contextlib.contextmanager
 def largest_file(size):
-    """A disk that is full for any file that would grow over `size`: it takes a part, then fails."""
+    """Simulates a full disk: a write that exceeds a file size of `size` bytes is cut short, and the next one fails."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

@@ -1,4 +1,4 @@
-"""The damaged ranges of a log: order, joins, the file that keeps them."""
+"""The damaged ranges of a log: their order, their merging, and the file that stores them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log directories: locks, whose they are, checkpoints, replicas in every state."""
+"""Log directories: locks, `meta.properties`, checkpoints, and replicas in every state."""
 
 from __future__ import annotations
 

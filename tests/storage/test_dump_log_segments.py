@@ -1,4 +1,4 @@
-"""Apache's DumpLogSegments reads our files without a complaint, in every state that they can be in."""
+"""Apache's DumpLogSegments reads Odradek's files in every state without an error."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ TOOL = "org.apache.kafka.tools.DumpLogSegments"
 SMALL = LogConfig(segment_bytes=30_000, index_interval_bytes=400)
 
 
-#: What 4.3.1 says of every segment that does not start at offset 0, its own too.
+#: Kafka 4.3.1 prints this for every segment that does not start at offset 0, its own included.
 OF_EVERY_SEGMENT = re.compile(r"Non-consecutive offsets in \S*/0*(\d+)\.log\n  -1 is followed by \1\n")
 
 
 class Dump:
-    """Runs the tool over all files of a log, and holds that it complains of nothing."""
+    """Runs the tool on all files of a log, and checks that it reports no error."""
 
     def __init__(self, tools):
         self._tools = tools
@@ -66,7 +66,7 @@ def fill(logbook, log, count, seed=0, **kind):
     rng = random.Random(seed)
     for _ in range(count):
         values = [(b"k%d" % rng.randrange(20), rng.randbytes(rng.randrange(200))) for _ in range(3)]
-        # Times that go back now and then, as producers' do.
+        # Timestamps sometimes decrease, like those of producers.
         logbook.append(log, *values, at=logbook.now_ms + rng.randrange(100_000), **kind)
 
 
@@ -138,14 +138,14 @@ def test_a_compacted_log_with_emptied_batches_and_delete_horizons(logbook, dump)
     for number in range(100):
         kind = {"producer_id": 7, "producer_epoch": 0, "base_sequence": number // 10} if number % 10 == 0 else {}
         logbook.append(log, (b"k%d" % (number % 7), b"v" * 100 if number % 3 else None), **kind)
-    # The producer's last batch is emptied where its key was written again.
+    # The cleaning empties the producer's last batch, since its key has a newer record.
     cleaning = job(log, look(log, None, log.log_end_offset, logbook.now_ms), logbook.now_ms, 1000)
     assert finish(log, cleaning, cleaning.run(), logbook.now_ms)
     log.delete_scheduled(logbook.now_ms)
     log.close(logbook.now_ms)
     files = sorted(str(path) for path in logbook.path.iterdir() if path.suffix in (".log", ".index", ".timeindex"))
     result = dump._tools.run(TOOL, "--files", ",".join(files), "--deep-iteration").checked()
-    # Gaps between offsets are what compaction makes; nothing else is amiss.
+    # Compaction leaves gaps between offsets. The tool reports nothing else.
     assert re.sub(r"Non-consecutive offsets in .*\n|  -?\d+ is followed by \d+\n", "", result.err) == ""
     assert "isvalid: false" not in result.out
     assert f"deleteHorizonMs: OptionalLong[{logbook.now_ms + 86_400_000}]" in result.out
@@ -226,7 +226,7 @@ def test_the_directory_of_a_running_broker_and_of_one_that_was_killed(tmp_path, 
 
 
 def dump_all(tools, data_dir):
-    """Few runs over many files: each replica's files by the decoder of its topic, and all indexes together."""
+    """Runs the tool on all files: once per topic, with its decoder, and once per check on all indexes."""
     decoders = {
         "__cluster_metadata-": ["--cluster-metadata-decoder"],
         "__consumer_offsets-": ["--offsets-decoder"],

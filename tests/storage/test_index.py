@@ -1,4 +1,4 @@
-"""Sparse indexes: what they find is what a search through all their entries finds."""
+"""Sparse indexes: a lookup finds the same position as a search through all entries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from odradek.storage.files.open_files import PartitionDirectory
 from odradek.storage.segments.index import OffsetIndex
 
 BASE = 1000
-#: More than are kept in memory, of those to be written and of those that were read.
+#: More entries than the index keeps in memory, both unwritten and read ones.
 ENTRIES = 3000
 
 

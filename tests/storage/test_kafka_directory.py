@@ -1,7 +1,7 @@
-"""A data directory that Apache Kafka wrote is opened here and gone on with, and Kafka opens it again.
+"""Odradek opens and continues a data directory written by Apache Kafka, and Kafka opens it again.
 
-One history for all tests: Kafka 4.3.1 writes in every codec, with transactions, over several segments, and is stopped; it
-writes again and is killed; a copy of its directory is kept of either moment.
+All tests share one history. Kafka 4.3.1 writes with every codec and with transactions, over several segments, and is
+stopped. It writes again and is killed. The fixture keeps a copy of the directory from both moments.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from compat_tests.oracle import SINGLE_NODE, ApacheKafka
 pytestmark = pytest.mark.oracle
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-#: The least that Kafka 4 takes.
+#: The minimum of segment.bytes in Kafka 4.
 SEGMENT_BYTES = 1 << 20
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
 CONFIG = LogConfig(segment_bytes=SEGMENT_BYTES)
 
 
 class History:
-    """The written records: per topic, offset -> (key, value); and those of aborted transactions."""
+    """The written records, topic -> offset -> (key, value), and the offsets of aborted transactions."""
 
     def __init__(self, kafka):
         self.kafka = kafka
@@ -76,7 +76,7 @@ class History:
 
 @pytest.fixture(scope="module")
 def history(java_tools, tmp_path_factory):
-    """Kafka's directory after a clean stop (`clean`) and after kill -9 (`killed`), and what was written until then."""
+    """Yields the records, and copies of Kafka's directory after a clean stop (`clean`) and after kill -9 (`killed`)."""
     place = tmp_path_factory.mktemp("kafka-directory")
     kafka = ApacheKafka(place / "kafka", {"log.segment.bytes": str(SEGMENT_BYTES)})
     history = History(kafka)
@@ -123,7 +123,7 @@ def records_of(logbook, log):
 
 
 def offset_for_timestamp(log, timestamp):
-    """Opens a large batch too, as the broker does on a thread."""
+    """Returns the record found by its timestamp, even in a large batch, which the broker searches on a thread."""
     try:
         return log.offset_for_timestamp(timestamp)
     except LargeBatch as large:
@@ -151,7 +151,7 @@ def test_a_directory_that_kafka_closed_is_opened_without_a_scan(history, logbook
     assert directory.meta_properties.node_id == 1
     assert directory.directory_id is not None
     check_contents(logbook, logs, history.clean)
-    # How many it rolled depends on how its client filled the batches.
+    # The number of segments depends on how the client filled its batches.
     files = sorted(path.name for path in (history.place / "clean" / "none-0").glob("*.log"))
     assert [f"{segment.base_offset:020}.log" for segment in logs["none", 0].segments] == files
     assert len(files) > 1
@@ -162,7 +162,7 @@ def test_a_directory_that_kafka_closed_is_opened_without_a_scan(history, logbook
         )
         assert read_topic_id(log.path) is not None
     assert (logs["empty", 0].log_end_offset, logs["empty", 0].size) == (0, 0)
-    # The producers as Kafka left them in its snapshots.
+    # The producer states from Kafka's snapshots.
     (idempotent,) = logs["lz4", 0].producers.by_id.values()
     assert idempotent.last_sequence == 2499
     transactions = logs["transactions", 0]
@@ -186,7 +186,7 @@ def test_a_directory_of_a_kafka_that_was_killed_is_recovered(history, logbook, t
 
 
 def append_ours(log, count):
-    """Over the end of a segment, in batches of every codec."""
+    """Appends batches of every codec, beyond the end of a segment."""
     for number in range(count):
         base = log.log_end_offset
         records = [Record(base + i, 1_800_000_000_000 + i, b"ours", b"%d" % number + b"o" * 9000) for i in range(3)]
@@ -194,7 +194,7 @@ def append_ours(log, count):
 
 
 def test_kafka_goes_on_with_a_directory_that_we_wrote_to(history, logbook, tools):
-    """Kafka was killed; we recover its directory, append, and stop: as one cleanly stopped broker after another."""
+    """Odradek recovers the directory of a killed Kafka, appends, and stops cleanly. Then Kafka starts on it."""
     path = history.kafka.data_dir
     directory, logs = open_logs(path)
     expected = {}
@@ -242,7 +242,7 @@ def consumed(bootstrap, topic, count):
 
 
 def test_kafka_and_odradek_take_turns_on_one_directory(history):
-    """Neither says goodbye: each is killed, and the other goes on with all of it, group offsets and metadata too."""
+    """Kills each broker and starts the other, which continues with the records, group offsets and metadata."""
     kafka = history.kafka
     kafka.kill()
     odradek = OdradekProcess(history.place / "odradek", {**SINGLE_NODE, "node.id": "1"})

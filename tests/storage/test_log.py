@@ -17,7 +17,7 @@ SMALL = LogConfig(segment_bytes=20_000, index_interval_bytes=500)
 
 
 def fill(logbook, log, count, seed=0):
-    """`count` batches of different sizes; the bytes appended."""
+    """Appends `count` batches of different sizes. Returns their bytes."""
     rng = random.Random(seed)
     return b"".join(
         logbook.append(log, *(rng.randbytes(rng.randrange(300)) for _ in range(rng.randrange(1, 5))))
@@ -184,7 +184,7 @@ def test_a_segment_is_rolled_when_its_index_is_full(logbook):
     log = logbook.open(LogConfig(segment_index_bytes=24, index_interval_bytes=10))
     for _ in range(6):
         logbook.append(log, b"x" * 100)
-    # Room for three offset entries, but for two time entries of which the last is kept for the end of the segment.
+    # Room for three offset entries, but only two time entries. The last one is reserved for the end of the segment.
     assert [segment.base_offset for segment in log.segments] == [0, 2, 4]
 
 

@@ -1,4 +1,4 @@
-"""Logs with records of formats 0 and 1, from before Kafka 0.11: said so in one clear error, and left as they are."""
+"""Logs with records of message formats 0 and 1 (before Kafka 0.11): opening one raises a clear error and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idempotent and transactional producers: what is answered to a batch, and what is known after it."""
+"""Idempotent and transactional producers: the validation of their batches, and their state afterwards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def header(logbook):
 
 @pytest.fixture
 def producers(header):
-    """A producer that has written ten batches of one record, sequences 0 to 9, at offsets 100 to 109."""
+    """Returns the state after a producer wrote ten batches of one record, sequences 0 to 9, at offsets 100 to 109."""
     state = Producers()
     for number in range(10):
         state.update(header(100 + number, number))
@@ -166,7 +166,7 @@ def test_truncation_brings_the_state_before_it_back(logbook):
     assert not list(logbook.path.glob("*.snapshot"))
 
 
-# ---- while the transaction's coordinator is asked (KIP-890)
+# ---- during the verification with the transaction coordinator (KIP-890)
 
 
 def test_batch_behind_a_refused_batch_is_not_written_before_it(header):

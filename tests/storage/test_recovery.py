@@ -1,4 +1,4 @@
-"""The log after a crash; after a clean shutdown nothing is scanned."""
+"""Recovery of a log after a crash; after a clean shutdown nothing is scanned."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_log_cut_at_any_byte_of_its_last_batches_keeps_the_whole_ones(logbook,
     whole = Path(active.path).read_bytes()
     cut = make_logbook("cut")
     shutil.copytree(log.path, cut.path)
-    # At all bytes of the last three batches, and one before them.
+    # Cuts at every byte of the last three batches, and one byte before them.
     for size in range(ends[-4] - first - 1, active.size + 1):
         (cut.path / Path(active.path).name).write_bytes(whole[:size])
         reopened = cut.open(SMALL, recovery_point=active.base_offset)
@@ -74,7 +74,7 @@ def test_flipped_bit_behind_the_recovery_point_becomes_a_damaged_range_and_all_e
     position, header = headers[number]
     segment = next(s for s in reversed(log.segments) if s.base_offset <= header.base_offset)
     start = next(p for p, h in headers if h.base_offset == segment.base_offset)
-    # Base offset and leader epoch are not under the CRC; what stands after the magic byte is.
+    # The CRC does not cover the base offset and the leader epoch, but detects any change after the magic byte.
     at = position - start + rng.randrange(17, header.size)
     path = logbook.path / f"{segment.base_offset:020d}.log"
     with path.open("r+b") as file:
@@ -97,7 +97,7 @@ def test_flipped_bit_behind_the_recovery_point_becomes_a_damaged_range_and_all_e
 
 
 def whole_offsets(log):
-    """The first offsets of all batches that can be read, those behind damage too."""
+    """Returns the base offsets of all readable batches, including those after a damaged range."""
     return [
         found.base_offset
         for segment in log.segments
@@ -284,10 +284,10 @@ def test_operations_interrupted_by_a_crash_are_finished(logbook):
     log.close(logbook.now_ms)
     one, two = log.segments[1], log.segments[2]
     content = (logbook.path / active_name(one)).read_bytes() + (logbook.path / active_name(two)).read_bytes()
-    # A compaction that had put two segments into one, and was swapping it in.
+    # A compaction that had merged two segments, and was replacing them.
     (logbook.path / (active_name(one) + ".swap")).write_bytes(content)
     (logbook.path / f"{one.base_offset:020d}.index").unlink()
-    # One that was not finished; a segment deleted by retention; a checkpoint not yet in its place.
+    # An unfinished compaction, a segment deleted by retention, and a checkpoint that was not renamed yet.
     (logbook.path / f"{log.active.base_offset:020d}.log.cleaned").write_bytes(b"half")
     (logbook.path / "00000000000000000000.log.deleted").write_bytes(b"old")
     (logbook.path / "leader-epoch-checkpoint.tmp").write_bytes(b"0")

@@ -14,7 +14,7 @@ KEEP = LogConfig(retention_ms=-1, segment_bytes=150, file_delete_delay_ms=1000)
 
 @pytest.fixture
 def log(logbook):
-    """Five segments of one record each, a second apart, the last one active."""
+    """Returns a log of five segments with one record each, one second apart. The last one is active."""
     log = logbook.open(KEEP)
     for number in range(5):
         logbook.append(log, b"x" * 50, at=logbook.now_ms + number * 1000)

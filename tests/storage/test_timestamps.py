@@ -1,4 +1,4 @@
-"""Records found by time."""
+"""Lookup of records by timestamp."""
 
 from __future__ import annotations
 

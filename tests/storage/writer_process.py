@@ -1,8 +1,8 @@
 """Writes to a log until it is killed: `writer_process.py DIRECTORY MODE SEED`. Run by test_crashes.py.
 
-Each record's key and value follow from its offset, so that the one who kills can tell what must be there. A line
-"appended N" is printed when all below N was appended, "flushed N" when it was flushed. In the mode "compact" the log is
-compacted now and then, in "retain" its old segments go.
+A record's key and value are computed from its offset, so that the test can verify them. The process prints "appended N"
+when all records below N are appended, and "flushed N" when they are flushed. The mode "compact" sometimes compacts the
+log, and "retain" sometimes deletes old segments.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MODES = {
 
 
 def key_at(offset: int) -> bytes:
-    """Half of the records have keys that come again and again, the others ones that are soon never written again."""
+    """Returns the key at an offset: half of the keys recur throughout, the others only within a few offsets."""
     return b"often-%d" % (offset % 11) if offset % 2 else b"once-%d" % (offset // 10)
 
 
