@@ -1,17 +1,17 @@
-"""Members of both protocols come and go in one group while brokers and members are killed: who owned what, is all handled?
+"""Checks a group with members of both protocols while brokers and members are killed: partition owners, handled records.
 
     python -m compat_tests.group_faults.checker --seconds 120 --seed 7
     python -m compat_tests.group_faults.checker --target cluster --rounds 10 --assignor range
 
-What must hold, whatever was killed or stood still when:
+The following must hold, whatever was killed or frozen:
 
-- at no time do two members own a partition (in the sense that the protocols promise: ledger.py), and nobody commits what
-  is another's;
-- every record is handled by some member;
-- rebalances end: afterwards everybody alive has its share.
+- no two members own a partition at the same time (as the protocols promise it: ledger.py), and no member commits offsets of
+  a partition that another member owns;
+- some member handles every record;
+- rebalances end: afterwards every live member has its share.
 
-The classic members have an eager assignor (range: such a group is up- and downgraded between the protocols) or a
-cooperative one, by turns unless one is chosen.
+The classic members have an eager assignor (range: the coordinator upgrades and downgrades such a group between the
+protocols) or a cooperative one. The seed chooses it unless --assignor does.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ BROKERS: dict[str, type[BrokerProcess] | type[ThreeBrokers]] = {
     "cluster": ThreeBrokers,
 }
 MOST_SHOWN = 20
-#: Sessions of the dead run out, and the rest is handled.
+#: Time for the sessions of killed members to expire, and for the rest of the records to be handled.
 SETTLE_S = 120.0
-#: A broker that is killed over and over shares its machine with all the others of a test run.
+#: A broker that is killed repeatedly shares its machine with all others of a test run.
 START_DEADLINE_S = 120.0
 
 
@@ -79,7 +79,7 @@ class Finding:
 def run(
     brokers: Brokers, folder: Path, *, topic: str, seed: int, seconds: float, assignor: str = "", rate: int = 100
 ) -> Finding:
-    """`folder`: where members leave their notes and logs."""
+    """Runs one round. Members leave their notes and logs in `folder`."""
     make_replicated_topic(brokers.bootstrap, topic, PARTITIONS)
     assignor = assignor or ASSIGNORS[seed % 2]
     faults = Faults(brokers, topic, GROUP, assignor, seed, folder)

@@ -1,4 +1,4 @@
-"""Faults of a group: a seeded sequence, and the members, each a process."""
+"""A seeded sequence of faults for a group, and its members, each a process."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _ROOT = Path(__file__).resolve().parents[2]
 Brokers = BrokerProcess | ThreeBrokers
 
 MOST_MEMBERS = 4
-#: A broker that was killed is away for up to this.
+#: A killed broker stays down for up to this.
 LONGEST_ABSENCE_S = 1.0
-#: Beyond its session, or well within.
+#: Longer than a member's session, or well within it.
 LONG_FREEZE_S, SHORT_FREEZE_S = SESSION_S + 2.5, SESSION_S / 3
-#: A coordinator that dies gives everybody a new session, so nothing else happens meanwhile.
+#: A new coordinator starts every session anew, so no other fault happens meanwhile.
 BEYOND = "a member frozen beyond its session"
-#: Who leaves says so within this, though its coordinator may be away.
+#: Time in which a member leaves, though its coordinator may be down.
 _LEAVING_S = 60.0
-#: Each comes as often as it is here, before any comes again.
+#: Each fault occurs as often as it is listed before any is repeated.
 _DECK = (
     *["a broker killed", "one joins", "one leaves", "a member killed"] * 2,
     "the coordinator killed",
@@ -35,19 +35,19 @@ _DECK = (
     "a member frozen for long",
     "a member frozen briefly",
 )
-#: What a member of the new protocol is told of a group that is not upgraded, in its client's words.
+#: The client's error for a member of the consumer protocol in a group that stays classic.
 _IS_CLASSIC = "group id does not exist"
 
 
 class MemberProcess(WatchedProcess):
-    """The processes of one client, one after the other."""
+    """The successive processes of one client."""
 
     def __init__(self, module: str, words: list[str], name: str, ledger: Ledger, folder: Path) -> None:
         super().__init__()
         self.name = name
         self.is_consumer = words[-1] == CONSUMER
         self.lives: list[Life] = []
-        #: In good order: until then it is not begun again.
+        #: Set when the member leaves in good order: it is not started again.
         self.is_leaving = False
         self.has_failed = False
         self._command = [sys.executable, "-m", f"compat_tests.group_faults.{module}", *words]
@@ -106,7 +106,7 @@ class MemberProcess(WatchedProcess):
 
 
 class Faults(Rehearsal):
-    """The group, and what befalls it."""
+    """The members of a group, and the faults that hit them."""
 
     def __init__(self, brokers: Brokers, topic: str, group: str, assignor: str, seed: int, folder: Path) -> None:
         self.members: list[MemberProcess] = []
@@ -131,7 +131,7 @@ class Faults(Rehearsal):
         self.done[f"{kind} joins"] += 1
 
     def kinds(self) -> list[str]:
-        """kafka-python and librdkafka do not read what the other's sticky assignor remembers."""
+        """Returns the kinds of members. kafka-python and librdkafka do not read each other's sticky user data."""
         return [CONSUMER, "classic", *(["kafka-python"] if self._assignor == "range" else [])]
 
     def one(self) -> None:
@@ -149,7 +149,7 @@ class Faults(Rehearsal):
 
     def _befalls(self, member: MemberProcess, fault: str, seconds: float) -> None:
         if fault == "one leaves":
-            # Who was away for long leaves before it is told that it is no member any more, and says that it gives back.
+            # A member that was frozen for long leaves before it learns of its expiry, and reports a revocation.
             may_leave = not any(_is_long(freeze) for freeze in member.life.freezes) if member.lives else False
             if not may_leave or sum(not one.is_leaving for one in self.members) < 2:
                 return
@@ -180,7 +180,7 @@ class Faults(Rehearsal):
 
     def _drop_ended(self) -> None:
         """Drops members that left, and members that were refused as by Apache Kafka: a group becomes classic when its last
-        member of the consumer protocol is silent beyond its session, and that member's client then gives up. And
+        member of the consumer protocol exceeds its session timeout, and that member's client then gives up. Also,
         librdkafka's cooperative-sticky leader puts user data into assignments; no joining member upgrades such a group.
         """
         for member in [one for one in self.members if one.lives and one.has_ended and one.life.killed_at is None]:

@@ -59,7 +59,7 @@ class Member(ConsumerRebalanceListener):
         note(LEFT, time.monotonic())
 
     def _poll(self) -> dict[TopicPartition, list[Any]]:
-        """Errors are of a broker that is gone: the client comes back by itself."""
+        """Polls for records. Errors come from a broker that is down: the client reconnects by itself."""
         try:
             return self._consumer.poll(int(POLL_S * 1000))  # type: ignore[no-any-return]
         except KafkaError:
@@ -85,7 +85,7 @@ class Member(ConsumerRebalanceListener):
         note(HAS, time.monotonic(), [place.partition for place in assigned])
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """This client cannot wait for a commit here: what is not committed yet is handled again."""
+        """Notes the revocation. This client cannot wait for a commit here: uncommitted records are handled again."""
         self._ends(GIVES, [place.partition for place in revoked])
 
     def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
@@ -98,7 +98,7 @@ class Member(ConsumerRebalanceListener):
 
 
 def begin(*words: str) -> Member:
-    """This client does not begin while no broker is there."""
+    """Creates a member. Retries, because this client does not start while no broker is up."""
     while True:
         try:
             return Member(*words)

@@ -1,16 +1,16 @@
-"""The partitions that members owned over time, by their notes (notes.py), and the violations in them.
+"""The partitions that members owned over time, from their notes (notes.py), and the violations in them.
 
-A *life* is one process of a member, and a *tenure* a time for which it owned a partition. It ends
+A *life* is one process of a member, and a *tenure* a time in which it owned a partition. A tenure ends
 
 - when its member gives the partition back, or leaves;
-- with the life, when that is killed;
-- where the member stood still, with its session: after that the coordinator may give the partition to another, and the
-  member hears of it when it goes on. Then it writes down that it has lost it. Whoever did not stand still loses nothing.
+- with the life, when the process is killed;
+- with the session of a frozen member: after that the coordinator may assign the partition to another member. The
+  frozen member learns of it when it resumes, and then notes the loss. A member that was not frozen loses nothing.
 
-A member of the new protocol may be taken at its word (KIP-848): a heartbeat that crosses an assignment says what was owned
-before, and if the target is another by then, what was just assigned is free at once. Its member hears so by the answer to
-that very heartbeat. Apache Kafka does the same (the differential scenario "a member is taken at its word that it owns
-nothing yet"). So such a tenure is as short as a request; they are counted.
+The coordinator may rely on the owned partitions in a heartbeat (KIP-848). A heartbeat that crosses an assignment lists the
+partitions owned before it. If the target has changed by then, the new partitions are free at once, and the response to that
+heartbeat revokes them. Apache Kafka does the same (the differential scenario "a member is taken at its word that it owns
+nothing yet"). So such a tenure lasts as long as a request; these tenures are counted.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from typing import NamedTuple
 
 from .notes import COMMITS, GIVES, HANDLED, HAS, LOSES, REJECTED
 
-#: Of both protocols.
+#: In both protocols.
 SESSION_S = 6.0
-#: When a member stands still its last heartbeat was so long ago at most, on a busy machine.
+#: Longest time between a member's last heartbeat and its freeze, on a busy machine.
 HEARTBEAT_S = 1.5
-#: Who goes on after its session is told so within this.
+#: Time in which a member that resumes after its session learns of its expiry.
 REPORTED_S = 20.0
-#: An answer comes to its member's ears so soon, on a busy machine.
+#: Time in which a response reaches its member, on a busy machine.
 CROSSED_S = 1.0
 
 
@@ -52,7 +52,7 @@ class Commit(NamedTuple):
 @dataclass
 class Freeze:
     begin: float
-    #: None: it stands still yet.
+    #: None while the member is frozen.
     end: float | None = None
 
 
@@ -102,7 +102,7 @@ class Life:
         return [] if self.killed_at is not None else [one for one in self.tenures if one.end is None]
 
     def over(self, tenure: Tenure) -> float:
-        """From when on the partition may be another's."""
+        """Returns the time from which the partition may have another owner."""
         ends = [end for end in (tenure.end, self.killed_at) if end is not None]
         end = min(ends, default=math.inf)
         if tenure.end is not None and not tenure.was_lost:
@@ -115,7 +115,7 @@ class Life:
         return end
 
     def has_crossed(self, tenure: Tenure, at: float) -> bool:
-        """Returns whether it may have been taken at its word before it knew of this tenure."""
+        """Returns whether the coordinator may have relied on a heartbeat from before the member learned of this tenure."""
         if not self.is_consumer or tenure.end is None or tenure.was_lost:
             return False
         return tenure.begin <= at and tenure.end - tenure.begin <= CROSSED_S
@@ -124,7 +124,7 @@ class Life:
 @dataclass
 class Ledger:
     lives: list[Life] = field(default_factory=list)
-    #: Times that a member was taken at its word, and heard so a little later.
+    #: Tenures that a crossed heartbeat ended early, of which the member learned a little later.
     crossed: int = 0
 
     def read(self) -> None:
@@ -154,13 +154,13 @@ class Ledger:
         return [*self._conflicts(), *self._commits_of_others()]
 
     def _conflicts(self) -> list[str]:
-        """Pairs of members that owned a partition at the same time."""
+        """Returns pairs of members that owned a partition at the same time."""
         found = []
         by_partition: dict[int, list[tuple[Life, Tenure]]] = {}
         tenures = [(life, tenure) for life in self.lives for tenure in life.tenures]
         for life, tenure in sorted(tenures, key=lambda pair: pair[1].begin):
             if life.over(tenure) <= tenure.begin:
-                continue  # It heard of an assignment after its session.
+                continue  # The member received the assignment after its session.
             for other, earlier in by_partition.setdefault(tenure.partition, []):
                 if other is life or other.over(earlier) <= tenure.begin:
                     continue
@@ -172,7 +172,7 @@ class Ledger:
         return found
 
     def _commits_of_others(self) -> list[str]:
-        """Returns commits that the coordinator accepted from a member while another one owned the partition."""
+        """Returns commits that the coordinator accepted from a member while another member owned the partition."""
         found = []
         for life in self.lives:
             for commit in life.commits:

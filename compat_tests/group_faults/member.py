@@ -1,8 +1,8 @@
-"""A member of a group by librdkafka, that writes down (notes.py) what it owns, handles and commits.
+"""A librdkafka member of a group. It notes (notes.py) what it owns, handles and commits.
 
     python -m compat_tests.group_faults.member BOOTSTRAP TOPIC GROUP consumer|cooperative-sticky|range
 
-`consumer` is the new protocol (KIP-848), the others are assignors of the classic one. SIGTERM ends it in good order.
+`consumer` is the new protocol (KIP-848); the others are assignors of the classic one. SIGTERM closes it and ends it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _settings(protocol: str) -> dict[str, Any]:
 class Member:
     def __init__(self, bootstrap: str, topic: str, group: str, protocol: str) -> None:
         self._is_ending = False
-        #: Where it goes on in each partition that it owns and has handled something of.
+        #: Owned partition to its next offset, once a record of it was handled.
         self._next: dict[int, int] = {}
         self._topic = topic
         self._consumer = Consumer(
@@ -56,7 +56,7 @@ class Member:
         while not self._is_ending:
             message = self._consumer.poll(POLL_S)
             if time.monotonic() - committed > COMMIT_EVERY_S:
-                # Who stood still says this first: perhaps it is another's by now, and then it is refused.
+                # The first request of a resumed member: the broker rejects it if the partition has a new owner by then.
                 self._commit(list(self._next))
                 committed = time.monotonic()
             if message is not None and not self._goes_on(message):
@@ -65,7 +65,7 @@ class Member:
         note(LEFT, time.monotonic())
 
     def _goes_on(self, message: Message) -> bool:
-        """Errors that are not for good are of a broker that is gone: the client comes back by itself."""
+        """Returns False after a fatal error. Other errors are of a broker that is down: the client reconnects by itself."""
         error = message.error()
         if error is not None and error.code() == KafkaError._FATAL:
             note(REJECTED, time.monotonic(), error.str())

@@ -1,14 +1,14 @@
-"""The notes of a member: a line of JSON for each step, with the time on the clock that all processes share.
+"""The notes of a member: a line of JSON for each step, with the time of a clock that all processes share.
 
-    ["has", time, [partition, ...]]                      it was given these, beside what it had
+    ["has", time, [partition, ...]]                      the member was assigned these, beside what it had
     ["gives", time, [partition, ...]]                    it gives these back
-    ["loses", time, [partition, ...]]                    it was told that these are not its own any more
-    ["handled", time, value]                             before it commits that it has
-    ["commits", began, time, [partition, ...], error]    `error`: null, or what the broker said, or the client
-    ["refused", time, words]                             the client has given up: it takes no further part
-    ["left", time]                                       in good order
+    ["loses", time, [partition, ...]]                    the client reported these as lost
+    ["handled", time, value]                             before the commit of this record
+    ["commits", began, time, [partition, ...], error]    `error`: null, or the error of the broker or the client
+    ["refused", time, words]                             the client has failed fatally: it takes no further part
+    ["left", time]                                       the member has closed its consumer
 
-A process that is killed leaves the lines that were whole.
+A killed process leaves its complete lines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 HAS, GIVES, LOSES, HANDLED, COMMITS, REJECTED, LEFT = "has", "gives", "loses", "handled", "commits", "refused", "left"
 
-#: Members look for SIGTERM, and for what to commit, so often.
+#: Interval in which members look for SIGTERM, and for offsets to commit.
 POLL_S = 0.05
 COMMIT_EVERY_S = 0.3
 

@@ -1,4 +1,4 @@
-"""Groups with members of both protocols, while brokers and members are killed: a little of what checker.py does by hand."""
+"""Groups with members of both protocols, while brokers and members are killed: a short run of checker.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from compat_tests.group_faults import checker
 from compat_tests.group_faults.faults import BEYOND
 
 pytestmark = pytest.mark.timeout(600)
-#: A member stands still beyond its session, and then there is a fault or two of other kinds.
+#: Enough for a freeze beyond the session, and then one or two faults of other kinds.
 SECONDS = 11.0
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from compat_tests.group_faults.ledger import CROSSED_S, HEARTBEAT_S, REPORTED_S, SESSION_S, Freeze, Ledger, Life
 
-#: When it stood still, it may have been heard of last this long ago.
+#: Earliest expiry of the session after a freeze: its last heartbeat may be this much older.
 SOONEST = SESSION_S - HEARTBEAT_S
 
 
@@ -70,7 +70,7 @@ def test_running_member_loses_no_partition_to_another(tmp_path: Path) -> None:
 
 
 def test_partition_has_no_owner_between_session_and_assignment(tmp_path: Path) -> None:
-    """The answer to its last heartbeat was there when it went on; the next one says that it is no member."""
+    """The response to its last heartbeat was waiting when the member resumed; the next response reports its expiry."""
     late = [["has", 18.6, [0]], ["loses", 18.9, [0]]]
     other = life("b", tmp_path, ["has", 17.0, [0]])
     assert problems(life("a", tmp_path, *late, freezes=[Freeze(10.0, 18.5)]), other) == []

@@ -1,4 +1,4 @@
-"""A batch of an idempotent producer is refused, and the next one is under way: is each record there once in the end?
-librdkafka with the network of our own between it and three nodes, ours or Apache Kafka's:
+"""A broker rejects a batch of an idempotent producer while the next batch is in flight: is each record there exactly once?
+librdkafka runs through gates of our own against three nodes, of Odradek or of Apache Kafka:
 `python -m compat_tests.sent_again --kind apache`.
 """

@@ -1,4 +1,4 @@
-"""Three nodes, ours or Apache Kafka's; to each a gate leads, which is the address that clients are told."""
+"""Three nodes, of Odradek or of Apache Kafka, with a gate before each; clients get the addresses of the gates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ APACHE, ODRADEK = "apache", "odradek"
 _NODES = 3
 _PREFERRED = 0
 _TIMEOUT_MS = 30_000
-#: The value of the batches that ask a leader whether it accepts any.
+#: The value of the batches that test whether a leader accepts any.
 PROBE = b"probe"
 _PRODUCE_VERSION, _PROBE_TIMEOUT_MS = 9, 1000
 _PROPERTIES = {
@@ -41,12 +41,12 @@ _PROPERTIES = {
 
 
 class GatedCluster(MixedCluster):
-    """Nodes speak with each other, and tests with them, without a gate."""
+    """Nodes and tests connect to nodes without a gate."""
 
     def __init__(self, kind: str, directory: Path, properties: dict[str, str]) -> None:
         super().__init__(directory, [COMBINED] * _NODES)
         self._ending = contextlib.ExitStack()
-        #: The active controller's node: nothing happens to it, and it is asked.
+        #: The node of the active controller: it has no faults, and answers the requests of the tests.
         self.calm = 0
         self.gates: dict[int, Gate] = {}
         for node_id in self.nodes:
@@ -82,7 +82,7 @@ class GatedCluster(MixedCluster):
         return ",".join(f"127.0.0.1:{gate.port}" for gate in self.gates.values())
 
     def await_in_sync(self, topic: str, node_ids: set[int]) -> None:
-        """Waits until the replicas of the ISR know it themselves: a replica without a leader gives answers of its own."""
+        """Waits until all nodes of the ISR have it in their metadata: a replica without a leader answers otherwise."""
         known = [self.node(node_id) for node_id in node_ids]
 
         def are() -> bool:
@@ -114,11 +114,11 @@ class GatedCluster(MixedCluster):
         self.until(leads, f"{node_id} leads {topic}")
 
     def _reported(self, topic: str) -> Any:
-        """Returns the calm node's view of its partition; None while it knows none."""
+        """Returns the calm node's view of partition 0 of the topic; None if it has none yet."""
         return self.partitions(topic, self.node(self.calm)).get(0)
 
     def prefer(self, topic: str, replicas: list[int]) -> None:
-        """The same replicas in another order; who leads goes on."""
+        """Changes the order of the replicas; the leader stays."""
         calm = self.node(self.calm)
         wanted = ReassignableTopic(topic, [ReassignablePartition(0, replicas)])
         answer = calm.ask(AlterPartitionReassignmentsRequest(_TIMEOUT_MS, topics=[wanted]), 0)

@@ -1,7 +1,7 @@
-"""A gate in a client's connections to a broker: frames pass as they are, some wait until they are released.
+"""A gate between a client and a broker: frames pass unchanged, and chosen frames wait until they are released.
 
-A request that is to wait is known by its API, or by the record that it is to produce, and the answer to it by its number. Of
-each batch it is written down what the broker said of it.
+A request to hold is found by its API, or by a record in it, and its response by the correlation id. The gate writes down the
+broker's answer to each batch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PRODUCE = 0
 
 
 class Answered(NamedTuple):
-    """A batch and the answer to it; -1 for an offset that the answer lacks."""
+    """A batch and its answer; -1 for an offset that the answer lacks."""
 
     values: tuple[bytes, ...]
     producer_epoch: int
@@ -35,11 +35,11 @@ class Answered(NamedTuple):
 
 @dataclass
 class Hold:
-    """A frame that waits: `came` when it is at the gate, `go` when it may pass, or is lost with its connection."""
+    """A frame to hold. `came`: it is at the gate. `go`: it may pass, or is lost with its connection."""
 
     is_answer: bool
     key: int = _PRODUCE
-    #: A record that it is to produce; None: whatever is in it.
+    #: A record in the request; None for any request of the API.
     value: bytes | None = None
     is_lost: bool = False
     frame: bytes = b""
@@ -52,7 +52,7 @@ class Hold:
 
 
 class Gate:
-    """Use as a context; connections to `port` lead to the broker at `target_port`."""
+    """A context; connections to `port` lead to the broker at `target_port`."""
 
     def __init__(self, target_port: int) -> None:
         self._target_port = target_port
@@ -78,14 +78,14 @@ class Gate:
             one.close()
 
     def hold_request(self, value: bytes) -> Hold:
-        """The next request with this record in it, and whatever comes behind it on its connection, will wait."""
+        """Holds the next request with this record, and all frames behind it on its connection."""
         return self.hold(Hold(is_answer=False, value=value))
 
     def hold_answer(self, value: bytes) -> Hold:
         return self.hold(Hold(is_answer=True, value=value))
 
     def hold(self, hold: Hold) -> Hold:
-        """The next frame that it is meant for, and what comes behind that."""
+        """Holds the next matching frame, and the frames behind it."""
         self._holds.append(hold)
         return hold
 
@@ -119,7 +119,7 @@ class Gate:
 class _Asked(NamedTuple):
     key: int
     version: int
-    #: Values, epoch and first sequence number of each that is to be produced.
+    #: Values, producer epoch and base sequence of each batch of a Produce request.
     batches: list[tuple[Any, ...]]
 
     @property
@@ -128,7 +128,7 @@ class _Asked(NamedTuple):
 
 
 class _Passage:
-    """A connection of the client and the one to the broker. A thread for each direction ends both."""
+    """A connection of the client and its connection to the broker. The thread of either direction closes both."""
 
     def __init__(self, gate: Gate, client: socket.socket, broker: socket.socket) -> None:
         self.gate, self.client, self.broker = gate, client, broker

@@ -1,17 +1,17 @@
-"""A producer of librdkafka and two partitions: what happens to the one has a batch of the other written twice, or not.
+"""A librdkafka producer and two partitions: may a rejected batch of one have a batch of the other written twice?
 
-`refused` is on the calm node and on the paused one, `moved` is led by the third:
+`refused` has replicas on the calm node and the paused node; `moved` is led by the third node:
 
-1. The paused node leaves the ISR. A batch to `refused` is answered with NOT_ENOUGH_REPLICAS, and the next one
-   is under way behind it. The paused node comes back, and only then that one arrives: Apache Kafka says
-   OUT_OF_ORDER_SEQUENCE_NUMBER, we say what the first was told.
-2. A batch to `moved` is with all of its followers, and not acknowledged.
-3. librdkafka hears the two answers of `refused`. With Apache Kafka it is about to take a new epoch for all partitions.
-4. The leader of `moved` is killed, or leads no more and says so.
+1. The paused node leaves the ISR. The leader answers a batch to `refused` with NOT_ENOUGH_REPLICAS while the next batch
+   is in flight. The next batch arrives only after the paused node is back. Apache Kafka answers
+   OUT_OF_ORDER_SEQUENCE_NUMBER; Odradek repeats the error of the first batch.
+2. All followers of `moved` have a batch that is not acknowledged.
+3. librdkafka receives both answers of `refused`. After Apache Kafka's it is about to bump its epoch for all partitions.
+4. The leader of `moved` is killed, or answers that it is no longer the leader.
 
-`play_new` is the first step alone, with a producer that `refused` has never heard of.
+`execute_new` is the first step alone, with a producer that has no state on `refused`.
 
-Each frame waits for what is to come before it (`gate.py`); the producer and the brokers are as they are.
+Each frame waits for the events that must precede it (`gate.py`); the producer and the brokers are unmodified.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from .cluster import PROBE, GatedCluster
 from .gate import Answered, Hold
 
 REJECTED, MOVED = "refused", "moved"
-#: What becomes of the leader of `moved`.
+#: Fate of the leader of `moved`.
 KILLED, LED_BY_ANOTHER = "killed", "led-by-another"
 DEADLINE_S = 120
-#: Until the paused node falls out; where it may not, long enough for what is done meanwhile.
+#: Short until the paused node leaves the ISR; where it must stay, long enough for the steps meanwhile.
 PROPERTIES = {
     KILLED: {"replica.lag.time.max.ms": "3000", "broker.session.timeout.ms": "3000"},
     LED_BY_ANOTHER: {"replica.lag.time.max.ms": "10000", "broker.session.timeout.ms": "12000"},
@@ -43,7 +43,7 @@ _POLL_S = 0.01
 
 
 class Standing(NamedTuple):
-    """A batch of `moved` as it stands in the log in the end."""
+    """A batch of `moved` in the log at the end."""
 
     values: tuple[bytes | None, ...]
     producer_epoch: int
@@ -64,7 +64,7 @@ class NewOutcome(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The answers to the batches of either partition, in order, and the log of `moved`."""
+    """The answers to the batches of each partition, in order, and the log of `moved`."""
 
     rejected: list[Answered]
     moved: list[Answered]
@@ -77,7 +77,7 @@ class Outcome(NamedTuple):
 
 
 class Client:
-    """The producer under test, and what it says of its epochs."""
+    """The producer under test, with its errors, deliveries and debug log."""
 
     def __init__(self, bootstrap: str) -> None:
         self.errors: list[str] = []
@@ -121,7 +121,7 @@ class Client:
 
 
 def execute(cluster: GatedCluster, fate: str, *, with_rejection: bool = True) -> Outcome:
-    """`with_refusal`: else nothing happens to `refused`, so that the producer keeps its epoch."""
+    """Runs the scenario. Without `with_rejection` `refused` has no fault, so the producer keeps its epoch."""
     return _Scenario(cluster).run(fate, with_rejection)
 
 
@@ -171,7 +171,7 @@ class _Scenario:
         self.cluster.await_in_sync(MOVED, {self.calm, self.lost, self.paused})
 
     def _gap(self) -> Callable[[], None]:
-        """Up to where the second batch may arrive; what is given lets it."""
+        """Runs the first step until the second batch may arrive. Returns the function that releases it."""
         gate, paused = self.gate_of_rejected, self.cluster.node(self.paused)
         paused.pause()
         self.cluster.await_in_sync(REJECTED, {self.calm})
@@ -203,7 +203,7 @@ class _Scenario:
         answer.lose()
 
     def _lead_elsewhere(self, release: Callable[[], None]) -> None:
-        """While one replica in sync says nothing, the leader cannot acknowledge."""
+        """Moves the leadership of `moved`. A paused replica in the ISR keeps the leader from acknowledging."""
         paused = self.cluster.node(self.paused)
         paused.pause()
         self.client.send(MOVED, b"moved-1")
@@ -219,7 +219,7 @@ class _Scenario:
         return [one for one in answered if one.values[0].startswith(topic.encode())]
 
     def _answer_to(self, value: bytes) -> int | None:
-        """The first one."""
+        """Returns the first error code for the batch with this value; None before an answer."""
         return next((one.error_code for one in self._answered(REJECTED) if value in one.values), None)
 
     def _outcome(self) -> Outcome:
@@ -253,7 +253,7 @@ def _answer(topic: str, answer: Answered) -> str:
 
 
 def reported(outcome: Outcome) -> str:
-    """The outcome for people to read."""
+    """Returns the outcome as text."""
     lines = []
     for topic, answers in ((REJECTED, outcome.rejected), (MOVED, outcome.moved)):
         lines += [_answer(topic, answer) for answer in answers]

@@ -1,4 +1,4 @@
-"""A batch is refused while the next one is in flight: with Apache Kafka, librdkafka duplicates or loses a record."""
+"""A batch is rejected while the next one is in flight: with Apache Kafka, librdkafka duplicates or loses a record."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Members of a share group say what becomes of records while brokers and members are killed: is each done with once?
+"""Checks that a share group finishes each record exactly once while brokers and members are killed.
 
     python -m compat_tests.share_faults.checker --rounds 20 --seconds 30 --seed 7
     python -m compat_tests.share_faults.checker --target cluster
 
-`history.py` says what must not be, and `letters.py` what not in the dead letter queue. Beside that: in the end the group is
-not behind, so every record is done with, and every record that was committed is in the members' histories. The group reads
-what is committed of transactions; with --uncommitted there are none.
+`history.py` lists the violations of deliveries, `dead_letter_records.py` those of the dead-letter queue. In the end the
+group's lag must be 0, so every record is finished, and every committed record must be in the members' histories. The group
+reads with isolation level read_committed; with --uncommitted there are no transactions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LIMIT = 5
 PROPERTIES = {
     **SINGLE_NODE,
     "node.id": "1",
-    # A partition is led by another only when its leader dies.
+    # Leadership of a partition moves only when its leader dies.
     "auto.leader.rebalance.enable": "false",
     "group.share.delivery.count.limit": str(LIMIT),
     "group.share.min.record.lock.duration.ms": "1000",
@@ -50,14 +50,14 @@ PROPERTIES = {
     "group.share.min.session.timeout.ms": "1000",
     "group.share.session.timeout.ms": "15000",
     "group.share.assignment.interval.ms": "0",
-    # Often enough that shards are loaded from snapshots and updates.
+    # So low that shards are loaded from snapshots and updates.
     "share.coordinator.snapshot.update.records.per.snapshot": "20",
 }
 LOCK_S = int(PROPERTIES["group.share.record.lock.duration.ms"]) / 1000
 
 
 class NewestKafka(ApacheKafka):
-    """The first that has dead letter queues."""
+    """The first release with dead-letter queues."""
 
     def __init__(self, *words: Any, **settings: Any) -> None:
         super().__init__(*words, version=SPECIFICATION, **settings)
@@ -69,9 +69,9 @@ BROKERS: dict[str, type[BrokerProcess] | type[ThreeBrokers]] = {
     "apache-4.4": NewestKafka,
     "cluster": ThreeBrokers,
 }
-#: Before anything goes wrong: less than a lock lasts, or a member that the machine keeps waiting would lose records.
+#: Time without faults. Shorter than a lock, else a member on a busy machine would lose records.
 QUIET_S = 2.0
-#: Locks and sessions of the dead run out, and the rest is done with. A busy machine takes long.
+#: Time for the locks and sessions of killed members to expire, and for the rest to be finished. A busy machine takes long.
 SETTLE_S = 180.0
 
 
@@ -161,7 +161,7 @@ def _configure(shared: SharedTopic, queue: str | None, is_committed: bool) -> No
 
 
 def _quietly(faults: Faults, feeder: AnyFeeder) -> Quiet:
-    """Some time of peace, once every member has been given something."""
+    """Waits until every member was given records, then runs QUIET_S without faults."""
     end = time.monotonic() + SETTLE_S
     while not all(member.has_been_given for member in faults.members):
         assert time.monotonic() < end, "not every member is given records"

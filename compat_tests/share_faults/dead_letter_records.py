@@ -1,14 +1,15 @@
 """The dead-letter queue of a group (KIP-1191), and the violations in it.
 
-    not buried             a record that nobody said to accept is not in the queue, though the group is done with it
-    buried and accepted    a record is in the queue, though an acknowledgement that it is accepted was confirmed
-    buried for nothing     nobody rejected it, and it was not given as often as it may be
-    another's words        a letter holds another value than its record, or another reason than there is
-    buried over and over   more letters of one record than there may be leaders that went on with it
+    not buried             a finished record that no member accepted is not in the queue
+    buried and accepted    a record is in the queue, though the broker confirmed that it was accepted
+    buried for nothing     no member rejected the record, and it did not reach its delivery limit
+    another's words        a dead-letter record has a value other than its source record's, or a wrong reason
+    buried over and over   a record has more dead-letter records than leaders that may have continued with it
 
-A record is written down as archiving before its letter goes out, and a leader that finds it so sends the letter again: after
-kill -9 none is missing, and some are there twice. The marker of a transaction is given out with the records around it, and a
-client says that there is no record: if it dies each time before it does, the marker is given up as a record is.
+The leader writes that a record is archiving before it produces the dead-letter record. A leader that loads this state
+produces the dead-letter record again: after kill -9 none is missing, and some are there twice. A transaction marker is
+acquired with the records around it, and the client acknowledges it as a gap. If clients die each time before that, the
+marker reaches the delivery limit as a record does.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ class DeadLetterRecord(NamedTuple):
 
 
 def read(bootstrap: str, queue: str) -> list[DeadLetterRecord]:
-    """All that are there now, of a group that wants copies of records."""
+    """Returns all current dead-letter records of a group that copies records."""
     found = []
     for index in range(partition_count(bootstrap, queue)):
         for _, records in read_batches(bootstrap, queue, index):
             for record in records:
                 headers = {name.removeprefix(_PREFIX): (value or b"").decode() for name, value in record.headers}
                 place = int(headers["partition"]), int(headers["offset"])
-                # A record that could not be read again has no value, and a marker has none that is a number.
+                # A record that the broker could not read again has no value; the value of a marker is not a number.
                 value = record.value or b""
                 number = int(value) if value.lstrip(b"-").isdigit() else -1
                 found.append(DeadLetterRecord(place, number, headers["message"]))
@@ -86,7 +87,7 @@ def _of_letters(
     leader_changes: int,
 ) -> Iterator[str]:
     is_rejected = any(word.what == REJECT for word in record.words)
-    # One delivery may have been to a member that died before it wrote it down.
+    # A member may have died before it wrote down one delivery.
     is_used_up = record.most >= circumstances.limit - 1
     accepted = [word.reported for word in record.confirmed if word.what == ACCEPT]
     if not dead_letter_records:

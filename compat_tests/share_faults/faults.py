@@ -1,4 +1,4 @@
-"""Faults while a group shares a topic: a seeded sequence, and the processes that it hits."""
+"""A seeded sequence of faults for a share group, and the processes that they hit."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _JAVA_MEMBER = Path(__file__).with_name("ShareMember.java")
 _ROOT = Path(__file__).resolve().parents[2]
 Brokers = BrokerProcess | ThreeBrokers
 
-#: A broker that was killed is away for up to this.
+#: A killed broker stays down for up to this.
 LONGEST_ABSENCE_S = 1.5
-#: Longer than a lock: what a member says when it goes on is refused.
+#: Longer than a lock: the broker rejects acknowledgements of a member that resumes after it.
 LONGEST_FREEZE_S = 6.0
 
 
 def python_member() -> list[str]:
-    """librdkafka's share consumer."""
+    """Returns the command for a member with librdkafka's share consumer."""
     return [sys.executable, "-m", "compat_tests.share_faults.member"]
 
 
 def java_member() -> list[str]:
-    """Apache's."""
+    """Returns the command for a member with Apache's share consumer."""
     return [java(), *JVM_FLAGS, "-Xmx128m", "-cp", classpath(ORACLE), str(_JAVA_MEMBER)]
 
 
 class MemberProcess(WatchedProcess):
-    """The members under a name, one after the other, each with a history of its own."""
+    """The successive processes of one named member, each with its own history."""
 
     def __init__(
         self, program: list[str], bootstrap: str, shared: SharedTopic, name: str, seed: int, folder: Path
@@ -60,7 +60,7 @@ class MemberProcess(WatchedProcess):
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=history, stderr=log, cwd=_ROOT)
 
     def leave(self) -> None:
-        """In good order, which may take a while: another begins meanwhile."""
+        """Ends the process with SIGTERM. This may take a while: its successor starts meanwhile."""
         self.thaw()
         if self._process is not None:
             self._process.terminate()
@@ -75,7 +75,7 @@ class MemberProcess(WatchedProcess):
 
 
 class Faults(Rehearsal):
-    """Chooses and does: kill -9 of a broker (any, or one that coordinates) or of a member; one leaves, or stands still."""
+    """Draws faults: kill -9 of a broker (any, or a coordinator) or of a member; a member leaves or is frozen."""
 
     def __init__(self, seed: int, brokers: Brokers, members: list[MemberProcess], shared: SharedTopic) -> None:
         super().__init__(seed, members)

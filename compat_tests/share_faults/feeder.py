@@ -1,4 +1,4 @@
-"""Fills a topic in transactions, some of which are aborted; or without any, as elsewhere."""
+"""Fills a topic with numbers: in transactions, some of which are aborted, or without transactions."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from confluent_kafka import KafkaException, Producer
 from compat_tests.exactly_once.copier import CLIENT
 from compat_tests.group_faults.feeder import Feeder
 
-#: Of all transactions.
+#: Share of the transactions.
 ABORTED = 0.25
 MOST_RECORDS = 20
-#: Of a call; what has not come to its end by then is asked again.
+#: Timeout of a call, which is then repeated.
 _CALL_S = 10.0
-#: Nobody waits longer for brokers that were killed.
+#: Longest time of retries while brokers are down.
 _END_S = 120.0
 
 
 class PlainFeeder(Feeder):
-    """Each number is there, once."""
+    """Produces each number once, without transactions."""
 
     aborted = 0
     unknown: frozenset[int] = frozenset()
@@ -32,12 +32,12 @@ class PlainFeeder(Feeder):
 
 
 class TransactionalFeeder:
-    """Numbers from 0 on, each committed once; what is aborted has numbers below 0."""
+    """Produces numbers from 0 on, each committed once. Aborted records have numbers below 0."""
 
     def __init__(self, bootstrap: str, topic: str, rate: int, partitions: int, seed: int) -> None:
         self.count = 0
         self.aborted = 0
-        #: Nobody knows whether these are committed: their producer failed for good with that on its way.
+        #: Numbers whose commit is uncertain: the producer failed fatally while it was in flight.
         self.unknown: set[int] = set()
         self._rng = random.Random(seed)
         self._topic, self._pause_s, self._partitions = topic, 1 / rate, partitions
@@ -78,7 +78,7 @@ class TransactionalFeeder:
         return producer
 
     def _transaction(self, producer: Producer, numbers: Sequence[int], end: Callable[[float], None]) -> bool:
-        """Until its end is known, with the same numbers again where it failed. False: the producer is done for."""
+        """Retries a transaction with the same numbers until its outcome is certain. Returns False after a fatal error."""
         try:
             while not self._ends_as_meant(producer, numbers, end):
                 _until_done(lambda: producer.abort_transaction(_CALL_S))

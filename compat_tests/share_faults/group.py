@@ -1,4 +1,4 @@
-"""The brokers' view of a share group and its topic; None if no broker answers."""
+"""The brokers' view of a share group and its topic. Methods return None if no broker answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GROUP_RESOURCE, _SET = 32, 0
 
 
 class SharedTopic:
-    """A topic, and the group that shares it."""
+    """A topic and the share group that reads it."""
 
     def __init__(self, bootstrap: str, topic: str, group: str) -> None:
         self.bootstrap, self.topic, self.group = bootstrap, topic, group
@@ -34,18 +34,18 @@ class SharedTopic:
         return answer is not None and not answer.responses[0].error_code
 
     def allow_queues(self) -> bool:
-        """Dead letter queues come with level 2 of the feature (KIP-1191)."""
+        """Enables dead-letter queues: level 2 of `share.version` (KIP-1191)."""
         update = FeatureUpdateKey(feature="share.version", max_version_level=2)
         answer = ask_any(self.bootstrap, UpdateFeaturesRequest(feature_updates=[update]), 2)
         return answer is not None and not answer.error_code
 
     def coordinator(self) -> int | None:
-        """The node that has the group."""
+        """Returns the node that coordinates the group."""
         found = coordinator_of(self.bootstrap, self.group, GROUP)
         return None if found is None else int(found.node_id)
 
     def coordinator_of_state(self, partition: int) -> int | None:
-        """The node that has the group's state of a partition."""
+        """Returns the node of the share coordinator for a partition of the group."""
         topic = described(self.bootstrap, self.topic)
         if topic is None:
             return None

@@ -1,24 +1,24 @@
-"""The deliveries to members of a share group and the answers to them, record by record, and the violations in them.
+"""The deliveries to members of a share group, their acknowledgements by record, and the violations in them.
 
-    done twice         an acknowledgement was confirmed that was made after one that ended the record was
-    given when done    a record was given out after an acknowledgement that ended it was confirmed
-    counted back       after a release was confirmed the record was given with no higher count
-    counted by leaps   while nothing went wrong, a record's deliveries were not counted 1, 2, 3 and so on
-    counted twice      a record was given with the same count more often than its partition changed its leader
-    given too often    more often than group.share.delivery.count.limit
-    given up           poison that was not given as often as it may be
-    lost               a record that nobody had, or may have, ended
-    given while held   a record went to another member within a lock's time after its lock was renewed
-    refused though held    what a member said within a lock's time after it renewed its locks was refused
-    not committed      a record of a transaction that was aborted was given out, or one record from two places
+    done twice         an acknowledgement was confirmed, though an earlier one had already finished the record
+    given when done    a record was delivered after the acknowledgement that finished it was confirmed
+    counted back       after a confirmed release, a record was delivered with no higher delivery count
+    counted by leaps   in the time without faults, the delivery counts of a record were not 1, 2, 3 and so on
+    counted twice      a record was delivered with the same count more often than its partition changed its leader
+    given too often    a record was delivered more often than group.share.delivery.count.limit
+    given up           a poison record did not reach its delivery limit
+    lost               no member finished the record, or may have finished it
+    given while held   a record was delivered to another member within a lock's time after its lock was renewed
+    refused though held    a member's acknowledgement failed within a lock's time after the member renewed the lock
+    not committed      a record of an aborted transaction was delivered, or one value from two offsets
 
-An acknowledgement that failed, or whose answer never came, may have been taken or not. What a client got before a record
-was done may be read from its buffer afterwards, so a delivery is *late* only if its member had begun all of its last
-BUFFERED polls after that, or came after that. Below the start of the share partition, where all is done with, Kafka takes
-whatever is said and means nothing by it: so what is said too late counts only where an earlier record was given out yet.
+An acknowledgement that failed, or was not answered, may have taken effect or not. A member may read from its buffer what it
+fetched before a record was finished. So a delivery is *late* only if the member joined after that time, or began all of its
+last BUFFERED polls after it. Below the start offset of the share partition, Kafka confirms every acknowledgement and ignores
+it. So a late acknowledgement counts only while a record at or before its offset was still open.
 
-A renewed lock (KIP-1222) lives in the memory of the partition's leader, and ends with its member's connection. So what is
-held counts only as long as the leader is known to have been the same, and the member to have gone on.
+A renewed lock (KIP-1222) is in the memory of the partition's leader, and ends with its member's connection. So it counts as
+held only while the leader is certain to be the same, and the member to be running.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from typing import Any, NamedTuple
 from .leaders import Leaders
 from .member import RELEASE, RENEW, is_poison
 
-#: Answers of different brokers wait in a client beside each other; no more of them than this.
+#: Most responses of different brokers that wait in a client.
 BUFFERED = 6
 
-#: What clients call INVALID_RECORD_STATE begins so, whatever they write around it.
+#: Clients begin their message for INVALID_RECORD_STATE with this.
 _NOT_YOURS = "InvalidRecordState"
 
 Place = tuple[int, int]
@@ -46,19 +46,22 @@ class Given(NamedTuple):
     member: str
     time: float
     count: int
-    #: Fetched after this, for sure.
+    #: The fetch was certainly sent after this.
     not_before: float
 
 
 class Word(NamedTuple):
-    """`told`: when it was confirmed; None if it was refused, or nobody knows. A client may have said it several times."""
+    """An acknowledgement. `reported` is the time of its confirmation; None if it failed or its outcome is unknown.
+
+    A client may have sent it several times.
+    """
 
     member: str
     count: int
     what: str
     said: float
     reported: float | None
-    #: When it was refused since the broker did not take the record to be with that member.
+    #: Time of an error response, because the broker did not regard the record as acquired by this member.
     rejected: float | None = None
 
     @property
@@ -82,16 +85,16 @@ class Record:
 
 
 class History(dict[Place, Record]):
-    """The record at each place of the topic."""
+    """The records of the topic by partition and offset."""
 
     def __init__(self) -> None:
         super().__init__()
-        #: Of each member, the last that is known of it.
+        #: Member to the time of its last note.
         self.last_seen: dict[str, float] = {}
 
 
 class Quiet(NamedTuple):
-    """The records from this value on were written when all members had been in the group, and until then none had gone."""
+    """The time without faults. All members joined before the record `first_value`, and none left before `until`."""
 
     first_value: int
     until: float
@@ -99,7 +102,7 @@ class Quiet(NamedTuple):
 
 @dataclass
 class Circumstances:
-    """The faults of the group. `leader_changes`: by partition, since it was created."""
+    """The faults of the group. `leader_changes`: partition to the number of changes since its creation."""
 
     limit: int
     leader_changes: Mapping[int, int]
@@ -118,7 +121,7 @@ def read(files: Iterable[Path]) -> History:
 def _read_one(file: Path, history: History) -> None:
     begun: list[float] = []
     said: dict[int, list[Any]] = defaultdict(list)
-    # Who is killed may leave half a line.
+    # A killed process may leave an incomplete line.
     for kind, *words in (json.loads(line) for line in file.read_text().splitlines(True) if line.endswith("\n")):
         if kind == "came":
             begun = [words[0]] * BUFFERED
@@ -140,7 +143,7 @@ def _read_one(file: Path, history: History) -> None:
 
 
 def _forget(said: dict[int, list[Any]], history: History, member: str) -> None:
-    """Forgets requests that were never answered."""
+    """Records the requests that were not answered as acknowledgements with an unknown outcome."""
     for partition, words in said.items():
         _say(words, partition, history, member)
     said.clear()
@@ -159,10 +162,10 @@ def _say(
 
 
 def anomalies(history: History, values: Iterable[int], circumstances: Circumstances) -> list[str]:
-    """`values`: of all records that there are, none below 0: those are of aborted transactions."""
+    """Returns the violations. `values` are those of all committed records; values below 0 are of aborted transactions."""
     found = []
     places = Counter(record.value for record in history.values())
-    # Of each partition: until then a record up to this offset was not done with.
+    # Partition to the time until which a record up to this offset was open.
     open_until: dict[int, float] = defaultdict(float)
     for (partition, offset), record in sorted(history.items()):
         open_until[partition] = max(open_until[partition], *(one.not_before for one in record.given))
@@ -199,7 +202,7 @@ def _of_deliveries(record: Record, limit: int, leader_changes: int) -> Iterator[
 
 
 def _of_fate(record: Record, limit: int) -> Iterator[str]:
-    """Allows one delivery to a member that died before it noted it."""
+    """Yields the records that did not end. Allows one delivery to a member that died before it noted it."""
     if is_poison(record.value):
         if record.most < limit - 1:
             yield "given up"

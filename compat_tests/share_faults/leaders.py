@@ -1,4 +1,4 @@
-"""The leader epochs of partitions over time: whether a leader, with its state in memory, stayed the same for a while."""
+"""The leader epochs of partitions over time: whether a leader, with its state in memory, stayed the same."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-#: Between two questions.
+#: Between two samples.
 _PAUSE_S = 0.3
-#: Brokers hear of another leader in the end, but not at once.
+#: Delay until brokers learn of a new leader.
 _HEARD_S = 1.5
 
 
 class Sample(NamedTuple):
-    """Asked at `began`, and answered by `ended`: the leader epoch of each partition."""
+    """The leader epoch of each partition, requested at `began` and received by `ended`."""
 
     began: float
     ended: float
@@ -26,14 +26,14 @@ class Leaders:
         self.samples: list[Sample] = []
 
     def are_steady(self, partition: int, since: float, until: float) -> bool:
-        """Returns whether it is known that the partition had one leader all the time."""
+        """Returns whether the samples prove that the partition had one leader for the whole time."""
         before = [sample for sample in self.samples if sample.ended <= since]
         after = next((sample for sample in self.samples if sample.began >= until + _HEARD_S), None)
         return bool(before) and after is not None and before[-1].epochs[partition] == after.epochs[partition]
 
 
 class LeaderWatch:
-    """Asks for it until it is ended."""
+    """Takes samples in a thread until `end`."""
 
     def __init__(self, ask: Callable[[], Mapping[int, int] | None]) -> None:
         self.seen = Leaders()
@@ -43,7 +43,7 @@ class LeaderWatch:
         self._thread.start()
 
     def end(self) -> Leaders:
-        """Not before what was seen last may have become known."""
+        """Stops after a last sample, taken once brokers have learned of the latest leaders."""
         self._ended.wait(_HEARD_S + _PAUSE_S)
         self._ended.set()
         self._thread.join()

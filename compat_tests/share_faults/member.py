@@ -1,17 +1,17 @@
-"""A member of a share group that says of each record what becomes of it, and writes down all it was given and told.
+"""A member of a share group. It decides how to acknowledge each record, and writes down its deliveries and the answers.
 
     python member.py BOOTSTRAP TOPIC GROUP SEED
 
-Prints a line of JSON for each step, with the time on the clock that all processes of the machine share:
+Prints a line of JSON for each step, with the time of a clock that all processes share:
 
     ["came", time]
-    ["given", began, time, [[partition, offset, delivery count, value], ...]]   `began`: when the poll did
-    ["says", time, [[partition, offset, delivery count, what], ...]]            about to be sent
-    ["told", time, partition, error or null]                                    the broker's answer for all of a partition
-    ["again", time, [[partition, offset, delivery count, value], ...]]          what was renewed, as the client has it yet
-    ["failed", time, words]                                                     the client gave up: nobody knows
+    ["given", began, time, [[partition, offset, delivery count, value], ...]]   `began`: start of the poll
+    ["says", time, [[partition, offset, delivery count, what], ...]]            acknowledgements, about to be sent
+    ["told", time, partition, error or null]                                    the broker's answer for a partition
+    ["again", time, [[partition, offset, delivery count, value], ...]]          renewed records that the client still has
+    ["failed", time, words]                                                     the client gave up; the outcome is unknown
 
-SIGTERM ends it in good order.
+SIGTERM closes the consumer and ends the process.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from collections.abc import Iterable
 
 from confluent_kafka import AcknowledgeType, KafkaError, KafkaException, Message, ShareConsumer
 
-#: Records that all members release, until they have been delivered as often as they may be.
+#: Every such record is poison: members release it until it reaches the delivery limit.
 POISON_EVERY = 40
-#: From this delivery on a record that is not poison is done with.
+#: From this delivery on, members accept a record that is not poison.
 PATIENCE = 3
 POLL_S = 0.2
-#: For up to this a member is busy with what it was given: some die meanwhile, and so do their brokers.
+#: Longest time for processing the records of a poll: faults hit members and brokers in it.
 BUSY_S = 0.3
-#: Longer than it takes to find another leader, shorter than a test waits.
+#: Longer than a leader election, shorter than a test waits.
 COMMIT_S = 15.0
 
 ACCEPT, RELEASE, REJECT = "accept", "release", "reject"
-#: Only Apache's client can (KIP-1222).
+#: Only Apache's client supports it (KIP-1222).
 RENEW = "renew"
 TYPES = {
     ACCEPT: AcknowledgeType.ACCEPT,

@@ -1,4 +1,4 @@
-"""A share group through kill -9 of brokers and members: a little of what checker.py does by hand."""
+"""A share group through kill -9 of brokers and members: a short run of checker.py."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECONDS = 8.0
 def test_no_record_is_done_with_twice_or_lost_and_deliveries_are_counted(
     target: str, topic: str, tmp_path: Path
 ) -> None:
-    """On three of our brokers; Kafka, for whom the checker must hold too, is alone."""
+    """Runs three of our brokers, or a single node of Kafka, which the checker must pass too."""
     seed = int(time.time())
     kind = "cluster" if target == "odradek" else target
     with checker.BROKERS[kind](tmp_path, checker.PROPERTIES, start_deadline_s=120) as brokers:

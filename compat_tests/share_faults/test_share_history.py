@@ -1,4 +1,4 @@
-"""Histories with something wrong in them, each of which the checker must see."""
+"""Histories with a violation each, which the checker must find."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from compat_tests.share_faults.leaders import Leaders, Sample
 
 LIMIT, LOCK_S = 5, 4.0
 NEVER = Quiet(1_000, 0.0)
-#: Not poison, and poison.
+#: A record that is not poison, and a poison record.
 PLAIN, POISON = 1, 40
 
 
@@ -33,14 +33,14 @@ def reported(time: float, error: str | None = None) -> list[object]:
 
 
 def steady(*epochs: int) -> Leaders:
-    """Returns the leader epochs of a steady leader, observed every second."""
+    """Returns samples with these leader epochs, one each second; by default of one steady leader."""
     leaders = Leaders()
     leaders.samples = [Sample(second, second, {0: epoch}) for second, epoch in enumerate(epochs or [0] * 100)]
     return leaders
 
 
 def files_of(tmp_path: Path, members: Iterable[list[list[object]]]) -> list[Path]:
-    """Each member has such a history."""
+    """Writes a file for each member's history."""
     files = []
     for number, lines in enumerate(members):
         files.append(tmp_path / f"m{number}.jsonl")
@@ -57,7 +57,7 @@ def kinds(found: Iterable[str]) -> list[str]:
 
 
 def found(tmp_path: Path, *members: list[list[object]], value: int = PLAIN, **circumstances: Any) -> list[str]:
-    """The kinds of anomalies of one record."""
+    """Returns the kinds of violations of one record."""
     return reported_of(files_of(tmp_path, members), value, **circumstances)
 
 
@@ -108,7 +108,7 @@ def test_a_record_that_is_done_with_is_not_given_out(tmp_path: Path) -> None:
 def test_buffered_deliveries_are_no_violation(tmp_path: Path) -> None:
     late = [CAME, given(5, 2), says(6, 2, "accept"), reported(7, "refused")]
     assert found(tmp_path, [CAME, *ACCEPTED], late) == []
-    # After so many polls there is nothing left of what was fetched before.
+    # After so many polls the client's buffer has no records that it fetched before.
     polls = [["given", 4.0 + number, 4.1 + number, []] for number in range(BUFFERED)]
     assert found(tmp_path, [CAME, *ACCEPTED], [CAME, *polls, given(20, 2)]) == ["given when done"]
 
@@ -160,7 +160,7 @@ def test_half_a_line_of_one_that_was_killed_is_left_aside(tmp_path: Path) -> Non
     assert reported_of([file]) == []
 
 
-# Locks that are renewed (KIP-1222).
+# Renewed locks (KIP-1222).
 
 NOT_YOURS = "InvalidRecordStateException"
 RENEWED = [CAME, given(1, 1), says(2, 1, "renew"), reported(3), ["again", 4.0, [[0, 0, 1, PLAIN]]]]
@@ -218,7 +218,7 @@ def test_a_record_is_in_one_place(tmp_path: Path) -> None:
     assert found(tmp_path, [CAME, *ACCEPTED, *again]) == ["not committed"] * 2
 
 
-# Dead letters (KIP-1191).
+# Dead-letter records (KIP-1191).
 
 REJECTS = [CAME, given(1, 1), says(2, 1, "reject"), reported(3)]
 DEAD_LETTER = DeadLetterRecord((0, 0), PLAIN, REJECTED)
