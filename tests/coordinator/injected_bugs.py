@@ -17,7 +17,7 @@ def each_of(*bugs: Bug) -> pytest.MarkDecorator:
 
 
 def assert_caught(bug: Bug, patch: pytest.MonkeyPatch, execute: Callable[[int], object], seeds: int = SEEDS) -> None:
-    """Asserts that the simulation detects the bug. `play` runs the simulation with a seed."""
+    """Asserts that the simulation detects the bug. `execute` runs the simulation with a seed."""
     bug(patch)
     with pytest.raises(AssertionError):
         for seed in range(seeds):

@@ -149,9 +149,9 @@ class MigrationSimulation(GroupSimulation):
                 self.leave(one)
 
     def _visit(self, client: MigratingClient) -> None:
-        """Clients with the new protocol replace another and leave at once, possibly several times.
+        """Replaces a client by one with the new protocol that leaves at once, possibly several times.
 
-        So the group changes its protocol in the middle of a rebalance, repeatedly.
+        So the group changes its protocol repeatedly in the middle of a rebalance.
         """
         dead = [one for one in self.clients if not one.is_alive]
         number = self.rng.choice(dead or [client]).number
@@ -232,7 +232,7 @@ class MigrationSimulation(GroupSimulation):
     def _answer(self, asked: Asked, response: Message) -> None:
         client = asked.client
         if client.waits_for is not asked:
-            return  # it has gone on
+            return  # the client no longer waits for it
         client.waits_for = None
         if not asked.is_answer_lost:
             client.answered(asked.request, response)

@@ -52,7 +52,7 @@ class ShareStateLog:
     # The leader's operations.
 
     def ask(self, request: Message, reported: Reported, now: int) -> Any:
-        """Handles a request. Calls `told` when the response is sent. Returns the response at once, for an observer."""
+        """Handles a request. Calls `reported` when the response is sent. Returns the response at once, for an observer."""
         self.shard.handle(GroupRequest(reported, request), now)
         return self._take()[0]
 
@@ -133,7 +133,7 @@ class ShareStateLog:
             pass
         return loader.loaded(base, now)
 
-    # What must hold.
+    # Invariants.
 
     def check_cut(self, now: int) -> None:
         """Checks that the cut log has the same state as the whole log."""

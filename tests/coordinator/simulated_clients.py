@@ -227,7 +227,7 @@ class SimulatedClient:
             )
         )
         if not self.world.is_calm and self.world.rng.random() < 0.05:
-            # It has had enough before it is answered.
+            # The client leaves before it gets the response.
             self.world.after(60, self, "quit", self.waits_for)
 
     def _synced(self, response: SyncGroupResponse) -> None:

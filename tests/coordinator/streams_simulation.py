@@ -3,7 +3,7 @@
 A client runs a task from the response that assigns it until its revocation is reported, or until it leaves or is
 fenced. As the protocol requires, a client stops on its own if its session expires or if it misses the revocation
 timeout. Two clients must never run the same task as active, nor two of one process the same task in any role. Randomly
-some tasks warm up elsewhere before they move, which no assignor does yet.
+some tasks warm up in the new process before they move, which no assignor does yet.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CONFIG = GroupsConfig(
     ),
     offsets_retention_check_interval_ms=1_000_000_000,
 )
-#: Two tasks more than it has partitions' worth of inputs: one subtopology reads, one counts what was shuffled.
+#: Two tasks per partition of `in`: one subtopology repartitions the records, the other one counts them.
 TOPOLOGY = Topology(
     epoch=0,
     subtopologies=[
@@ -125,7 +125,7 @@ class StreamsSimulation(GroupSimulation):
         """Assigns like the broker, but randomly turns tasks into warm-up tasks, except in the calm phase.
 
         The broker's assignor assigns no warm-up tasks. Here standby tasks may become warm-up tasks. An active task may
-        stay at its owner while it warms up elsewhere.
+        stay at its owner while it warms up in another process.
         """
         made = sticky(members, subtopologies, replicas)
         if not self.is_calm:

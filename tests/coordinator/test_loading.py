@@ -1,4 +1,4 @@
-"""A shard out of its log: last records win, transactions count from their marker, what is unknown is left aside."""
+"""A shard loaded from its log: the last record of a key counts, a transaction at its marker, unknown records are ignored."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PRODUCER = {"producer_id": 7, "producer_epoch": 0}
 
 
 class Log:
-    """Batches, one after the other."""
+    """A log of consecutive batches."""
 
     def __init__(self) -> None:
         self.data = b""

@@ -1,4 +1,4 @@
-"""`__consumer_offsets` as Apache Kafka writes and reads it: its records, loaded here; ours, read by its tools."""
+"""`__consumer_offsets` in both directions: Odradek loads Apache Kafka's records, and Kafka's tools read Odradek's."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CONSUMER = {
 
 @pytest.fixture(scope="module")
 def log_of_kafka(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """All record batches of `__consumer_offsets` after some groups came and went in Apache Kafka."""
+    """Returns all record batches of `__consumer_offsets` that Apache Kafka wrote for some groups."""
     directory = tmp_path_factory.mktemp("kafka")
     with ApacheKafka(directory, {"offsets.topic.num.partitions": "1"}) as kafka:
         with_groups(kafka.bootstrap)
@@ -49,7 +49,7 @@ def log_of_kafka(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def with_groups(bootstrap: str) -> None:
-    """A group whose only member, a static one, goes without leaving; one that is empty; one that only commits."""
+    """Creates three groups: a static member that stops without LeaveGroup, a member that leaves, a client that only commits."""
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     for _ in range(10):
         producer.send("topic", b"value", partition=0).get(timeout=30)
@@ -122,7 +122,7 @@ def test_records_of_kafka_are_encoded_to_the_same_bytes(log_of_kafka: bytes) -> 
 
 
 def remake(decoded: Any) -> Any:
-    """The record as the coordinator makes it, which chooses the version of the value itself."""
+    """Returns the record as the coordinator makes it: the coordinator chooses the version of the value."""
     key, value, *_ = decoded
     if isinstance(value, OffsetCommitValue):
         return offset_record(key.group, key.topic, key.partition, value)
@@ -131,7 +131,7 @@ def remake(decoded: Any) -> Any:
 
 
 def dumped(log: Path) -> list[tuple[Any, Any]]:
-    """Key and value of each record, as Kafka's own decoder of offsets understands them."""
+    """Returns key and value of each record, as decoded by Kafka's offsets decoder."""
     out = run_tool("org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(log)).checked().out
     found = re.findall(r" key: (\{.*?\}) payload: (.*)$", out, re.MULTILINE)
     assert len(found) == out.count("| offset:"), out

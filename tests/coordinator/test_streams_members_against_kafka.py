@@ -1,8 +1,9 @@
-"""Members of streams groups beside Kafka's own classes: targets with active, standby and warm-up tasks that change at
-random, members of one process, some that give back late or go. Each step writes what Kafka's writes. The targets are as
-chance has them: Kafka 4.4 makes no warm-up tasks, and leaves a target as its assignor made it.
+"""Reconciliation of streams group members compared with Kafka's classes: each heartbeat writes the same record.
 
-`ODRADEK_GROUPS=10000` for a longer look.
+Targets with active, standby and warm-up tasks change at random. Some members share a process, revoke tasks late, or leave.
+The targets are random because Kafka 4.4 assigns no warm-up tasks, and does not change an assignor's target.
+
+`ODRADEK_GROUPS=10000` runs more groups.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ TASKS = [TaskId(subtopology_id, index) for subtopology_id in ("0", "1") for inde
 
 
 class Group:
-    """A group of ours and its requests, which Kafka gets as well."""
+    """An Odradek group, and its history, which Kafka also runs."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -67,7 +68,7 @@ class Group:
                 self.beat(self.rng.choice(sorted(PROCESSES)))
 
     def plan(self) -> None:
-        """Each task is active with one member, and of the other processes some have a copy. Most stays as it was."""
+        """Writes targets, keeping some old ones: a task has one active owner, and copies in some other processes."""
         targets: dict[str, list[set[TaskId]]] = {member_id: [set(), set(), set()] for member_id in PROCESSES}
         for task in TASKS:
             places = self.rng.sample(sorted(PROCESSES), len(PROCESSES))
@@ -88,7 +89,7 @@ class Group:
         writing.write_target_epoch(self.state, "g", epoch, 1)
 
     def reported(self, tasks: Tasks) -> str:
-        """The value of a target's record."""
+        """Returns the value of a target record, in base 64."""
         self.state.records.clear()
         writing.write_target(self.state, "nobody", "m", tasks)
         (record,) = self.state.records
@@ -141,7 +142,7 @@ class Group:
 
 
 class Kafkas:
-    """StreamsMembers.java: Kafka's members, asked history by history."""
+    """The process of StreamsMembers.java: Kafka's members, one history per line."""
 
     def __init__(self) -> None:
         source = Path(__file__).resolve().parent / "java" / "StreamsMembers.java"

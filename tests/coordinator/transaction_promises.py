@@ -27,7 +27,7 @@ class Promises:
         self.event = 0
         #: The only owner of each producer id and epoch.
         self.given: dict[Producer, Client] = {}
-        #: By transactional id: the last in a response; the last that fenced others; the coordinator's current one.
+        #: By transactional id, a producer: the last in a response, the last that fenced others, the coordinator's current.
         self.reported: dict[str, Producer] = {}
         self.fences: dict[str, Producer] = {}
         self.seen: dict[str, Producer] = {}

@@ -29,8 +29,8 @@ import org.apache.kafka.coordinator.group.streams.assignor.MemberMetadataAndStat
 import org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor;
 
 /**
- * Kafka's assignors of consumer, share and streams groups: a line of JSON for each group on standard input, a line with the assignment for each on
- * standard output. Members are taken in the order of their ids.
+ * Kafka's assignors of consumer, share and streams groups. Reads a group per line of JSON from standard input, and writes its assignment
+ * as a line to standard output. Members are passed in the order of their ids.
  */
 public final class Assignors {
     public static void main(String[] arguments) throws Exception {
@@ -133,7 +133,7 @@ public final class Assignors {
         return answer;
     }
 
-    /** From pairs of a subtopology and a partition. */
+    /** Returns subtopology -> partitions, from pairs of both. */
     private static Map<String, Set<Integer>> partitions(JsonNode tasks) {
         Map<String, Set<Integer>> found = new HashMap<>();
         tasks.forEach(task -> found.computeIfAbsent(task.get(0).asText(), none -> new HashSet<>()).add(task.get(1).asInt()));

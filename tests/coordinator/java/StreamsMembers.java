@@ -21,9 +21,9 @@ import org.apache.kafka.coordinator.group.streams.TasksTuple;
 import org.apache.kafka.timeline.SnapshotRegistry;
 
 /**
- * Members of Kafka's streams groups on their way to their targets: a line of JSON for each history on standard input, a line with what
- * each step wrote on standard output: the value of the member's current assignment, in base 64. At its end, whether warm-up tasks were
- * made of the targets.
+ * The reconciliation of members of Kafka's streams groups. Reads a history per line of JSON from standard input, and writes a line to
+ * standard output: for each heartbeat the value of the member's current assignment record in base 64, and at the end whether
+ * AssignmentRefiner changed the targets (to warm-up tasks).
  */
 public final class StreamsMembers {
     public static void main(String[] arguments) throws Exception {
@@ -78,7 +78,7 @@ public final class StreamsMembers {
         return Base64.getEncoder().encodeToString(bytes);
     }
 
-    /** Out of the value of a target's record, as the log has it: its version, and then itself. */
+    /** Returns the tasks of a target record's value in base 64: the version, then the value. */
     private static TasksTuple tasks(JsonNode record) {
         ByteBuffer value = ByteBuffer.wrap(Base64.getDecoder().decode(record.asText()));
         short version = value.getShort();
