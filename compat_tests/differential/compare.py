@@ -1,4 +1,4 @@
-"""Plays a scenario in every version to two brokers at once, and says where their answers differ."""
+"""Runs a scenario in every version against two brokers at once, and reports where their answers differ."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Difference:
 
 @dataclass
 class Comparison:
-    """The outcome for one scenario: which versions were played, and where the answers differ."""
+    """The outcome for one scenario: the versions that ran, and the differences between the answers."""
 
     executed: list[int] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
 
 
 def versions_of(scenario: Scenario) -> list[int]:
-    """The versions to play: those of the table that the scenario is about."""
+    """Returns the versions to run: stable ones of the scenario's API, in the scenario's range."""
     api = BY_NAME[scenario.api]
     wanted = Versions.parse(scenario.versions)
     return [version for version in range(api.versions.low, api.latest_stable_version + 1) if version in wanted]
@@ -71,9 +71,9 @@ def compare(
     versions: Iterable[int] | None = None,
     mark: str = "",
 ) -> Comparison:
-    """Plays the scenario in `versions` (all of them unless given), as far as the oracle offers them.
+    """Runs the scenario in `versions` (by default all), as far as the oracle offers them.
 
-    `mark` goes into the names of topics and groups, so that a scenario may be played again to the same broker.
+    `mark` goes into the names of topics and groups, so that a scenario can run again on the same broker.
     """
     done = Comparison()
     helpers = helper_versions(oracle, ours)

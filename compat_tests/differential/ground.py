@@ -9,16 +9,16 @@ from .scenario import BatchOf, Joined, Step, ask, batch, prepare
 #: A UUID that no topic has.
 NO_SUCH_ID = bytes(range(16))
 
-#: The group of the members that only look whether a topic is known.
+#: The group of the members that join only to find out whether coordinators have a topic.
 PROBE = "$probe"
-#: Errors of a coordinator that is only just being made.
+#: Errors of a coordinator that is still being created.
 NOT_YET = (14, 15, 16)
 
 
 def topic(
     name: str = "$t", *, partitions: int = 1, configs: dict[str, str] | None = None, keep: str = "t"
 ) -> list[Step]:
-    """A topic that is there and led; its id is kept."""
+    """Creates a topic, waits for its leaders and keeps its id."""
     wanted = {
         "name": name,
         "num_partitions": partitions,
@@ -34,7 +34,7 @@ def topic(
 
 
 def topic_of_groups(name: str = "$t", *, partitions: int = 1, keep: str = "t") -> list[Step]:
-    """A topic that coordinators assign from: Kafka's may come to know of it after its partitions take requests."""
+    """Creates a topic and waits until coordinators assign it. Kafka's may get it after its partitions take requests."""
     probe = {
         "group_id": PROBE,
         "member_id": f"probe-{name[1:]}",
@@ -67,7 +67,7 @@ def produce(
 
 
 def produced(*values: bytes, partition: int = 0, name: str = "$t", topic_id: Any = "@t", **more: Any) -> Step:
-    """Returns a batch of these values in a topic."""
+    """Produces a batch of these values."""
     return prepare("Produce", **produce(batch(*values, **more), name, partition=partition, topic_id=topic_id))
 
 

@@ -1,6 +1,6 @@
-"""The records of groups in `__consumer_offsets`, in words: for each key its values, in their order.
+"""The records of groups in `__consumer_offsets` as plain values: for each key its values, in order.
 
-Two brokers that were asked the same must have the same there, field by field, but for ids that they drew and times.
+After the same requests two brokers have equal records, field by field, except for times and generated ids.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .topic_log import TopicLog
 from .topic_names import TopicNames
 
 TOPIC = "__consumer_offsets"
-#: The members that the scenarios name themselves have shorter ids.
+#: The least length of a generated member id; the ids in the scenarios are shorter.
 DRAWN_CHARACTERS = 22
 _TIMES = (
     "assignment_timestamp",
@@ -31,16 +31,16 @@ _TIMES = (
 
 
 class GroupLog:
-    """The records of one broker's groups, as they come."""
+    """A reader of one broker's group records, as the broker writes them."""
 
     def __init__(self, bootstrap: str) -> None:
         self._log = TopicLog(bootstrap, TOPIC)
 
     def since_then(self, mark: str) -> History:
-        """Returns what groups with `mark` in their names wrote since the last call.
+        """Returns the new records of groups with `mark` in their names since the last call.
 
-        Whoever asks after each scenario does not come to hear of members that are silent until their sessions end, which
-        is sooner for one broker than for the other.
+        A call right after each scenario comes before sessions of idle members expire. They expire sooner on one broker
+        than on the other.
         """
         history = _History(mark, TopicNames(self._log.bootstrap))
         for _, record in self._log.further():
@@ -54,7 +54,7 @@ class _History:
         self.records: History = defaultdict(list)
         self._mark = mark
         self._topics = topics
-        #: Group and drawn id -> the member's name.
+        #: Group and generated id -> the member's name.
         self._members: dict[tuple[str, str], str] = {}
 
     def take(self, key: Any, value: Message | None, version: int) -> None:
@@ -68,7 +68,7 @@ class _History:
     def _words(self, group_id: str, message: Message) -> Any:
         words = {name: self._word(group_id, name, getattr(message, name)) for name in _names(message)}
         if not isinstance(message, OffsetCommitKey) and {"partitions", "assignment_epochs"} <= words.keys():
-            # They belong together, one for each.
+            # Each partition has one epoch.
             epochs = message.assignment_epochs or [None] * len(message.partitions)  # type: ignore[attr-defined]
             words["partitions"] = sorted(zip(message.partitions, epochs))  # type: ignore[attr-defined]
             del words["assignment_epochs"]

@@ -1,6 +1,6 @@
-"""The records of transactions in `__transaction_state`, `__consumer_offsets` and the topics written to, in words.
+"""The records of transactions in `__transaction_state`, `__consumer_offsets` and data topics, as plain values.
 
-Two brokers that were asked the same must have the same there, field by field, but for ids that they drew and times.
+After the same requests two brokers have equal records, field by field, except for times and generated ids.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from .topic_names import TopicNames
 _IDS = ("producer_id", "previous_producer_id", "next_producer_id")
 _TIMES = ("transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms", "commit_timestamp")
 
-#: Transactional id, producer or partition -> what was written for it, in order.
+#: Transactional id, producer or partition -> its records, in order.
 History = dict[str, list[Any]]
 
 
 @dataclass
 class Internals:
-    """`mark` is in every name of the run that is looked at; whatever else is in the topics is left aside."""
+    """The records of one run. `mark` is in every name of the run; other records are left out."""
 
     bootstrap: str
     mark: str
     states: History = field(default_factory=lambda: defaultdict(list))
     offsets: History = field(default_factory=lambda: defaultdict(list))
     topics: History = field(default_factory=lambda: defaultdict(list))
-    #: Producer id -> its name: the transactional id, and which of its producer ids it is.
+    #: Producer id -> its name: the transactional id, and the number of the producer id under it.
     _producers: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class Internals:
         return self
 
     def _take_topic(self, topic: str) -> None:
-        """The headers of its batches, and its markers."""
+        """Takes the headers of the topic's batches, and its markers."""
         for index in range(partition_count(self.bootstrap, topic)):
             for header, records in read_batches(self.bootstrap, topic, index):
                 self.topics[f"{topic}-{index}"].append(self._header(header, records[0]))
@@ -95,7 +95,7 @@ class Internals:
         return (*kept, control and (control.type.name, self._words(control.message)))
 
     def _words(self, message: Message | None) -> Any:
-        """Every field of it."""
+        """Returns every field of a message."""
         if message is None:
             return None
         return {one.name: self._word(message, one.name) for one in message.SCHEMA.fields}
@@ -114,7 +114,7 @@ class Internals:
 
 
 def differences(theirs: History, ours: History) -> Iterator[str]:
-    """Each in a line; their value first."""
+    """Yields a line for each difference, the value of `theirs` first."""
     for name in sorted(theirs.keys() | ours.keys()):
         pairs = zip_longest(theirs.get(name, ()), ours.get(name, ()), fillvalue=())
         for number, (their, our) in enumerate(pairs):

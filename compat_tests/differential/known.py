@@ -1,7 +1,7 @@
-"""known_differences.tsv: where Odradek answers otherwise than Apache Kafka, and why. The list only shrinks.
+"""Known differences of Odradek's answers from Apache Kafka's, with reasons (known_differences.tsv). The list only shrinks.
 
-One line: API, scenario, path (a pattern as in fnmatch), reason. A line that explains nothing any more fails the test of its
-scenario, and is to be removed.
+One line: API, scenario, path (a pattern as in fnmatch), reason. A line that explains no difference fails the test of its
+scenario: remove it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Known:
     reason: str
 
     def explains(self, difference: Difference) -> bool:
-        # Brackets are part of a path, not a pattern's choice of letters.
+        # A bracket is part of the path, not the start of a character set.
         pattern = self.path.replace("[", "[[]")
         return fnmatchcase(difference.path, pattern)
 
@@ -43,5 +43,5 @@ def unexplained(differences: list[Difference], known: list[Known]) -> list[Diffe
 
 
 def idle(differences: list[Difference], known: list[Known]) -> list[Known]:
-    """The lines that explain no difference."""
+    """Returns the lines that explain no difference."""
     return [reason for reason in known if not any(reason.explains(one) for one in differences)]

@@ -1,5 +1,5 @@
-"""Groups in which members of the classic and of the consumer protocol meet (KIP-848), whatever
-`group.consumer.migration.policy` lets become of them.
+"""Groups with members of both the classic and the consumer protocol (KIP-848), for every
+`group.consumer.migration.policy`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from .scenarios.consumer_groups import beat, described, in_group, join, owning
 from .scenarios.group_migration import consumes, in_classic_group, synced
 from .scenarios.groups import member
 
-#: The generation that JoinGroup gave the classic member last.
+#: The generation in the last JoinGroup response to the classic member.
 GENERATION: Any = "@n"
 
 
 def classic_joins(*owned: int, name: str = "m", version: int = 9, first: bool = True, **more: Any) -> list[Step]:
-    """A classic member joins a group; from version 4 on it is given its id first."""
+    """Joins a classic member to a group; from version 4 on the first response gives it its id."""
     steps = []
     member_id = f"@{name}"
     if first:
@@ -46,7 +46,7 @@ def heartbeat(member_id: str = "@m", **more: Any) -> Step:
 
 
 def has(count: int) -> Any:
-    """The answer gives that many partitions, or refuses."""
+    """Returns a check that an answer assigns so many partitions, or is an error."""
 
     def check(answer: Any) -> bool:
         given = answer.assignment
@@ -58,7 +58,7 @@ def has(count: int) -> Any:
 
 
 def gives_back() -> list[Step]:
-    """The consumer member `a` had both partitions, is told to keep one, and does."""
+    """Has the consumer member `a`, which owns both partitions, give up one when the coordinator revokes it."""
     return [
         beat("a", "@e", on="other", topic_partitions=owning(0, 1), until=has(1)),  # type: ignore[arg-type]
         heartbeat(),
@@ -82,7 +82,7 @@ def shown() -> list[Step]:
     return [described(), ask("DescribeGroups", groups=["$g"])]
 
 
-#: A member gives back what it had: a coordinator has to ask for it.
+#: Scenarios in which the coordinator revokes partitions of a member.
 MIXED_AND_REVOKED: list[Scenario] = [
     scenario(
         "JoinGroup",

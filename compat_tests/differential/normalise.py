@@ -1,8 +1,8 @@
-"""An answer as {path: value}, with what no two brokers can agree on put into words.
+"""An answer as {path: value}, with placeholders for values that differ between any two brokers.
 
-Ids become names: the name under which a step kept the value, else their kind and the order of their first appearance, so
-that an id that ought to be the same twice is still compared. Times become `<time>` unless they are the sentinel. Lists
-that Kafka orders at random are put in the order of their names. Record batches are opened.
+An id becomes the name under which a step kept it, else its kind and the order of its first appearance. So an id that must
+occur twice is still compared. Times become `<time>` unless they are the sentinel. Lists are sorted by name, since Kafka
+orders some at random. A record batch becomes the fields of its header and a hash of its records.
 """
 
 from __future__ import annotations
@@ -38,22 +38,23 @@ TIMES = {
     "last_timestamp",
     "transaction_start_time_ms",
 }
-#: Of the machine, not of the broker.
+#: Fields about the machine, not about the broker.
 ENVIRONMENT = {"total_bytes", "usable_bytes"}
-#: Where a broker's own log of metadata stands, which every heartbeat moves, and where a test's configuration put it.
+#: Response -> fields that are not compared: positions in the metadata log, which every heartbeat moves; the controller's
+#: host, which the test configures; the id of a telemetry subscription.
 UNSTEADY = {
     "GetTelemetrySubscriptionsResponse": {"subscription_id"},
     "ApiVersionsResponse": {"finalized_features_epoch"},
     "DescribeQuorumResponse": {"high_watermark", "log_end_offset", "leader_epoch", "host"},
 }
-#: What tells the elements of a list apart, the first that an element has.
+#: Fields that identify an element of a list; the first that the element has counts.
 KEYS = (
     "transactional_id", "name", "topic", "topic_name", "topic_id", "group_id", "key", "api_key", "feature", "resource_name",
     "log_dir", "index", "partition_index", "partition", "partition_id", "broker_id", "node_id", "replica_id", "member_id",
     "entity_type", "mechanism",
 )  # fmt: skip
 
-#: In a text such a number is a time, a producer's id or made of one.
+#: A number in a text that is a time or a producer id, or is computed from one.
 _LONG_NUMBER = re.compile(r"-?\d{12,}")
 
 Flat = dict[str, Any]
@@ -65,12 +66,12 @@ class Names:
     def __init__(self) -> None:
         self._names: dict[Any, str] = {}
         self._counts: dict[str, int] = {}
-        #: Fields that are not to be compared in the answer that is looked at.
+        #: Fields of the current answer that are not compared.
         self.unsteady: set[str] = set()
 
     def keep(self, name: str, value: Any) -> None:
         if isinstance(value, int):
-            return  # an epoch must not give its name to another number
+            return  # an epoch must not rename equal numbers in other fields
         self._names.setdefault(value, f"<{name}>")
 
     def of(self, kind: str, value: Any) -> Any:
@@ -82,7 +83,7 @@ class Names:
         return self._names[value]
 
     def within(self, text: str) -> str:
-        """A text with the ids in it called by their names."""
+        """Returns a text with its ids replaced by their names."""
         for value, name in self._names.items():
             raw = uuid_to_text(value) if isinstance(value, bytes) and len(value) == 16 else value
             if isinstance(raw, str) and len(raw) >= 8:
@@ -144,7 +145,7 @@ def _elements(values: list[Any], version: int, names: Names, path: str) -> Itera
 
 
 def _merged(values: list[Any]) -> list[Any]:
-    """A Fetch may tell of one topic in several places; they are put together."""
+    """Merges the entries of each topic: a Fetch response may have several."""
     if not values or not isinstance(values[0], FetchableTopicResponse):
         return values
     found: dict[tuple[str, bytes], FetchableTopicResponse] = {}
@@ -161,7 +162,7 @@ def _key(value: Message, version: int, names: Names) -> Any:
     for name in KEYS:
         if name in present and (found := getattr(value, name)) not in (None, ""):
             return plain(name, found, names)
-    if "entity" in present:  # of a quota
+    if "entity" in present:  # a quota
         return "+".join(sorted(f"{part.entity_type}={part.entity_name}" for part in value.entity))  # type: ignore[attr-defined]
     return None
 
@@ -174,7 +175,7 @@ def _batches(records: Any, names: Names, path: str) -> Iterator[tuple[str, Any]]
     while pos < len(data):
         remaining = len(data) - pos
         if remaining < batch_format.HEADER_BYTES or remaining < batch_format.read_header(data, pos).size:
-            break  # Kafka sends what its limit leaves of the next batch; every client drops it
+            break  # Kafka cuts the last batch at the size limit; clients drop the part
         header = batch_format.read_header(data, pos)
         yield from _batch(data[pos : pos + header.size], header, names, f"{path}[{number}]")
         pos, number = pos + header.size, number + 1
@@ -182,7 +183,7 @@ def _batches(records: Any, names: Names, path: str) -> Iterator[tuple[str, Any]]
 
 
 def _batch(data: bytes, header: batch_format.BatchHeader, names: Names, path: str) -> Iterator[tuple[str, Any]]:
-    # The broker's own time is in what it stamps, and in the markers that it writes.
+    # Markers and batches with log-append time carry the broker's own time.
     own_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME or header.is_control
     has_producer = header.producer_id >= 0
     reported = header._asdict() | {

@@ -1,4 +1,4 @@
-"""Plays a scenario to one broker and tells what came back."""
+"""Runs a scenario against one broker and returns its answers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .normalise import Flat, Names, flatten
 from .scenario import BatchOf, Given, Joined, Scenario, Step, Subscribed
 
 BY_NAME: dict[str, Api] = {api.name: api for api in APIS.values()}
-#: How long an answer may take; scenarios that wait for time-outs choose ones far below it.
+#: The deadline of an answer; the timeouts in scenarios are far below it.
 ANSWER_DEADLINE_S = 15
 UNTIL_DEADLINE_S = 20
 _POLL_S = 0.01
-#: Answers that say "not yet": the request is put again, as every client does.
+#: Errors after which the request is sent again, as every client does.
 _NOT_YET = frozenset({14, 15})  # coordinator load in progress, coordinator not available
 
 
@@ -35,7 +35,7 @@ class Reported:
 
 
 def advertised(bootstrap: str) -> dict[str, tuple[int, int]]:
-    """The versions that a broker offers, by API name."""
+    """Returns the versions that a broker offers, by API name."""
     with WireClient(bootstrap) as client:
         answer = client.call(ApiVersionsRequest(client_software_name="odradek", client_software_version="1"), 3)
     return {
@@ -44,9 +44,9 @@ def advertised(bootstrap: str) -> dict[str, tuple[int, int]]:
 
 
 def await_coordinators(bootstrap: str) -> None:
-    """Has the broker make __consumer_offsets, and waits until every partition of it has its coordinator."""
+    """Has the broker create __consumer_offsets, and waits until every partition of it has its coordinator."""
     with WireClient(bootstrap) as client:
-        for number in range(32):  # names enough to meet each of its few partitions
+        for number in range(32):  # enough groups for each of its few partitions
             group = OffsetFetchRequestGroup(group_id=f"probe-{number}", topics=[])
             _until(
                 lambda: client.call(FindCoordinatorRequest(coordinator_keys=["probe"]), 4).coordinators[0].error_code
@@ -70,7 +70,7 @@ class Runner:
         self.bootstrap = bootstrap
         self.scenario = scenario
         self.version = version
-        #: The version of every API that is not the one under test.
+        #: The version of every API but the one under test.
         self.helpers = helpers
         self.run = run
         self.started_ms = started_ms
@@ -114,7 +114,10 @@ class Runner:
         return self._take(step, self._completed(client, step, request, version), version)
 
     def _completed(self, client: WireClient, step: Step, request: Message, version: int) -> Any:
-        """The answer, once a coordinator that is only just being made has come and `until` holds."""
+        """Returns the first answer for which `until` holds, or without it the first of an available coordinator.
+
+        At the deadline it returns the last answer.
+        """
         deadline = time.monotonic() + UNTIL_DEADLINE_S
         while True:
             answer = client.call(request, version)
@@ -159,7 +162,7 @@ class Runner:
 
 
 def build(cls: type[Message], fields: dict[str, Any]) -> Message:
-    """A message from plain values; a field that the message does not have is a mistake in the scenario."""
+    """Returns a message from plain values. A field that the message does not have is a mistake in the scenario."""
     types = {field.name: field.type for field in cls.SCHEMA.fields}
     assert fields.keys() <= types.keys(), f"{cls.__name__} has no {sorted(fields.keys() - types.keys())}"
     return cls(**{name: _built(types[name], value) for name, value in fields.items()})
@@ -174,7 +177,7 @@ def _built(wire_type: Any, value: Any) -> Any:
 
 
 def _error_codes(value: Any) -> set[int]:
-    """Every error code anywhere in an answer."""
+    """Returns all error codes in an answer."""
     if isinstance(value, list):
         return {code for one in value for code in _error_codes(one)}
     if not isinstance(value, Message):

@@ -3,11 +3,11 @@
 A request is an API's name and a dict of fields, as in protocol/messages; fields that a version does not carry are left
 out of it, so that one scenario serves all versions. In any string value:
 
-- `$name` is a name of this run of this scenario alone: for topics, groups and the like.
-- `@name` is a value that an earlier answer held and a step kept: an id, a member's name.
+- `$name` is a name unique to this run of the scenario: of a topic, a group and so on.
+- `@name` is a value of an earlier answer that a step kept, such as an id.
 
-`ask` sends and awaits the answer, `send` and `receive` do so apart; each may say `on` which connection. The versions
-under test are those of the scenario's own API; every other request goes in the highest version that both brokers have.
+`ask` sends a request and awaits its answer; `send` and `receive` are its two halves. `on` names the connection. The
+versions under test are those of the scenario's own API; other requests have the highest version that both brokers have.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record, encode_batch
 
 Fields = Mapping[str, Any]
-#: Of what classic consumers say; the first that tells what they own.
+#: The version of the consumer protocol's messages: the first with the owned partitions.
 EMBEDDED_VERSION = 1
 
 
@@ -43,14 +43,14 @@ class Step:
     keep: Mapping[str, str] = field(default_factory=dict)
     #: The request is repeated until the answer satisfies it; the last answer counts.
     until: Callable[[Any], bool] | None = None
-    #: False for what only prepares the ground, where brokers may differ in their way to it.
+    #: False for a step that only prepares: brokers may answer it differently.
     compared: bool = True
     frame: bytes = b""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """`name` is a sentence; `versions` narrows the versions of `api` ("3+"), all of them unless given."""
+    """A named sequence of steps. `versions` narrows the versions of `api` ("3+"); the default is all."""
 
     api: str
     name: str
@@ -95,18 +95,21 @@ def send(api: str, *, on: str, version: int | None = None, **fields: Any) -> Ste
 
 
 def receive(*, on: str, keep: Mapping[str, str] | None = None, compared: bool = True) -> Step:
-    """The answer to what was sent on that connection."""
+    """Receives the answer to the oldest request of `send` on that connection."""
     return Step("receive", on=on, keep=keep or {}, compared=compared)
 
 
 def send_bytes(frame: bytes, *, on: str = "main") -> Step:
-    """Bytes as they are, and whatever frame comes back, or the end of the connection."""
+    """Sends raw bytes; the result is the frame that comes back, or the end of the connection."""
     return Step("bytes", on=on, frame=frame)
 
 
 @dataclass(frozen=True)
 class BatchOf:
-    """A record batch, made when it is sent: `producer_id` may be "@kept", `age_ms` counts back from the start of the run."""
+    """A record batch, built when it is sent. `producer_id` may be "@kept".
+
+    `age_ms`: the time from its first record to the start of the run.
+    """
 
     values: tuple[bytes | None, ...]
     keys: tuple[bytes | None, ...] | None = None
@@ -119,9 +122,9 @@ class BatchOf:
     base_sequence: int = batch_format.NO_SEQUENCE
     transactional: bool = False
     control: bool = False
-    #: Fields of the header that shall be wrong, under a right CRC.
+    #: Wrong fields of the header, under a right CRC.
     header: Mapping[str, Any] = field(default_factory=dict)
-    #: Changes the finished bytes: (position, bytes to put there).
+    #: An overwrite of the finished bytes: (position, new bytes).
     damage: tuple[int, bytes] | None = None
 
     def build(self, started_ms: int, resolve: Callable[[Any], Any]) -> bytes:

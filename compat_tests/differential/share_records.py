@@ -1,6 +1,6 @@
-"""The records of the persister of share groups in `__share_group_state`, in words.
+"""The records of the persister of share groups in `__share_group_state`, as plain values.
 
-Groups themselves are in `__consumer_offsets`, as all are (group_records.py).
+The records of the groups themselves are in `__consumer_offsets` (group_records.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TIMES = ("create_timestamp", "write_timestamp")
 
 
 def states(bootstrap: str, mark: str) -> History:
-    """Group, topic and partition -> what was written of them, in order; `mark` is in the names of the groups."""
+    """Returns the records for each group, topic and partition, in order, for groups with `mark` in their names."""
     topics = TopicNames(bootstrap)
     found: History = defaultdict(list)
     for _, record in TopicLog(bootstrap, TOPIC).further():

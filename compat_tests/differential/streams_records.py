@@ -1,4 +1,4 @@
-"""The records of streams groups in `__consumer_offsets`, in words: for each group its records of all kinds, in order."""
+"""The records of streams groups in `__consumer_offsets` as plain values: for each group all its records, in order."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _KEYS = tuple(key for key, _ in RECORD_TYPES.values())
 
 
 class StreamsLog:
-    """The records of one broker's streams groups, as they come."""
+    """A reader of one broker's streams group records, as the broker writes them."""
 
     def __init__(self, bootstrap: str) -> None:
         self._log = TopicLog(bootstrap, TOPIC)
 
     def since_then(self, mark: str) -> History:
-        """Returns what groups with `mark` in their names wrote since the last call.
+        """Returns the new records of groups with `mark` in their names since the last call.
 
-        Of targets that are written together, which Kafka orders at random, in the order of the members.
+        Consecutive records of one type are sorted by member: Kafka writes the targets of members in random order.
         """
         topics = TopicNames(self._log.bootstrap)
         found: dict[str, list[Any]] = defaultdict(list)
@@ -47,7 +47,7 @@ def _in_order(records: list[Any]) -> list[Any]:
 
 
 def _words(value: Any, group_id: str, topics: TopicNames) -> Any:
-    """Every field of it."""
+    """Returns every field of a value."""
     if isinstance(value, list):
         return [_words(one, group_id, topics) for one in value]
     if not isinstance(value, Message):

@@ -1,5 +1,5 @@
-"""The same history of a share group leaves the same letters in the queues of Apache Kafka 4.4 and of Odradek, and each
-record goes through the same states (KIP-1191).
+"""The same history of a share group leaves equal dead-letter records in Apache Kafka 4.4 and in Odradek, and each record
+goes through the same states (KIP-1191).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ SETTINGS = {
 }
 RECORDS = 6
 DEADLINE_S = 60
-#: Long enough for a slow machine to say something of a record in time.
+#: Long enough for a slow machine to acknowledge records before their locks end.
 LOCK_MS = 5_000
 
-#: Offset -> the states that it went through, with the deliveries counted.
+#: Offset -> its states in order, each with its delivery count.
 States = dict[int, list[tuple[int, int]]]
 
 
@@ -87,7 +87,7 @@ def _note(found: dict[int, list[tuple[int, int]]], value: ShareUpdateValue) -> N
 
 
 def history(bootstrap: str, group: str, queue: str, limit_ms: str = "30000", **settings: str) -> tuple[bytes, str]:
-    """A topic with records and a group that has a queue; the topic's id, and the queue."""
+    """Makes a topic with records, and a group with a dead-letter queue. Returns the topic's id and the queue."""
     topic_id = make_topic(bootstrap, group)
     configure(
         bootstrap,
@@ -110,15 +110,16 @@ def taken(member: Member) -> list[int]:
 
 
 def left(bootstrap: str, group: str, queue: str, count: int) -> Left:
-    """Once there are so many letters, and the group has nothing to do any more."""
+    """Returns the result once there are so many dead-letter records and the group has no lag."""
     eventually(lambda: len(dead_letter_records(bootstrap, queue)) == count, what="all letters", deadline_s=DEADLINE_S)
     eventually(lambda: lag(bootstrap, group) == 0, what="the group is done", deadline_s=DEADLINE_S)
     return Left(without_times(dead_letter_records(bootstrap, queue)), states_of(bootstrap, group))
 
 
 def execute(bootstrap: str, group: str, lock_ms: int, **settings: str) -> Left:
-    """Two are rejected, one is accepted; of the others two are released too often, and of one the lock ends, or it is
-    released as well.
+    """Rejects two records, accepts one, and delivers three up to the limit. Two of these are released each time.
+
+    The last is too if its lock is long; otherwise its lock ends.
     """
     topic_id, queue = history(bootstrap, group, f"dlq.{group}", str(lock_ms), **settings)
     member = Member(bootstrap, group, group, [(topic_id, 0)])
@@ -152,7 +153,7 @@ def test_dead_letter_records_and_states_equal_apache_kafkas(
 
 
 def in_transactions(bootstrap: str, topic: str) -> None:
-    """Offset 0 is committed and 2 aborted; 1 and 3 are the markers."""
+    """Commits offset 0 and aborts offset 2; 1 and 3 are the markers."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic, "log_level": 0})
     producer.init_transactions(DEADLINE_S)
     for end in (producer.commit_transaction, producer.abort_transaction):
@@ -163,7 +164,7 @@ def in_transactions(bootstrap: str, topic: str) -> None:
 
 
 def of_markers(bootstrap: str, isolation: str) -> Left:
-    """All that a member is given is rejected."""
+    """Rejects every record that a member acquires."""
     group = f"marked-{isolation}"
     queue, wanted = f"dlq.{group}", 3 if isolation == "read_committed" else 4
     topic_id = make_topic(bootstrap, group)
@@ -203,7 +204,7 @@ def test_invalid_queue_topics_are_refused_or_left_empty_by_both(
 
 
 def unwritten(bootstrap: str, group: str, queue: str) -> object:
-    """Returns the answer to the group, or the states of its records if it gets no answer."""
+    """Returns the error of the group's configuration; without an error its dead-letter records and its records' states."""
     if queue == "dlq.unmarked":
         make_topic(bootstrap, queue)
     try:

@@ -1,4 +1,4 @@
-"""The same requests, right and wrong, in every version, to Apache Kafka and to Odradek: the same answers."""
+"""Apache Kafka and Odradek give the same answers to the same requests, valid and invalid, in every version."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def oracle(apache_kafka: ApacheKafka) -> Side:
 
 @pytest.fixture(scope="module")
 def specification(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
-    """Apache Kafka 4.4.0: the judge where 4.3.1 answers otherwise than Odradek. Started when it is needed first.
+    """Apache Kafka 4.4.0: the reference where 4.3.1 and Odradek answer differently. Starts at its first use.
 
-    It keeps descriptions of topologies, as Odradek does, by the plugin that Apache has for tests.
+    It keeps topology descriptions, as Odradek does, with Apache's plugin for tests.
     """
     directory = tmp_path_factory.mktemp("specification")
     with ApacheKafka(directory, UNDER_TEST | DESCRIPTIONS, version=SPECIFICATION) as broker:
@@ -72,7 +72,7 @@ def test_both_brokers_answer_alike(
     done = compare(scenario, oracle, ours, started_ms)
     excused = known.of(scenario, KNOWN)
     left = known.unexplained(done.differences, excused)
-    # What 4.4 changed, and the versions that it brought, are judged by 4.4.
+    # 4.4 is the reference for its changes and its new versions.
     again = {one.version for one in left} | {v for v in versions_of(scenario) if v not in done.executed}
     if again:
         judge: Side = request.getfixturevalue("specification")
@@ -94,7 +94,7 @@ def test_every_api_that_odradek_serves_is_compared(ours: Side) -> None:
 
 def test_odradek_offers_every_version_of_what_it_serves(ours: Side) -> None:
     tables = {name: (BY_NAME[name].versions.low, BY_NAME[name].latest_stable_version) for name in ours.offers}
-    # Older librdkafka takes a broker that does not know Produce v0 for one without compression.
+    # Older librdkafka disables compression if a broker does not offer Produce v0.
     tables["Produce"] = (0, tables["Produce"][1])
     assert ours.offers == tables
 

@@ -1,8 +1,8 @@
 """The same history leaves the same records in the internal topics of Apache Kafka and of Odradek, field by field.
 
-The judge is 4.4.0. 4.3.1 does not write yet that a group's last member is gone, keeps no topic ids of offsets in
-transactions, decides otherwise which states of share groups may be begun again, and has a streams task that changes its
-role within a member given back first.
+The reference is 4.4.0. 4.3.1 differs: it writes no record when a group's last member leaves, and keeps no topic ids of
+offsets in transactions. It has other rules for initializing existing share-group states again. It revokes a streams task
+before the task changes its role within a member.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ SHARES = [
     for one in of(share_states, share_fetches, share_isolation, share_redelivery, share_groups)
     if "Share" in one.api
 ]
-#: What transactions wrote, and not only what was asked of them.
+#: The APIs of transactions that write records.
 _WRITING = ("InitProducerId", "AddPartitionsToTxn", "EndTxn", "Produce", "AddOffsetsToTxn", "TxnOffsetCommit")
 _OF_TRANSACTIONS = of(transactions, transactional_offsets, transactions_with_epochs, transactions_verified)
 TRANSACTIONS = [one for one in _OF_TRANSACTIONS if one.api in _WRITING]
-#: In these the version decides what is kept, not only what is answered.
+#: APIs whose version decides what the broker stores, not only what it answers.
 _IN_MANY_VERSIONS = (*_WRITING, "OffsetCommit", "JoinGroup", "SyncGroup")
 
 Sides = tuple[Side, Side]
-#: What a broker's groups, with a mark in their names, wrote since the last time.
+#: Returns the new records of a broker's groups with a mark in their names.
 Reader = Callable[[str], History]
 
 
@@ -84,7 +84,7 @@ def execute(scenario: Scenario, sides: Sides, mark: str) -> None:
 def executed(
     scenarios: Iterable[Scenario], sides: Sides, mark: str, readers: Iterable[Reader]
 ) -> Iterator[tuple[History, ...]]:
-    """Each scenario is played, and what it left behind is read from both brokers before the next one is."""
+    """Runs each scenario, and yields its records from both brokers before the next scenario runs."""
     for number, scenario in enumerate(scenarios):
         execute(scenario, sides, f"{mark}-{number}")
         yield tuple(read(f"{mark}-{number}-v") for read in readers)
@@ -112,7 +112,7 @@ def test_the_same_streams_groups_leave_the_same_records_in_the_same_order(sides:
 def test_the_same_history_of_share_groups_leaves_the_same_records(sides: Sides) -> None:
     readers = [GroupLog(side.bootstrap).since_then for side in sides]
     judge(executed(SHARES, sides, "-in-the-share-log", readers), len(share_groups.SCENARIOS))
-    # Records that a member had when it went are given back behind its back: their states are read when all is over.
+    # The broker releases the records of a departed member in the background, so their states are read last.
     judge([tuple(states(side.bootstrap, "-in-the-share-log") for side in sides)], len(share_fetches.SCENARIOS))
 
 

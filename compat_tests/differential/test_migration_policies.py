@@ -1,6 +1,6 @@
-"""Groups in which members of both protocols meet, under each `group.consumer.migration.policy`, beside Apache Kafka 4.3.1.
+"""Groups with members of both protocols, under each `group.consumer.migration.policy`, compared with Apache Kafka 4.3.1.
 
-`ODRADEK_MIGRATION_POLICIES=bidirectional,upgrade,downgrade,disabled` plays more than one.
+`ODRADEK_MIGRATION_POLICIES=bidirectional,upgrade,downgrade,disabled` runs more than one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _UNKNOWN_SERVER_ERROR = -1
 
 
 def _is_new(one: Difference) -> bool:
-    """Kafka 4.4 answers as Odradek does: it assigns an empty group at once, and knows a JoinGroup without protocols."""
+    """Returns whether Kafka 4.4 answers as Odradek does: it assigns an empty group at once, and handles a JoinGroup
+    without protocols.
+    """
     return one.path.endswith(".assignment_epoch") or one.theirs == _UNKNOWN_SERVER_ERROR
 
 
@@ -37,7 +39,7 @@ def test_both_brokers_answer_members_of_both_protocols_alike(java_tools: None, t
         # 4.3.1 has no such interval: it assigns at once.
         "group.consumer.assignment.interval.ms": "0",
     }
-    # With "disabled" no classic member comes in, and nobody would be asked to give anything back.
+    # With "disabled" no classic member joins a consumer group, so the coordinator revokes nothing.
     scenarios = [*SCENARIOS, *MIXED, *(MIXED_AND_REVOKED if policy != "disabled" else ())]
     left: list[tuple[str, Difference]] = []
     with ApacheKafka(tmp_path / "apache", properties) as apache, OdradekProcess(tmp_path / "ours", properties) as ours:

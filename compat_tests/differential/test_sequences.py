@@ -1,6 +1,6 @@
-"""Producers that lose count: at each batch, in sequence or not, both brokers say the same, and in the end hold the same.
+"""Batches in and out of sequence: both brokers give the same answer to each, and hold the same batches at the end.
 
-`ODRADEK_SEQUENCE_WALKS=200` plays more by hand. Markers go straight to the brokers, as a coordinator would send them.
+`ODRADEK_SEQUENCE_WALKS=200` runs more of them. Markers go straight to the brokers, as a coordinator would send them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STEPS = 150
 PRODUCERS = 3
 _FIRST_PRODUCER_ID = 900_000
 _PRODUCE_VERSION, _MARKERS_VERSION = 11, 1
-#: Recent, or retention takes what is written.
+#: Recent, since retention deletes older records.
 _TIMESTAMP = int(time.time() * 1000)
 
 
@@ -53,7 +53,7 @@ class Marker(NamedTuple):
 
 
 class Walk:
-    """A random walk: the next batch is near what the broker would accept next."""
+    """A random walk: each batch is close to the one that the broker accepts next."""
 
     def __init__(self, seed: int) -> None:
         self._rng = Random(seed)
@@ -78,7 +78,7 @@ class Walk:
 
 
 def send(client: WireClient, topic: str, one: Batch | Marker) -> tuple[Any, ...]:
-    """Sends the batch and returns its error."""
+    """Sends a batch or a marker. Returns its error, and for a batch also offsets and append time."""
     if isinstance(one, Marker):
         where = [WritableTxnMarkerTopic(topic, [0])]
         marker = WritableTxnMarker(one.producer_id, one.epoch, False, where, one.coordinator_epoch)

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions and PushTelemetry (KIP-714) against an Apache Kafka 4.3.1 with a receiver of metrics."""
+"""GetTelemetrySubscriptions and PushTelemetry (KIP-714), compared with an Apache Kafka 4.3.1 that has a metrics receiver."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from compat_tests.oracle import ApacheKafka
 _STARTER = Path(__file__).resolve().parents[1] / "java" / "TelemetryStart.java"
 _MAX_BYTES = "5000"
 CLIENT_METRICS = 16
-#: Longer than a scenario, and shorter.
+#: An interval longer than a scenario, and a shorter one.
 LONG_MS, SHORT_MS = 3_600_000, 100
 OTLP = b"\x0a\x00"
 OLD, NEW = bytes(16), b"a fixed id here."
 
 
 def subscribed(metrics: str, *, interval_ms: int, to: str = "main", name: str = "$s") -> list[Step]:
-    """Subscribes the connection `to`, and waits until the broker says so to a new instance."""
+    """Subscribes the connection `to`, and waits until a new instance gets the subscription."""
     values = {"metrics": metrics, "interval.ms": str(interval_ms), "match": f"client_id={to}"}
     changes = [{"name": key, "config_operation": 0, "value": value} for key, value in values.items()]
     resource = {"resource_type": CLIENT_METRICS, "resource_name": name, "configs": changes}

@@ -1,4 +1,4 @@
-"""The records of a topic in the order of each partition, as they come to be there."""
+"""The records of a topic, in the order of each partition, as the broker writes them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class TopicLog:
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.bootstrap = bootstrap
         self.topic = topic
-        #: Partition -> where it goes on.
+        #: Partition -> the next offset to read.
         self._read_to: dict[int, int] = defaultdict(int)
 
     def further(self) -> Iterator[tuple[BatchHeader, Record]]:
-        """Returns the records that were committed since the last call, without markers."""
+        """Yields the records since the last call, without markers."""
         for index in range(partition_count(self.bootstrap, self.topic)):
             for header, records in read_batches(self.bootstrap, self.topic, index, self._read_to[index]):
                 self._read_to[index] = header.next_offset

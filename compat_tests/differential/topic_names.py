@@ -1,7 +1,7 @@
-"""The topics of one broker by their ids, and by the hashes that groups keep of them (KIP-1101).
+"""The topics of one broker by their ids, and by the hashes of them that groups store (KIP-1101).
 
-A broker draws a topic's id itself, and a hash is made of ids: what two brokers wrote compares equal where each id and each
-hash is called by the topics that it stands for.
+Each broker generates its own topic ids, and the hashes depend on the ids. To compare two brokers, each id and each hash is
+replaced by the topics that it stands for.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from odradek.protocol.messages.metadata import MetadataRequest
 from ..wire import WireClient
 
 _METADATA_VERSION = 12
-#: The scenarios have fewer; all combinations of them are tried.
+#: The most topics of a scenario: all combinations of them are tried.
 MOST_TOPICS = 6
 _NOWHERE = PartitionImage((), (), -1, 0, 0, ())
 
 
 class TopicNames:
-    """The names of topics at the time of its creation."""
+    """The names of the broker's topics when the object is made."""
 
     def __init__(self, bootstrap: str) -> None:
         with WireClient(bootstrap) as client:
@@ -36,7 +36,7 @@ class TopicNames:
         return self._by_id.get(topic_id, "a topic that is gone") if any(topic_id) else "no topic"
 
     def of_hash(self, value: int, group_id: str) -> Any:
-        """`group_id`: of a scenario, whose topics are called by the same run."""
+        """Returns the topics that a hash stands for. Their names begin with the same run as `group_id`."""
         if value == 0:
             return 0
         run = group_id.rpartition("-")[0]
@@ -46,7 +46,7 @@ class TopicNames:
         return next(found, "a hash of topics that are gone")
 
     def _choices(self, names: list[str]) -> Iterator[dict[str, int]]:
-        """Some of these topics, each with as many partitions as it has, or had before it got more."""
+        """Yields choices of these topics, each with its number of partitions or a smaller one, from before it grew."""
         for count in range(1, len(names) + 1):
             for chosen in combinations(names, count):
                 sizes = [range(self._topics[name][1], 0, -1) for name in chosen]

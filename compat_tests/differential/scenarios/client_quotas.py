@@ -32,8 +32,9 @@ def component(kind: str, match_type: int = ANY, match: str | None = None) -> dic
 
 
 def describe(*components: dict[str, Any], strict: bool = False, count: int | None = None, last: str = "") -> Step:
-    """`count` entries to wait for, the first of them with a quota of the key `last`: a broker of Kafka's may answer
-    before it has what the controller decided.
+    """Describes quotas. Waits for `count` entries, the first of them with a quota of the key `last`.
+
+    A Kafka broker may answer before it has the controller's decision.
     """
 
     def is_there(answer: Any) -> bool:
@@ -225,7 +226,7 @@ OF_MUTATOR = component("user", EXACT, "ANONYMOUS")
 
 
 def mutations(per_second: float) -> list[Step]:
-    """Sets the quota of all connections together, and waits until it holds."""
+    """Sets the quota that all connections share, that of User:ANONYMOUS, and waits until it holds."""
 
     def is_set(answer: Any) -> bool:
         return bool(answer.entries) and answer.entries[0].values[0].value == per_second
@@ -241,7 +242,9 @@ def created(*names: str, partitions: int = 6) -> dict[str, Any]:
 
 
 def with_eleven_tokens(*names: str) -> list[Step]:
-    """Makes topics of six partitions without a limit, which fills the bucket of any former run, then limits it to 11."""
+    """Makes topics of six partitions without a limit, which refills the bucket of an earlier run; then sets a quota of 1
+    per second: 11 tokens.
+    """
     filled = prepare("CreateTopics", on="mutator", version=7, **created("$filling", *names))
     return [*mutations(1e9), filled, *mutations(1.0)]
 

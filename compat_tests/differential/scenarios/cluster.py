@@ -8,7 +8,7 @@ from typing import Any
 from ..ground import produce, produced, topic
 from ..scenario import Step, ask, batch, prepare, scenario
 
-#: The level of metadata.version that 4.3 gives to a new cluster, and Odradek too.
+#: The metadata.version of a new cluster of Apache Kafka 4.3 and of Odradek.
 LEVEL = 30
 #: Feature upgrade kinds.
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3

@@ -10,7 +10,7 @@ from ..scenario import Step, ask, prepare, scenario
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
-#: Keys of a broker whose values do not depend on the machine or on the port.
+#: Keys of a broker whose values depend neither on the machine nor on the port.
 BROKER_KEYS = [
     "log.retention.hours", "log.retention.ms", "log.segment.bytes", "message.max.bytes", "num.partitions",
     "compression.type", "auto.create.topics.enable", "min.insync.replicas", "log.cleanup.policy",
@@ -39,7 +39,7 @@ def replace(*pairs: tuple[str, str | None], kind: int = TOPIC, name: str = "$t",
 
 
 def until_set(key: str, value: str) -> Step:
-    """Waits until a topic's own value has come to the broker."""
+    """Waits until the broker has a topic's new value."""
     resource = {"resource_type": TOPIC, "resource_name": "$t", "configuration_keys": [key]}
     return prepare("DescribeConfigs", resources=[resource], until=lambda a: a.results[0].configs[0].value == value)
 

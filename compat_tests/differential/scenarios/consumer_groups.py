@@ -1,4 +1,4 @@
-"""Consumer groups of KIP-848: ConsumerGroupHeartbeat, ConsumerGroupDescribe, and what offsets and tools make of them."""
+"""Consumer groups of KIP-848: ConsumerGroupHeartbeat, ConsumerGroupDescribe, and the APIs of offsets and tools on them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..scenario import Step, ask, prepare, scenario
 from .groups import member
 from .offsets import commit, delete, fetch
 
-#: What answers must have come to before the next step: assignments and patterns may be worked out behind the answer.
+#: A condition before the next step: brokers may compute assignments and resolve patterns after an answer.
 ASSIGNED = lambda answer: answer.error_code != 0 or (answer.assignment and answer.assignment.topic_partitions)  # noqa: E731
 
 
@@ -124,7 +124,7 @@ HEARTBEAT = [
         beat("b", 2, on="other", until=ASSIGNED),
         beat("a", 2),
     ),
-    # It was given all, but its next heartbeat left before it knew. What it does not name is another's at once.
+    # The member sent its heartbeat before its assignment arrived. Partitions that it does not report are free at once.
     scenario(
         "ConsumerGroupHeartbeat",
         "a member is taken at its word that it owns nothing yet",
@@ -298,7 +298,7 @@ TOOLS = [
         "of the new kind",
         topic(),
         in_group(),
-        # All groups of the broker would be told; that none of these is in it says enough.
+        # Filters that match would list the groups of all scenarios; these match none.
         ask("ListGroups", types_filter=["Consumer"], states_filter=["dead"]),
         ask("ListGroups", types_filter=["consumer"], states_filter=["PreparingRebalance"]),
         versions="5+",

@@ -13,7 +13,7 @@ def part(partition: int, offset: int = 0, **more: Any) -> dict[str, Any]:
 
 
 def session(epoch: int, *parts: dict[str, Any], session_id: Any = "@s", **more: Any) -> dict[str, Any]:
-    """A request within a session: which partitions are new or changed, at which epoch."""
+    """The fields of a request within a session; `parts` are the new or changed partitions."""
     topics = [{"topic": "$t", "topic_id": "@t", "partitions": list(parts)}] if parts else []
     return {
         "session_id": session_id,

@@ -1,4 +1,4 @@
-"""ApiVersions, and bytes that are not requests: what closes a connection and what is answered all the same."""
+"""ApiVersions, and malformed requests: those that close the connection and those that get an answer."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def assignment(member_id: Any = "@m", generation: int = 1, *pairs: tuple[Any, by
 
 
 def joined(member_name: str = "m", *, on: str = "main", **more: Any) -> list[Step]:
-    """The first member of a group: it is told its name (KIP-394), then joins by it."""
+    """Joins the first member of a group. The first answer gives it its member id (KIP-394), the second request has it."""
     return [
         prepare("JoinGroup", version=5, on=on, **member("", **more), keep={member_name: "member_id"}),
         prepare("JoinGroup", version=5, on=on, **member(f"@{member_name}", **more)),
@@ -51,7 +51,7 @@ def joined(member_name: str = "m", *, on: str = "main", **more: Any) -> list[Ste
 
 
 def stable(**more: Any) -> list[Step]:
-    """A group of one member with an assignment, in generation 1."""
+    """Makes a group of one member with an assignment, in generation 1."""
     return [*joined(**more), prepare("SyncGroup", version=3, **assignment("@m", 1, ("@m", b"mine")))]
 
 

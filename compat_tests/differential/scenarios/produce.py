@@ -1,4 +1,4 @@
-"""Produce: what is appended, and everything that is refused."""
+"""Produce: batches that the broker appends, and batches that it rejects."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _INIT = prepare("InitProducerId", transactional_id=None, transaction_timeout_ms=
 
 
 def sequenced(first: int, *values: bytes, epoch: int = 0, **more: Any) -> dict[str, Any]:
-    """A Produce of the idempotent producer that was prepared."""
+    """The fields of a Produce request of the idempotent producer from `_INIT`."""
     made = batch(*values, producer_id="@pid", producer_epoch=epoch, base_sequence=first, **more)
     return produce(made)
 
 
 def rejected(sentence: str, records: object, **more: Any) -> Scenario:
-    """A scenario with a Produce that Kafka may not take."""
+    """A scenario with a Produce that Kafka may reject."""
     return scenario("Produce", sentence, topic(), ask("Produce", **produce(records, **more)), fetched())
 
 

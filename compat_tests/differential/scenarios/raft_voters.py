@@ -1,4 +1,4 @@
-"""AddRaftVoter and RemoveRaftVoter (KIP-853), as clients may ask brokers for them: of a cluster that is another."""
+"""AddRaftVoter and RemoveRaftVoter (KIP-853), as clients send them to brokers, with the id of another cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..ground import NO_SUCH_ID
 from ..scenario import ask, prepare, scenario
 
 VOTER: dict[str, Any] = {"cluster_id": "$another", "voter_id": 99, "voter_directory_id": NO_SUCH_ID}
-#: Its id stands in the words of the refusal.
+#: Keeps the cluster id, which the error message contains.
 OWN_CLUSTER = prepare("DescribeCluster", keep={"c": "cluster_id"})
 
 SCENARIOS = [

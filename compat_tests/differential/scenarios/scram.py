@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials and DescribeUserScramCredentials (KIP-554), and SASL where no listener asks for it.
+"""AlterUserScramCredentials and DescribeUserScramCredentials (KIP-554), and SASL requests on a listener without SASL.
 
 Kafka's results are in the order of a hash map, so a request names one user, or the comparison sorts by user.
 """
@@ -21,8 +21,9 @@ def upsertion(name: str, mechanism: int = 1, iterations: int = 4096) -> dict[str
 
 
 def described(*names: str, infos: list[tuple[int, int]] | None = None) -> Any:
-    """`infos`: mechanisms and iterations of the first user to wait for: a broker of Kafka's may answer before it has what
-    the controller decided.
+    """Describes users. Waits until the first has the mechanisms and iterations `infos`.
+
+    A Kafka broker may answer before it has the controller's decision.
     """
 
     def is_there(answer: Any) -> bool:

@@ -1,4 +1,4 @@
-"""ShareFetch and ShareAcknowledge: records that are given out, and what is said of them (KIP-932)."""
+"""ShareFetch and ShareAcknowledge: acquired records and their acknowledgements (KIP-932)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GROUP, SET = 32, 0
 
 
 def batches(*acks: tuple[Any, ...]) -> list[dict[str, Any]]:
-    """First and last offset, and a type for all or one for each."""
+    """Returns acknowledgement batches. `acks`: first and last offset, then one type for all records or one for each."""
     return [{"first_offset": a[0], "last_offset": a[1], "acknowledge_types": list(a[2:])} for a in acks]
 
 
@@ -45,13 +45,13 @@ def fetch(
 
 
 def is_well(answer: Any) -> bool:
-    """The state may be somewhere that is still being loaded."""
+    """Returns whether no partition has an error, or the whole answer has one: the state may still be loading."""
     parts = [part for one in answer.responses for part in one.partitions]
     return answer.error_code != 0 or not any(part.error_code for part in parts)
 
 
 def first(member: Any = "a", **more: Any) -> Step:
-    """The first fetch of a session that finds records: the share partition may have to be loaded."""
+    """Sends the first fetch of a session until it has no partition error: the share partition may have to be loaded."""
     waits = {"wait": 5_000, **more}
     return fetch(0, member=member, until=is_well, **waits)
 
@@ -64,14 +64,14 @@ def say(epoch: int, *acks: tuple[Any, ...], member: Any = "a", group: Any = "$g"
 
 
 def configured(key: str, value: str) -> Step:
-    """Before the topic is made: a broker that knows that knows this."""
+    """Sets a config of the group. Use it before the topic's creation: a broker with the topic then has the config."""
     config = {"name": key, "config_operation": SET, "value": value}
     resource = {"resource_type": GROUP, "resource_name": "$g", "configs": [config]}
     return prepare("IncrementalAlterConfigs", resources=[resource], validate_only=False)
 
 
 def records(count: int = 10) -> list[Step]:
-    """A topic with batches of five records, which the group begins with the first of."""
+    """Makes a topic with batches of five records; the group begins at the first record."""
     return [*ground(), begun(), *(produced(*(b"%d" % n for n in range(5))) for _ in range(count // 5))]
 
 

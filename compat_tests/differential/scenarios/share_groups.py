@@ -1,4 +1,4 @@
-"""Share groups: ShareGroupHeartbeat, ShareGroupDescribe, their offsets, and what tools make of them (KIP-932)."""
+"""Share groups: ShareGroupHeartbeat, ShareGroupDescribe, their offsets, and the APIs of tools on them (KIP-932)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def join(member_id: str = "a", names: Any = ("$t",), **more: Any) -> Step:
 
 
 def assigned(member_id: str = "a", **more: Any) -> Step:
-    """The member joins until it has partitions: the persister begins their states meanwhile."""
+    """Sends the join of a member until it has partitions. Meanwhile the persister initializes their states."""
     fields = {"group_id": "$g", "member_id": member_id, "member_epoch": 0, "subscribed_topic_names": ["$t"]}
     return prepare("ShareGroupHeartbeat", **{**fields, **more}, until=ASSIGNED, keep={"e": "member_epoch"})
 
@@ -40,7 +40,7 @@ def described(*groups: str) -> Step:
 
 
 def offsets(*partitions: int, group: str = "$g", name: str = "$t") -> Step:
-    """Asks for the offsets of these partitions; of all partitions of the group without any."""
+    """Describes the offsets of these partitions; without any, of all partitions of the group."""
     topics = [{"topic_name": name, "partitions": list(partitions)}] if partitions else None
     return ask("DescribeShareGroupOffsets", groups=[{"group_id": group, "topics": topics}])
 

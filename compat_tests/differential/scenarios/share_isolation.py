@@ -1,4 +1,4 @@
-"""Share groups over transactions, which they see as `share.isolation.level` says (KIP-932)."""
+"""Share groups that read transactions, under each `share.isolation.level` (KIP-932)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEVELS = ("read_committed", "read_uncommitted")
 
 
 def in_transactions(level: str) -> list[Step]:
-    """Offsets 1 to 4 are aborted, with one among them that is not (3), 5 is the marker; 7 is committed, 8 its marker."""
+    """Aborts offsets 1, 2 and 4 (marker 5), and commits offset 7 (marker 8); 3 is outside the transactions."""
     return [
         configured("share.isolation.level", level),
         *ground(),

@@ -1,4 +1,4 @@
-"""Records of share groups that come back: together with which others, and how often (KIP-932)."""
+"""Redelivery in share groups: the records that are delivered again together, and the number of deliveries (KIP-932)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The persister of share groups: states that are begun, read, written, summed up and forgotten (KIP-932)."""
+"""The persister of share groups: states are initialized, read, written, summarized and deleted (KIP-932)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ def is_there(answer: Any) -> bool:
 
 
 def is_loaded(answer: Any) -> bool:
-    """14, 15 and 16: the coordinator loads, is not available, is another."""
+    """Returns whether no error is 14, 15 or 16: coordinator loading, not available, not the coordinator."""
     return all(part.error_code not in (14, 15, 16) for one in answer.results for part in one.partitions)
 
 
 def about(api: str, *partitions: dict[str, Any], topic_id: Any = "@t", group: str = "$g", **more: Any) -> Step:
-    """`partitions`: what the request says of each; the first partition unless it says another."""
+    """Sends a request. `partitions`: its fields for each partition; the default of `partition` is 0."""
     topics = [{"topic_id": topic_id, "partitions": [{"partition": 0, **one} for one in partitions]}]
     return ask(api, group_id=group, topics=topics, until=is_loaded, **more)
 
 
 def begun(state_epoch: int = 1, start_offset: int = 0, **more: Any) -> Step:
-    """The state of partition 0."""
+    """Initializes the state of partition 0."""
     topics = [
         {"topic_id": "@t", "partitions": [{"partition": 0, "state_epoch": state_epoch, "start_offset": start_offset}]}
     ]
@@ -34,7 +34,7 @@ def begun(state_epoch: int = 1, start_offset: int = 0, **more: Any) -> Step:
 
 
 def ground(*, partitions: int = 1) -> list[Step]:
-    """A topic that coordinators know, and the persister's own."""
+    """Creates a topic, waits until coordinators have it, and creates the persister's topic."""
     wanted = prepare("Metadata", version=12, topics=[{"name": TOPIC}], allow_auto_topic_creation=True, until=is_there)
     return [*topic_of_groups(partitions=partitions), wanted]
 
@@ -48,7 +48,7 @@ def read(leader_epoch: int = 0, **more: Any) -> Step:
 
 
 def write(*batches: tuple[int, int, int, int], start: int = 0, **more: Any) -> Step:
-    """`batches`: first and last offset, state, deliveries."""
+    """Writes state batches: first and last offset, delivery state, delivery count."""
     names = ("first_offset", "last_offset", "delivery_state", "delivery_count")
     of_partition = {key: more.pop(key) for key in ("state_epoch", "leader_epoch", "partition") if key in more}
     said = {

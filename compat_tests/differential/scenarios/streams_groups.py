@@ -1,6 +1,6 @@
 """Streams groups (KIP-1071): StreamsGroupHeartbeat, StreamsGroupDescribe, descriptions of topologies (KIP-1331).
 
-Their offsets: streams_offsets.py.
+The scenarios of their offsets are in streams_offsets.py.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def beat(member: str = "member-a", epoch: int = 2, active: dict[str, list[int]] 
 
 
 def at_once(**configs: str) -> list[Step]:
-    """A group that assigns without delay. Each key apart, for older brokers do not have all."""
+    """Configures the group to assign without delay. Each key has its own request, since older brokers lack some."""
     every = {"streams.initial.rebalance.delay.ms": "0", "streams.assignment.interval.ms": "0"} | {
         name.replace("_", "."): value for name, value in configs.items()
     }
@@ -80,7 +80,7 @@ def at_once(**configs: str) -> list[Step]:
 
 
 def topics(partitions: int = 2) -> list[Step]:
-    """The input, and the internal topics as the coordinator would make them; coordinators know of all three."""
+    """Makes the input, and the internal topics as the coordinator makes them. Waits until coordinators have all three."""
     return [
         *topic(partitions=partitions),
         *topic("$g-shuffled", partitions=partitions, keep="shuffled"),
@@ -105,7 +105,7 @@ JOINED = topology(
     {"subtopology_id": "0", "source_topics": ["$t", "$u"], "copartition_groups": [{"source_topics": [0, 1]}]}
 )
 READY = [*at_once(), *topics()]
-#: All tasks of two partitions, and what one of two members keeps.
+#: All tasks of two partitions, and the half that one of two members keeps.
 ALL = {"0": [0, 1], "1": [0, 1]}
 HALF = {"0": [0], "1": [0]}
 

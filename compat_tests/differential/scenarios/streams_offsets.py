@@ -1,4 +1,4 @@
-"""Streams groups (KIP-1071): offsets that are fenced by their members, and groups that were of another kind."""
+"""Streams groups (KIP-1071): offset requests that are fenced by member epochs, and groups that had another type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions: InitProducerId with a name, AddPartitionsToTxn, EndTxn, and what they make of Produce and Fetch."""
+"""Transactions: InitProducerId with an id, AddPartitionsToTxn, EndTxn, and their effect on Produce and Fetch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..ground import fetched, produce, topic
 from ..scenario import Step, ask, batch, prepare, scenario
 
 COMMIT, ABORT = True, False
-#: The last version of Produce before partitions join a transaction by the batch itself (KIP-890).
+#: The last version of Produce before a batch adds its partition to the transaction (KIP-890).
 EXPLICIT = 11
 
 
@@ -17,7 +17,7 @@ def init(name: Any = "$x", *, timeout: int = 600_000, **more: Any) -> dict[str, 
 
 
 def begun(name: str = "$x") -> list[Step]:
-    """A transactional producer with an id and an epoch, and its coordinator there."""
+    """Starts a transactional producer: waits for its coordinator, and keeps its id and epoch."""
     known = {"pid": "producer_id", "epoch": "producer_epoch"}
     return [
         prepare("FindCoordinator", version=4, key_type=1, coordinator_keys=[name]),
@@ -49,7 +49,7 @@ def sent(sequence: int, *values: bytes, **more: Any) -> dict[str, Any]:
 
 
 def wrote(sequence: int, *values: bytes) -> Step:
-    """Records in a transaction that the partition has joined."""
+    """Writes records to a partition that is in the transaction."""
     return prepare("Produce", version=EXPLICIT, **sent(sequence, *values))
 
 

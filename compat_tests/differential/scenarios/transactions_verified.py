@@ -1,4 +1,4 @@
-"""The first batches of a transaction in a partition, while its coordinator is asked whether it is open there (KIP-890)."""
+"""The first batches of a transaction in a partition, which the broker verifies with the coordinator (KIP-890)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions of version 2 (KIP-890): each end has an epoch of its own, and writing to a partition adds it."""
+"""Transactions of version 2 (KIP-890): each end bumps the epoch, and a write to a partition adds it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _NEXT = {"pid": "producer_id", "epoch": "producer_epoch"}
 
 
 def wrote(sequence: int, *values: bytes) -> Step:
-    """Records that bring their partition in."""
+    """Writes records, which adds their partition to the transaction."""
     return prepare("Produce", version=ADDING, **sent(sequence, *values))
 
 
 def ended(result: bool, **more: Any) -> list[Step]:
-    """The transaction is over; the next has the epoch that the answer told."""
+    """Ends the transaction; the next has the epoch from the answer."""
     return [prepare("EndTxn", version=5, **end(result), keep=_NEXT, **more), completed()]
 
 
