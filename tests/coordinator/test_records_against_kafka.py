@@ -49,7 +49,7 @@ def log_of_kafka(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def with_groups(bootstrap: str) -> None:
-    """Creates three groups: a static member that stops without LeaveGroup, a member that leaves, a client that only commits."""
+    """Creates groups with a static member that stops without LeaveGroup, a member that leaves, and only commits."""
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     for _ in range(10):
         producer.send("topic", b"value", partition=0).get(timeout=30)
