@@ -64,7 +64,7 @@ def main() -> int:
                 if rounds > 1 and time.monotonic() > deadline:
                     break
             # Topics, groups and producers of a round stay, as they do in any broker.
-            print(f"memory after round {rounds} {_in_mb(room.memory())}")
+            print(f"memory after round {rounds} {_in_mb(room.settled_memory())}")
         print(room.check_records())
     print(f"{failed} attacks did not hold")
     return 1 if failed else 0

@@ -42,6 +42,8 @@ LONGEST_IDLE_WAIT_MS = 10_000
 RSS_FACTOR = 1.2
 #: The time in which memory has to come back.
 RSS_DEADLINE_S = 30
+#: Memory is settled when it has not fallen by so much for so long.
+SETTLED_BYTES, SETTLED_S = 1 << 20, 8
 #: A node is at rest when it uses no more than so much processor time in a window; the good client's requests take some.
 REST_CPU_S, REST_WINDOW_S, REST_DEADLINE_S = 0.05, 0.25, 60
 #: The time in which a node has to answer after an attack.
@@ -281,6 +283,16 @@ class AttackTarget:
                 shown = "\n".join(line[:300] for line in lines[bugs[0] : bugs[0] + 25])
                 found.append(f"{node.directory.name} logged {len(bugs)} bug lines:\n{shown}")
         return found
+
+    def settled_memory(self) -> list[int]:
+        """`memory` once it no longer falls: a broker gives memory back for some ten seconds."""
+        deadline = time.monotonic() + RSS_DEADLINE_S
+        least, since = sum(self.memory()), time.monotonic()
+        while time.monotonic() < min(deadline, since + SETTLED_S):
+            time.sleep(REST_WINDOW_S)
+            if (now := sum(self.memory())) < least - SETTLED_BYTES:
+                least, since = now, time.monotonic()
+        return self.memory()
 
     def _cpu(self) -> list[float]:
         return [cpu_seconds(node.pid) if node.is_running else 0.0 for node in self.nodes]
