@@ -1,9 +1,9 @@
-"""Attacks beside a good client, for as long as you like:
+"""Runs attacks beside a good client, for as long as you like:
 
     python -m tests.hostile --seed 7 --minutes 60 --nodes 3 --attack bomb_of_zeros --attack half_frames
 
-Every attack is played in a random order, again and again, on the same brokers. A line tells what each did; an attack after
-which something does not hold is named, and the status is 1 at the end.
+Each round runs every attack once, in random order, on the same brokers. The program prints one line per attack, and the
+conditions that failed below it. The exit status is 1 if any attack failed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def main() -> int:
                     print("       -", violation.replace("\n", "\n         "), flush=True)
                 if rounds > 1 and time.monotonic() > deadline:
                     break
-            # Topics, groups and producers of a round stay, as they do in any broker.
+            # Topics, groups and producers of a round stay on the brokers.
             print(f"memory after round {rounds} {_in_mb(room.settled_memory())}")
         print(room.check_records())
     print(f"{failed} attacks did not hold")

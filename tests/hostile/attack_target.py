@@ -1,14 +1,14 @@
-"""Real broker processes with a good client beside attacks, and what must hold during and after them.
+"""Real broker processes under attack beside a good client, and the conditions that hold during and after each attack.
 
-    with AttackRoom(folder, nodes=1) as room:
+    with AttackTarget(folder, nodes=1) as room:
         room.run(attack).check()
 
-An attack is a function of the room: it sends what it likes to `room.addresses` (each broker's port) or `room.controllers`
-(each controller's port), and returns. Then every node must run, no node may have logged a bug, the good client may not have
-waited long, nothing that was acknowledged may be lost, unread or doubled, and memory must be back near what it was.
+An attack is a function of the target. It sends anything to `room.addresses` (each broker's port) or `room.controllers`
+(each controller's port), and returns. Afterwards every node runs, no node has logged a bug, the good client has not waited
+long, no acknowledged record is lost, unread or doubled, and memory is back near its former size.
 
-Each `run` has a good client of its own, whose start and end take a second or two. After `keep_client` all attacks share
-one, and `check_records` says at the end what became of its records.
+Each `run` has its own good client, whose start and end take a second or two. After `keep_client` all attacks share one
+client, and `check_records` checks its records at the end.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from compat_tests.wire import WireClient
 from tests.hostile.good_report import GoodClient, GoodReport
 from tests.server.cluster_process import COMBINED, Cluster
 
-#: The product's figure on a quiet machine.
+#: The product's limit on a quiet machine.
 LONGEST_WAIT_MS = 250
-#: What a test in CI asserts: its machine is shared, and the attacker itself takes a core.
+#: The limit in CI: the machine is shared, and the attacker takes a core.
 CI_LONGEST_WAIT_MS = float(os.environ.get("ODRADEK_HOSTILE_WAIT_MS", "1500"))
-#: A wait during which the broker computed for less than it lasted; a machine with many programs makes such waits.
+#: The limit of a wait during which the broker computed for less than the wait lasted; a busy machine causes such waits.
 LONGEST_IDLE_WAIT_MS = 10_000
-#: Memory after an attack over that of before.
+#: The largest ratio of memory after an attack to memory before it.
 RSS_FACTOR = 1.2
-#: The time in which memory has to come back.
+#: The time for memory to return to that ratio.
 RSS_DEADLINE_S = 30
-#: Memory is settled when it has not fallen by so much for so long.
+#: Memory has settled when it has not fallen by this much for this long.
 SETTLED_BYTES, SETTLED_S = 1 << 20, 8
-#: A node is at rest when it uses no more than so much processor time in a window; the good client's requests take some.
+#: A node is idle when it uses at most this much processor time in a window; the good client's requests take some.
 REST_CPU_S, REST_WINDOW_S, REST_DEADLINE_S = 0.05, 0.25, 60
-#: The time in which a node has to answer after an attack.
+#: The time for a node to answer after an attack.
 ANSWER_DEADLINE_S = 20
-#: What a node may map: a broker that grows without bound fails by itself, not with the machine.
+#: The address space of a node: a broker that grows without bound fails alone, and the machine does not.
 MOST_NODE_BYTES = 3 << 30
-#: The time that a node that halts may take.
+#: The time for a halting node to end.
 HALT_S = 5
-#: Lines of a log that tell of a defect of the broker.
+#: Log lines that report a defect of the broker.
 BUG_LINES = ("a bug:", "Traceback (most recent call last)", "Task exception was never retrieved", "MemoryError")
 
 
 def rss_bytes(pid: int) -> int:
-    """The resident memory of a process (RSS); 0 when it has ended."""
+    """Returns the resident memory of a process (RSS), or 0 when the process has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
@@ -75,7 +75,7 @@ def cpu_seconds(pid: int) -> float:
 
 @dataclass
 class Outcome:
-    """The result of an attack. Sizes in bytes and seconds of CPU, each of the node where they grew most."""
+    """The result of an attack. Memory in bytes and CPU time in seconds are those of the node where they grew most."""
 
     name: str
     report: GoodReport
@@ -88,10 +88,10 @@ class Outcome:
     def violations(
         self, longest_wait_ms: float, *, rss_factor: float = RSS_FACTOR, rss_allowance: int = 0
     ) -> list[str]:
-        """Sentences, one for each thing that should have held. `rss_allowance`: bytes on top of the factor.
+        """Returns a sentence for each condition that failed. `rss_allowance`: bytes on top of the factor.
 
-        The client's own delay is not the broker's, and a broker does not stall longer than it computes: the rest of a
-        wait is other programs' use of the machine.
+        A wait counts without the client's own delay, and up to the broker's CPU time: other programs' use of the machine
+        causes the rest.
         """
         found = list(self.faults)
         report = self.report
@@ -127,10 +127,10 @@ class Outcome:
 
 
 class AttackTarget:
-    """A broker, or a cluster of three, and the good client of both.
+    """A broker or a cluster of three, and the good client beside it.
 
-    `scale`: 1.0 is the size of attacks that the project promises to withstand. `properties` are the brokers', over the
-    defaults of a test.
+    `scale`: 1.0 is the size of attacks that the project promises to withstand. `properties` are the brokers' properties and
+    override a test's defaults.
     """
 
     def __init__(self, directory: Path, nodes: int = 1, *, scale: float = 1.0, **properties: str) -> None:
@@ -165,7 +165,7 @@ class AttackTarget:
 
     @property
     def targets(self) -> list[str]:
-        """Every port: the brokers' and the controllers'."""
+        """Returns every port: the brokers' and the controllers'."""
         return [*self.addresses, *self.controllers]
 
     def scaled(self, count: int) -> int:
@@ -188,13 +188,13 @@ class AttackTarget:
             node.kill()
 
     def keep_client(self) -> None:
-        """Starts the one good client that is beside all attacks from now on."""
+        """Starts one good client beside all attacks that follow."""
         self.client = GoodClient(self.bootstrap, replicas=min(3, len(self.nodes))).await_ready()
 
     def run(self, attack: Callable[[AttackTarget], None], *, rss_deadline_s: float = RSS_DEADLINE_S) -> Outcome:
         """Runs the attack beside the good client, and waits until memory is back or the time is up.
 
-        Where a node has ended it is started again, with a new client, for the attacks that follow.
+        If a node has ended, starts it again with a new client for the attacks that follow.
         """
         is_kept = self.client is not None
         if not is_kept:
@@ -221,7 +221,7 @@ class AttackTarget:
         return Outcome(_name_of(attack), report, before[worst], after[worst], attack_s, cpu_s, faults)
 
     def check_records(self) -> GoodReport:
-        """Stops the kept client. Raises AssertionError where what was acknowledged is lost, unread or doubled."""
+        """Stops the kept client. Raises AssertionError if an acknowledged record is lost, unread or doubled."""
         assert self.client is not None
         report = self.client.stop()
         self.client = None
@@ -229,7 +229,7 @@ class AttackTarget:
         return report
 
     def _attack(self, attack: Callable[[AttackTarget], None]) -> list[str]:
-        """Returns when every node answers, or has ended; sentences when an attack could not be ended or one does not."""
+        """Runs the attack, then a request to each node. Returns sentences: the attack broke off, a node does not answer."""
         faults = []
         try:
             attack(self)
@@ -248,7 +248,7 @@ class AttackTarget:
         return faults
 
     def _await_end(self, node: BrokerProcess) -> None:
-        """A node that halts closes its ports before its process is gone."""
+        """Waits for the process of a halting node, which closes its ports first."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             if node.process is not None:
                 node.process.wait(HALT_S)
@@ -270,7 +270,7 @@ class AttackTarget:
         self.keep_client()
 
     def faults(self, since: list[int] | None = None) -> list[str]:
-        """Sentences: nodes that ended, and lines of the logs behind these positions that tell of a bug."""
+        """Returns sentences: nodes that ended, and log lines after these positions that report a bug."""
         found = []
         for node, position in zip(self.nodes, since or [0] * len(self.nodes), strict=True):
             if not node.is_running:
@@ -298,11 +298,11 @@ class AttackTarget:
         return [cpu_seconds(node.pid) if node.is_running else 0.0 for node in self.nodes]
 
     def memory(self) -> list[int]:
-        """The resident memory of every node, in bytes."""
+        """Returns the resident memory of every node, in bytes."""
         return [rss_bytes(node.pid) if node.is_running else 0 for node in self.nodes]
 
     def _await_rest(self) -> None:
-        """Topics and members of the attack before may still be made: what they keep is no memory of the one to come."""
+        """Waits until the nodes are idle: topics and members of the last attack must not count as memory of the next one."""
         deadline, used = time.monotonic() + REST_DEADLINE_S, self._cpu()
         while time.monotonic() < deadline:
             time.sleep(REST_WINDOW_S)

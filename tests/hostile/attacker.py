@@ -1,4 +1,4 @@
-"""An attacker's connection: a broker may close it, refuse it or never answer, and the attack goes on."""
+"""An attacker's connection: the attack goes on if the broker closes the connection, rejects a request or never answers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from odradek.protocol.schema import Message
 
 from compat_tests.wire import WireClient, api_of
 
-#: The time an attacker waits for an answer.
+#: The time that an attacker waits for a response.
 PATIENCE_S = 60
 CLIENT_ID = "attacker"
 
 
 def framed(api: Api, version: int, body: bytes, *, correlation_id: int = 1) -> bytes:
-    """Length and header for a body that was made by hand."""
+    """Returns a hand-made body with its length and header."""
     header = RequestHeader(
         request_api_key=api.key, request_api_version=version, correlation_id=correlation_id, client_id=CLIENT_ID
     )
@@ -35,7 +35,7 @@ def request_frame_of(request: Message, version: int) -> bytes:
 
 
 class Attacker:
-    """`receive_buffer`: the size of the socket's buffer for answers, for attackers that do not read."""
+    """An attacker's connection. `receive_buffer`: the socket's buffer for responses, for attackers that do not read."""
 
     def __init__(self, address: str, *, patience_s: float = PATIENCE_S, receive_buffer: int | None = None) -> None:
         host, _, port = address.rpartition(":")
@@ -50,7 +50,7 @@ class Attacker:
             self.close()
 
     def send(self, data: bytes) -> bool:
-        """False when the broker has closed the connection or does not take the bytes in time."""
+        """Returns False if the broker has closed the connection or does not read the bytes in time."""
         try:
             self._socket.sendall(data)
         except OSError:
@@ -58,7 +58,7 @@ class Attacker:
         return self.is_open
 
     def exchange(self, frame: bytes) -> bytes | None:
-        """The answer to one request, without its length; None when the broker closes or does not answer in time."""
+        """Returns the response to one request without its length; None if the broker closes or does not answer in time."""
         return self.receive() if self.send(frame) else None
 
     def receive(self) -> bytes | None:
@@ -93,7 +93,7 @@ class Attacker:
 
 
 def send_each(address: str, frames: Iterable[bytes], *, patience_s: float = PATIENCE_S) -> list[bytes | None]:
-    """Each on a connection of its own, one after the other; the answers."""
+    """Sends each frame over a new connection, one after the other. Returns the responses."""
     answers = []
     for frame in frames:
         with Attacker(address, patience_s=patience_s) as attacker:
@@ -102,7 +102,7 @@ def send_each(address: str, frames: Iterable[bytes], *, patience_s: float = PATI
 
 
 def make_topic(addresses: list[str], name: str, *, partitions: int = 1, replicas: int = 1, **configs: str) -> str:
-    """A topic for an attack, and the address of its first partition's leader."""
+    """Creates a topic for an attack. Returns the address of its first partition's leader."""
     settings = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
     topic = CreatableTopic(name, partitions, replicas, configs=settings)
     with WireClient(addresses[0], client_id=CLIENT_ID) as client:

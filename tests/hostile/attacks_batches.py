@@ -21,7 +21,7 @@ _numbers = itertools.count(1)
 
 
 def compressed_batch(payload: bytes, count: int) -> bytearray:
-    """A batch of format 2 with a right CRC whose zstd payload is `payload`, whatever that holds."""
+    """Returns a batch of format 2 with a correct CRC and `payload` as its zstd data, valid or not."""
     batch = bytearray(encode_batch([Record(0, 0, b"k", b"v")]))[:HEADER_BYTES] + payload
     batch[_LENGTH_AT : _LENGTH_AT + 4] = (len(batch) - 12).to_bytes(4, "big")
     batch[_ATTRIBUTES_AT : _ATTRIBUTES_AT + 2] = int(Compression.ZSTD).to_bytes(2, "big")
@@ -43,7 +43,7 @@ def _compressed_zeros(megabytes: int) -> bytes:
 
 
 def bomb_of_zeros(room: AttackTarget, rng: random.Random) -> None:
-    """256 MB of zeros in 8 KB of zstd, where batches are opened and where they are not."""
+    """Sends 256 MB of zeros in 8 KB of zstd, to topics where the broker decompresses batches and where it does not."""
     batch = compressed_batch(_compressed_zeros(room.scaled(256)), 1)
     for policy in ("compact", "delete"):
         topic = f"zeros-{next(_numbers)}"
@@ -52,7 +52,7 @@ def bomb_of_zeros(room: AttackTarget, rng: random.Random) -> None:
 
 
 def bomb_of_records(room: AttackTarget, rng: random.Random) -> None:
-    """1,000,000 empty records with keys in zstd, for a compacted topic."""
+    """Sends 1,000,000 empty records with keys in zstd to a compacted topic."""
     count = room.scaled(1_000_000)
     topic = f"records-{next(_numbers)}"
     leader = make_topic(room.addresses, topic, cleanup_policy="compact", max_message_bytes="5000000")
@@ -61,7 +61,7 @@ def bomb_of_records(room: AttackTarget, rng: random.Random) -> None:
 
 
 def lying_batches(room: AttackTarget, rng: random.Random) -> None:
-    """Every kind of batch that does not hold what its header says, with every codec, for two sorts of topics."""
+    """Sends every kind of batch whose header contradicts its records, with every codec, to two kinds of topics."""
     kinds = [kind for kinds in (KINDS, ODD) for kind in kinds.values()]
     for policy in ("compact", "delete"):
         topic = f"lies-{next(_numbers)}"
@@ -74,7 +74,7 @@ def lying_batches(room: AttackTarget, rng: random.Random) -> None:
 
 
 def batches_of_random_bytes(room: AttackTarget, rng: random.Random) -> None:
-    """Batches with a right CRC in which random bytes were changed."""
+    """Sends batches with some random bytes and a correct CRC."""
     topic = f"changed-{next(_numbers)}"
     leader = make_topic(room.addresses, topic)
     good = encode_batch([Record(number, 0, b"key", b"value") for number in range(3)])

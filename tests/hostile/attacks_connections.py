@@ -1,4 +1,4 @@
-"""Attacks by what connections do: frames that never end, answers that nobody reads, floods, random bytes."""
+"""Attacks by connections: unfinished frames, unread responses, floods, random bytes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from odradek.protocol.records.record import Record, encode_batch
 from tests.hostile.attack_target import AttackTarget
 from tests.hostile.attacker import Attacker, make_topic, request_frame_of
 
-#: The time that attackers keep their connections, beside the good client's work.
+#: The time that attackers keep their connections, beside the good client's requests.
 HELD_S = 0.3
 _numbers = itertools.count(1)
 
 
 def half_frames(room: AttackTarget, rng: random.Random) -> None:
-    """Connections that send a part of a frame each and keep quiet."""
+    """Opens connections that send a part of a frame each and then nothing."""
     frame = request_frame_of(MetadataRequest(topics=None), 9)
     attackers = []
     for target in room.targets:
@@ -36,7 +36,7 @@ def half_frames(room: AttackTarget, rng: random.Random) -> None:
 
 
 def giant_frame_lengths(room: AttackTarget, rng: random.Random) -> None:
-    """Lengths that are negative, too large, or as large as is allowed, with little behind them."""
+    """Announces frame lengths that are negative, too large or the largest allowed, and sends few bytes after them."""
     lengths = [-1, -(2**31), 2**31 - 1, 100 << 20, (100 << 20) + 1, 0, 1, 7]
     attackers = []
     for target in room.targets:
@@ -50,7 +50,7 @@ def giant_frame_lengths(room: AttackTarget, rng: random.Random) -> None:
 
 
 def large_frames_by_pieces(room: AttackTarget, rng: random.Random) -> None:
-    """Frames of 20 MB that arrive almost whole on several connections, and are never finished."""
+    """Sends almost all of 20 MB frames on several connections, and never finishes them."""
     piece = bytes(1 << 20)
     attackers = [Attacker(room.addresses[0], patience_s=10) for _ in range(room.scaled(10))]
     for attacker in attackers:
@@ -63,7 +63,7 @@ def large_frames_by_pieces(room: AttackTarget, rng: random.Random) -> None:
 
 
 def random_bytes(room: AttackTarget, rng: random.Random) -> None:
-    """Random bytes: as they are, behind a right length, and behind a right header."""
+    """Sends random bytes: alone, after a correct length, and after a correct header."""
     for target in room.targets:
         for _ in range(room.scaled(500)):
             rubbish = rng.randbytes(rng.randrange(400))
@@ -74,7 +74,7 @@ def random_bytes(room: AttackTarget, rng: random.Random) -> None:
 
 
 def connection_flood(room: AttackTarget, rng: random.Random) -> None:
-    """Connections that come and go as fast as they can be made; every other one asks for ApiVersions first."""
+    """Opens and closes connections as fast as possible; every second one sends an ApiVersions request first."""
     frame = request_frame_of(ApiVersionsRequest("attacker", "1"), 3)
     for number in range(room.scaled(2000)):
         with Attacker(room.targets[number % len(room.targets)], patience_s=10) as attacker:
@@ -83,7 +83,7 @@ def connection_flood(room: AttackTarget, rng: random.Random) -> None:
 
 
 def idle_connections(room: AttackTarget, rng: random.Random) -> None:
-    """Connections that are opened and do nothing."""
+    """Opens connections that send nothing."""
     attackers = [Attacker(room.targets[number % len(room.targets)]) for number in range(room.scaled(700))]
     time.sleep(HELD_S)
     for attacker in attackers:
@@ -91,7 +91,7 @@ def idle_connections(room: AttackTarget, rng: random.Random) -> None:
 
 
 def slow_readers(room: AttackTarget, rng: random.Random) -> None:
-    """Consumers that fetch 10 MB again and again and never read an answer."""
+    """Fetches 10 MB again and again and never reads a response."""
     topic = f"large-{next(_numbers)}"
     leader = make_topic(room.addresses, topic)
     batch = encode_batch([Record(0, 0, None, rng.randbytes(900_000))])
@@ -113,7 +113,7 @@ def slow_readers(room: AttackTarget, rng: random.Random) -> None:
 
 
 def unread_metadata(room: AttackTarget, rng: random.Random) -> None:
-    """Many small requests with larger answers on connections that never read."""
+    """Sends many small requests with larger responses on connections that never read."""
     frame = request_frame_of(MetadataRequest(topics=None), 9) * 1000
     attackers = [Attacker(room.addresses[0], receive_buffer=4096, patience_s=0.2) for _ in range(room.scaled(20))]
     for attacker in attackers:
@@ -123,7 +123,7 @@ def unread_metadata(room: AttackTarget, rng: random.Random) -> None:
 
 
 def acks_0_flood(room: AttackTarget, rng: random.Random) -> None:
-    """Producers that wait for no answer, with small batches, and for a topic that does not exist."""
+    """Produces small batches with acks=0, also to a topic that does not exist."""
     topic = f"flooded-{next(_numbers)}"
     leader = make_topic(room.addresses, topic)
     frames = b""

@@ -1,4 +1,4 @@
-"""Attacks by many names: groups, members, producers, transactions, fetch sessions and topics that nobody needs."""
+"""Attacks by many names: groups, members, producers, transactions, fetch sessions and topics that no client uses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from compat_tests.wire import WireClient
 from tests.hostile.attack_target import AttackTarget
 from tests.hostile.attacker import CLIENT_ID, Attacker, make_topic, request_frame_of
 
-#: Requests that are on their way at a time.
+#: The number of requests in flight.
 PIPELINED = 50
 SESSION_TIMEOUT_MS = 6000
 _GROUP, _TRANSACTION = 0, 1
@@ -29,7 +29,7 @@ _numbers = itertools.count(1)
 
 
 def send_all(address: str, requests: Iterable[Message], version: int) -> None:
-    """On one connection, `PIPELINED` at a time; answers are read and not looked at."""
+    """Sends the requests on one connection, `PIPELINED` at a time. Reads the responses and ignores them."""
     frames = (request_frame_of(request, version) for request in requests)
     with Attacker(address) as attacker:
         while batch := list(itertools.islice(frames, PIPELINED)):
@@ -39,7 +39,7 @@ def send_all(address: str, requests: Iterable[Message], version: int) -> None:
 
 
 def await_coordinator(room: AttackTarget, key: str, kind: int) -> str:
-    """The address of the coordinator, which the first question may have to create the topic for."""
+    """Returns the address of the coordinator. The first FindCoordinator request may have to create its topic."""
     while True:
         with contextlib.suppress(OSError), WireClient(room.addresses[0], client_id=CLIENT_ID) as client:
             answer = client.call(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]), 4).coordinators[0]
@@ -48,7 +48,7 @@ def await_coordinator(room: AttackTarget, key: str, kind: int) -> str:
 
 
 def group_joins(room: AttackTarget, rng: random.Random) -> None:
-    """Members of 2,000 classic groups, each with metadata of 1 KB, that join and are never heard of again."""
+    """Joins 2,000 classic groups with a member each, with metadata of 1 KB, that sends nothing more."""
     coordinator = await_coordinator(room, "joined", _GROUP)
     protocols = [JoinGroupRequestProtocol("range", bytes(1024))]
     run = next(_numbers)
@@ -60,7 +60,7 @@ def group_joins(room: AttackTarget, rng: random.Random) -> None:
 
 
 def members_of_one_group(room: AttackTarget, rng: random.Random) -> None:
-    """2,000 members that ask one classic group for an id and do not join with it."""
+    """Requests ids for 2,000 members of one classic group, which do not join with them."""
     coordinator = await_coordinator(room, "crowded", _GROUP)
     protocols = [JoinGroupRequestProtocol("range", bytes(1024))]
     request = JoinGroupRequest("crowded", SESSION_TIMEOUT_MS, 1, "", None, "consumer", protocols)
@@ -68,7 +68,7 @@ def members_of_one_group(room: AttackTarget, rng: random.Random) -> None:
 
 
 def consumer_group_joins(room: AttackTarget, rng: random.Random) -> None:
-    """Members of 2,000 consumer groups of the newer protocol (KIP-848) that fall silent."""
+    """Joins 2,000 consumer groups of the newer protocol (KIP-848) with a member each that sends no more heartbeats."""
     coordinator = await_coordinator(room, "beating", _GROUP)
     run = next(_numbers)
     requests = (
@@ -86,7 +86,7 @@ def consumer_group_joins(room: AttackTarget, rng: random.Random) -> None:
 
 
 def producer_ids(room: AttackTarget, rng: random.Random) -> None:
-    """5,000 producer ids, and a batch under each of 5,000 made-up ones."""
+    """Requests 5,000 producer ids, and sends a batch with each of 5,000 made-up ids."""
     count = room.scaled(5000)
     send_all(room.addresses[0], itertools.repeat(InitProducerIdRequest(None, 1000), count), 4)
     topic = f"produced-{next(_numbers)}"
@@ -101,7 +101,7 @@ def producer_ids(room: AttackTarget, rng: random.Random) -> None:
 
 
 def transactional_ids(room: AttackTarget, rng: random.Random) -> None:
-    """2,000 transactional ids that are never used."""
+    """Initialises 2,000 transactional ids that no producer uses."""
     coordinator = await_coordinator(room, "transactional", _TRANSACTION)
     run = next(_numbers)
     send_all(
@@ -112,7 +112,7 @@ def transactional_ids(room: AttackTarget, rng: random.Random) -> None:
 
 
 def fetch_sessions(room: AttackTarget, rng: random.Random) -> None:
-    """5,000 fetch sessions with 20 partitions each."""
+    """Opens 5,000 fetch sessions with 20 partitions each."""
     topic = f"sessions-{next(_numbers)}"
     leader = make_topic(room.addresses, topic)
     partitions = [FetchPartition(number, partition_max_bytes=1) for number in range(20)]
@@ -122,7 +122,7 @@ def fetch_sessions(room: AttackTarget, rng: random.Random) -> None:
 
 
 def large_fetch_sessions(room: AttackTarget, rng: random.Random) -> None:
-    """100 fetch sessions that name 10,000 partitions each, most of which do not exist."""
+    """Opens 100 fetch sessions that name 10,000 partitions each, most of which do not exist."""
     topic = f"sessions-{next(_numbers)}"
     leader = make_topic(room.addresses, topic)
     partitions = [FetchPartition(number, partition_max_bytes=1) for number in range(10_000)]
@@ -135,7 +135,7 @@ def large_fetch_sessions(room: AttackTarget, rng: random.Random) -> None:
 
 
 def auto_created_topics(room: AttackTarget, rng: random.Random) -> None:
-    """Metadata of 2,000 new names, 100 in a request, that the broker creates as topics."""
+    """Sends Metadata with 2,000 new names, 100 in a request, which the broker creates as topics."""
     run = next(_numbers)
     names = (f"wanted-{run}-{number}" for number in range(room.scaled(2000)))
     with Attacker(room.addresses[0]) as attacker:

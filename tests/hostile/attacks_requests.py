@@ -1,4 +1,4 @@
-"""Attacks by single requests: error texts that overflow, giant lists, amplified answers, long malformed frames."""
+"""Attacks by single requests: long error texts, giant lists, amplified responses, long malformed frames."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from tests.hostile.cost_requests import World, request_of, shapes
 
 METADATA, OFFSET_FETCH = APIS[3], APIS[9]
 _BROKER = 4
-#: In full size.
+#: At full scale.
 FIELD_EDGES_S = 60
 MOST_SHAPES = 400
-#: Some of these requests wait for what does not come.
+#: Some of these requests wait for an event that does not happen.
 ITEMS_PATIENCE_S = 5
 _numbers = itertools.count(1)
 
 
 def giant_cluster_id(room: AttackTarget, rng: random.Random) -> None:
-    """AddRaftVoter and RemoveRaftVoter whose error text would repeat 32,767 bytes of cluster id."""
+    """Sends AddRaftVoter and RemoveRaftVoter whose error text would repeat 32,767 bytes of cluster id."""
     voter = rng.randrange(5, 1 << 30)
     for version in (0, 1):
         add = AddRaftVoterRequest("y" * 32767, 1000, voter, bytes(15) + b"\x05", [])
@@ -47,13 +47,13 @@ def giant_cluster_id(room: AttackTarget, rng: random.Random) -> None:
 
 
 def metadata_of_unknown_names(room: AttackTarget, rng: random.Random) -> None:
-    """Metadata of 40,000 topics that do not exist, by which none may be created."""
+    """Sends Metadata with 40,000 topics that do not exist, without auto-creation."""
     topics = [MetadataRequestTopic(name=f"unknown-{number}") for number in range(room.scaled(40_000))]
     send_each(room.addresses[0], [request_frame_of(MetadataRequest(topics, allow_auto_topic_creation=False), 9)])
 
 
 def metadata_of_one_million_names(room: AttackTarget, rng: random.Random) -> None:
-    """Sends Metadata with as many names as a request may have."""
+    """Sends Metadata with the largest number of names in a request."""
     count = room.scaled(999_999)
     names = b"".join(b"\x07" + f"{number:06}".encode() + b"\x00" for number in range(count))
     body = encode_varint(count + 1) + names + b"\x00\x00\x00\x00"
@@ -62,7 +62,7 @@ def metadata_of_one_million_names(room: AttackTarget, rng: random.Random) -> Non
 
 
 def create_partitions_validate_only(room: AttackTarget, rng: random.Random) -> None:
-    """CreatePartitions of 1,000,000, and of more, only to be validated: 50 bytes each."""
+    """Sends CreatePartitions of 50 bytes with validate_only for 1,000,000 partitions, and for more."""
     topic = f"few-{next(_numbers)}"
     make_topic(room.addresses, topic)
     for count in (room.scaled(1_000_000), 2**31 - 1):
@@ -72,14 +72,14 @@ def create_partitions_validate_only(room: AttackTarget, rng: random.Random) -> N
 
 
 def describe_configs_repeated(room: AttackTarget, rng: random.Random) -> None:
-    """Names one broker 1,000 times in DescribeConfigs, with documentation and synonyms."""
+    """Sends DescribeConfigs that names one broker 1,000 times, with documentation and synonyms."""
     resources = [DescribeConfigsResource(_BROKER, "1", None)] * room.scaled(1000)
     request = DescribeConfigsRequest(resources, include_synonyms=True, include_documentation=True)
     send_each(room.addresses[0], [request_frame_of(request, 4)])
 
 
 def offset_commit_repeated(room: AttackTarget, rng: random.Random) -> None:
-    """200,000 offsets of one partition in one OffsetCommit."""
+    """Sends OffsetCommit with 200,000 offsets of one partition."""
     topic = f"committed-{next(_numbers)}"
     make_topic(room.addresses, topic)
     partitions = [OffsetCommitRequestPartition(0, number, -1, "") for number in range(room.scaled(200_000))]
@@ -88,7 +88,7 @@ def offset_commit_repeated(room: AttackTarget, rng: random.Random) -> None:
 
 
 def fetch_session_of_many(room: AttackTarget, rng: random.Random) -> None:
-    """A fetch session that names 200,000 partitions."""
+    """Opens a fetch session that names 200,000 partitions."""
     topic = f"fetched-{next(_numbers)}"
     make_topic(room.addresses, topic)
     partitions = [FetchPartition(number, partition_max_bytes=1) for number in range(room.scaled(200_000))]
@@ -99,33 +99,33 @@ def fetch_session_of_many(room: AttackTarget, rng: random.Random) -> None:
 
 
 def malformed_metadata(room: AttackTarget, rng: random.Random) -> None:
-    """Metadata of 1,000,000 names whose last bytes are missing: whoever explains it reads all of it."""
+    """Sends Metadata with 1,000,000 names and without its last bytes: the error appears only after a full parse."""
     count = room.scaled(999_999)
     body = encode_varint(count + 1) + b"\x02a\x00" * (count - 1) + b"\x09a"
     send_each(room.addresses[0], [framed(METADATA, 9, body)])
 
 
 def offset_fetch_of_many_groups(room: AttackTarget, rng: random.Random) -> None:
-    """OffsetFetch of 999,999 groups, whole and cut short."""
+    """Sends OffsetFetch for 999,999 groups, whole and truncated."""
     count = room.scaled(999_999)
     body = encode_varint(count + 1) + b"\x02g\x00\x00" * count + b"\x00\x00"
     frames = [framed(OFFSET_FETCH, 8, body[:-5]), framed(OFFSET_FETCH, 8, body)]
     send_each(room.addresses[0], frames)
 
 
-#: Cases between two that `use_every_api` sends: each API and version keeps some.
+#: The step of the cases that `use_every_api` sends: each API and version keeps some.
 EVERY_API_STEP = 8
 
 
 def field_edges(room: AttackTarget, rng: random.Random) -> None:
-    """Requests of every API with one field at an edge, on the listeners of brokers and of controllers."""
+    """Sends requests of every API with one field at an edge, to the listeners of brokers and of controllers."""
     until = time.monotonic() + FIELD_EDGES_S * room.scale
     result = fields.attack(room, rng.getrandbits(32), edges_of_each=1, pairs=0, until=until)
     assert not result.faults, "\n".join(result.faults)
 
 
 def many_items_of_every_api(room: AttackTarget, rng: random.Random) -> None:
-    """Requests of every API with up to 20,000 items in one of their arrays, all alike or each another."""
+    """Sends requests of every API with up to 20,000 items in one of their arrays, all alike or all distinct."""
     world = fields.look_at(room)
     known = World(world.topic, world.topic_id, "many-items", min(world.node_ids))
     modules = {api.module for api in APIS.values()}
@@ -136,11 +136,11 @@ def many_items_of_every_api(room: AttackTarget, rng: random.Random) -> None:
 
 
 def use_every_api(room: AttackTarget) -> None:
-    """Has the brokers load the code of every API: that stays in memory, and is not what an attack leaves behind."""
+    """Makes the brokers load the code of every API: it stays in memory, and is not left behind by an attack."""
     fields.attack(room, 0, edges_of_each=1, pairs=0, step=EVERY_API_STEP)
 
 
-#: The names of attacks that use nearly all APIs.
+#: The names of attacks that use nearly every API.
 OF_EVERY_API = ("field_edges", "many_items_of_every_api")
 ATTACKS = (
     field_edges,

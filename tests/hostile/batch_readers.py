@@ -1,6 +1,6 @@
-"""Consumers of other people's make, which read a partition to its end or say that they cannot.
+"""Consumers of other projects that read a partition to its end, or raise an error.
 
-The last record of the partition is a good one with the value `LAST`. A reader returns how many records it met.
+The partition's last record is a good record with the value `LAST`. A reader returns the number of records that it read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
 
 
 class Stopped(AssertionError):
-    """A consumer did not come to the end of the partition."""
+    """A consumer did not reach the end of the partition."""
 
 
 def read_by_librdkafka(bootstrap: str, topic: str, offset: int = 0) -> int:
@@ -60,7 +60,7 @@ def read_by_kafka_python(bootstrap: str, topic: str, offset: int = 0) -> int:
                     met += 1
                     if message.value == LAST:
                         return met
-    except Exception as error:  # whatever it is, the consumer stopped: the test says by what
+    except Exception as error:  # of any kind: the consumer stopped, and the test shows the error
         raise Stopped(f"kafka-python after {met} records of {topic}: {error!r}") from error
     finally:
         consumer.close()
@@ -95,7 +95,7 @@ PYTHON_READERS: tuple[Callable[[str, str], int], ...] = (read_by_librdkafka, rea
 
 
 def read_by_console_consumer(tools: ToolHost, bootstrap: str, topic: str, records: int) -> None:
-    """Java's consumer, by the tool that ends with the first error."""
+    """Reads with Java's consumer, through the tool that ends at the first error."""
     arguments = ("--topic", topic, "--partition", "0", "--offset", "earliest", "--max-messages", str(records))
     timeout_ms = str(DEADLINE_S * 1000)
     result = tools.run(CONSOLE_CONSUMER, "--bootstrap-server", bootstrap, *arguments, "--timeout-ms", timeout_ms)
@@ -104,7 +104,7 @@ def read_by_console_consumer(tools: ToolHost, bootstrap: str, topic: str, record
 
 
 def dump(tools: ToolHost, files: Iterable[Path]) -> str:
-    """Apache's DumpLogSegments over log files, every record of them; what it prints."""
+    """Runs Apache's DumpLogSegments on every record of the log files. Returns its output."""
     names = ",".join(str(file) for file in files)
     result = tools.run(DUMP_LOG_SEGMENTS, "--deep-iteration", "--print-data-log", "--files", names, timeout=120)
     if result.status or "isvalid: false" in result.out or "invalid bytes" in result.out:

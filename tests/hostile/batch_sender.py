@@ -1,4 +1,4 @@
-"""A producer of bare bytes: what stands in a partition's records is the caller's."""
+"""A producer that sends bytes as a partition's records; the caller makes them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WRONG_CRC = bytes(16) + b"\x02" + bytes(60)
 _WRONG_CRC = _WRONG_CRC[:8] + (len(_WRONG_CRC) - 12).to_bytes(4, "big") + _WRONG_CRC[12:]
 _NOT_LED_YET = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-#: Topics on which a batch takes different ways to the log.
+#: Topics whose configurations lead a batch through different code to the log.
 TOPICS: dict[str, dict[str, str]] = {
     "plain": {},
     "compacted": {"cleanup.policy": "compact"},
@@ -38,7 +38,7 @@ TOPICS: dict[str, dict[str, str]] = {
 
 
 class BatchSender:
-    """A connection to a broker; a new one when the broker closes it."""
+    """A connection to a broker; a new connection when the broker closes it."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -53,7 +53,7 @@ class BatchSender:
         assert [topic.error_code for topic in answer.topics] == [0] * len(topics), answer
         deadline = time.monotonic() + _DEADLINE_S
         for name in topics:
-            # The leader refuses a wrong CRC; who does not lead yet has another error.
+            # The leader rejects a wrong CRC; a broker that does not lead the partition yet returns another error.
             while self.error(name, _WRONG_CRC) in _NOT_LED_YET:
                 assert time.monotonic() < deadline, f"{name} was not led in time"
 
@@ -68,7 +68,7 @@ class BatchSender:
         return ErrorCode(self.produce(topic, records, **request).error_code)
 
     def produce_unanswered(self, topic: str, records: bytes) -> bool:
-        """Sends with acks=0; whether the connection is still open once the broker has handled it."""
+        """Sends with acks=0. Returns whether the connection is still open after the broker has handled the request."""
         data = [TopicProduceData(topic, partition_data=[PartitionProduceData(0, records)])]
         try:
             self._client.send(ProduceRequest(acks=0, topic_data=data), _PRODUCE_VERSION)

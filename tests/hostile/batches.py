@@ -1,8 +1,8 @@
-"""Mutated batches by seed, sent to a broker: `python -m tests.hostile.batches --seed 1 --minutes 10`.
+"""Mutates batches by seed and sends them to a broker: `python -m tests.hostile.batches --seed 1 --minutes 10`.
 
-Good batches of every codec are changed at random and sealed with a right CRC. What the broker takes must be readable to the
-end: by the consumers of batch_readers.py, by DumpLogSegments and by the cleaner. A run prints its seed; the same seed sends
-the same batches.
+The program changes good batches of every codec at random and gives them a correct CRC. The consumers of batch_readers.py,
+DumpLogSegments and the cleaner must read every batch that the broker accepts, to the end. A run prints its seed; the same
+seed sends the same batches.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.hostile.batch_readers import LAST, PYTHON_READERS, Stopped, dump, rea
 from tests.hostile.batch_sender import TOPICS, BatchSender
 from tests.hostile.poisoned_batches import KINDS, ODD, batch, record
 
-#: Batches of one round: then everything that was taken is read by everybody.
+#: Batches of one round. After a round all readers read the accepted batches.
 BATCHES_PER_ROUND = 600
 _FIELDS = {
     "last_offset_delta": (0, 1, -1, 5, 1 << 20, (1 << 31) - 1),
@@ -42,7 +42,7 @@ _FIELDS = {
 
 
 def mutated(rng: random.Random, now_ms: int) -> bytes:
-    """A batch that is good, or was before some of its bytes or fields were changed; its CRC is right."""
+    """Returns a good batch, or a good batch with some bytes or fields changed; its CRC is correct."""
     codec = rng.choice(list(Compression))
     if rng.random() < 0.2:
         return rng.choice(list({**KINDS, **ODD}.values()))(codec, now_ms)
@@ -83,7 +83,7 @@ def mutate(data: bytearray, rng: random.Random) -> None:
 
 @dataclass
 class Report:
-    """The outcome of the batches of some rounds."""
+    """The result of some rounds of batches."""
 
     answers: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)

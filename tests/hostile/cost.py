@@ -1,8 +1,8 @@
-"""Requests of every API, of random sizes: each costs in proportion to its size and holds the loop for a short time only.
+"""Requests of every API, of random sizes: each costs in proportion to its size and blocks the loop only for a short time.
 
     python -m tests.hostile.cost --seed 1 --minutes 60
 
-Prints each finding, and at the end what was violated; the exit code is 1 if there is any.
+Prints each finding, and at the end the violations; the exit code is 1 if there are any.
 """
 
 from __future__ import annotations

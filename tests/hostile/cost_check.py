@@ -1,4 +1,4 @@
-"""Checks that the cost of a request is proportional to its size, and that it holds the loop no longer than the budget."""
+"""Checks that a request's cost is proportional to its size, and that it blocks the loop no longer than the budget."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from odradek.server.network.request_limits import PORTIONINGS, SLICED
 from tests.hostile.cost_probe import MeasuredBroker, frame_of
 from tests.hostile.cost_requests import Shape, World, request_of, shapes
 
-#: Less work than this is not compared: it is noise, and headers.
+#: Shorter CPU times are not compared: they are noise and headers.
 COMPARED_S = 0.020
 FIRST_COUNT = 1000
-#: Twice the size may take twice the time, and somewhat more: of a processor that others use too, with caches.
+#: Twice the size may take twice the time by this factor: other programs share the processor and its caches.
 TOLERANCE = 1.35
-#: The most that any turn may take, in CPU time of the loop's thread. The product's budget is 20 ms on a quiet machine.
+#: The longest turn allowed, in CPU time of the loop's thread. The product's budget is 20 ms on a quiet machine.
 LONGEST_TURN_S = 0.060
-#: Measurements of which the median counts, when the first is over the tolerance.
+#: Measurements when the first exceeds the tolerance, of which the least counts.
 REPETITIONS = 5
 TOPIC, GROUP = "t", "g"
 
@@ -63,8 +63,8 @@ def all_shapes() -> list[Shape]:
 
 
 def one_of_each_api() -> Iterator[Shape]:
-    """The array that lies deepest, with items of which each is another; and with items that are all alike, where the broker
-    treats these in another way.
+    """Yields the deepest array of each API with distinct items; with items that are all alike too, where the broker treats
+    these differently.
     """
     found: dict[tuple[str, bool], Shape] = {}
     for shape in all_shapes():
@@ -87,7 +87,7 @@ def made_world(broker: MeasuredBroker) -> World:
 
 
 def check(broker: MeasuredBroker, world: World, shape: Shape, most: int) -> Finding:
-    """Looks for a size that takes long enough to be compared with twice of it, up to `most` items."""
+    """Doubles the number of items, up to `most`, until the cost is large enough to compare with that of twice as many."""
     count = FIRST_COUNT
     total_s = broker.total_s(frame_of(request_of(shape, world, count), shape.version))
     while total_s < COMPARED_S and 2 * count <= most:

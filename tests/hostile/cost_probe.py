@@ -1,7 +1,7 @@
-"""Measures what a request costs a broker: CPU time of its loop in all, and of its longest turn.
+"""Measures the cost of a request to a broker: CPU time of its loop, in total and in the longest turn.
 
-The broker runs on a thread of this process, so both are measured in CPU time of that thread: other processes on the
-machine do not change them.
+The broker runs on a thread of this process. Both times are CPU time of that thread, so other processes on the machine do
+not change them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TIMEOUT_S = 30
 
 
 class TurnProbe:
-    """A callback in every turn of the loop: the CPU time between two of them is what the turn took."""
+    """A callback in every turn of the loop, which measures the turn by the CPU time between two calls."""
 
     def __init__(self) -> None:
         self.longest_s = 0.0
@@ -46,7 +46,7 @@ class TurnProbe:
 
 
 class MeasuredBroker:
-    """A broker in this process, and one client of it."""
+    """A broker in this process and its client."""
 
     def __init__(self, **config: str | int | bool) -> None:
         self.broker = odradek.Broker(config=config)
@@ -69,7 +69,7 @@ class MeasuredBroker:
         self.client = self.connected()
 
     def wait_for(self, holds: Callable[[], bool]) -> None:
-        """Waits for a condition that is looked at on the loop."""
+        """Waits for a condition that the loop's thread evaluates."""
 
         async def wait() -> None:
             deadline_s = time.monotonic() + TIMEOUT_S
@@ -80,7 +80,7 @@ class MeasuredBroker:
         self.run(wait())
 
     def is_idle(self) -> bool:
-        """Returns True if no large request is at work."""
+        """Returns True if no large request is in progress."""
         return not self.broker.server.turns._ready
 
     def run(self, coroutine: Any) -> Any:
@@ -104,7 +104,7 @@ class MeasuredBroker:
         return seconds
 
     def total_s(self, frame: bytes) -> float:
-        """CPU seconds of the loop for one request, and for what it leaves to be done in the next turns."""
+        """Returns the loop's CPU seconds for one request, including the work that it leaves for the next turns."""
         before_s = self.loop_time_s()
         self.exchange(frame)
         return self.loop_time_s() - before_s
@@ -117,7 +117,7 @@ class MeasuredBroker:
         return longest_s
 
     def exchange(self, frame: bytes) -> int:
-        """Bytes of the answer; -1 when the broker closes the connection instead."""
+        """Returns the size of the response in bytes, or -1 if the broker closes the connection instead."""
         try:
             self.client.send_bytes(frame)
             return self._received()
@@ -126,7 +126,7 @@ class MeasuredBroker:
             return -1
 
     def _received(self) -> int:
-        """Reads an answer of any size without keeping it."""
+        """Reads a response of any size and keeps none of it."""
         made: socket.socket = self.client._socket
         length = left = int.from_bytes(self.client._exactly(4), "big")
         buffer = memoryview(bytearray(1 << 16))

@@ -1,7 +1,7 @@
-"""Requests of any API with any number of items: one generator for all of them, made from the schema.
+"""Requests of any API with any number of items: one generator for all APIs, from the schema.
 
-A `Shape` names an API and one array of its request. `request_of(shape, world, count)` is a request in which that array has
-`count` items, all alike (what is asked for exists, and is asked for again and again) or each another.
+A `Shape` names an API and one array of its request. `request_of(shape, world, count)` returns a request with `count` items
+in that array: all alike (one existing resource, repeated) or all distinct.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from odradek.protocol.schema import ArrayOf, Field, Message, Scalar
 
 @dataclass(frozen=True)
 class World:
-    """The resources of the broker that is asked."""
+    """The resources of the broker that receives the requests."""
 
     topic: str
     topic_id: bytes
@@ -28,9 +28,9 @@ class World:
 class Shape:
     api: Api
     version: int
-    #: The names of the arrays on the way to the one with many items.
+    #: The names of the arrays down to the one with many items.
     path: tuple[str, ...]
-    #: Whether the items are all alike.
+    #: True if the items are all alike.
     repeats: bool
 
     def __str__(self) -> str:
@@ -38,8 +38,8 @@ class Shape:
 
 
 def shapes(kind: str, modules: frozenset[str]) -> Iterator[Shape]:
-    """Every array of every request that a listener of this kind serves, in its newest version, and in the oldest too where
-    that has another form.
+    """Yields every array of every request that a listener of this kind serves, in its newest version, and in the oldest too
+    if its form differs.
     """
     for api in APIS.values():
         if kind not in api.listeners or api.module not in modules:
@@ -75,7 +75,7 @@ class _Maker:
         self._world = world
 
     def message(self, cls: type[Message], path: tuple[str, ...], count: int, number: int) -> Any:
-        """`number`: of the item, in the array with many."""
+        """Returns a message. `number`: that of the item, in the array with many items."""
         made = cls()
         for field in cls.SCHEMA.fields:
             if self._shape.version not in field.versions:
@@ -130,7 +130,7 @@ class _Maker:
         return scalar.zero
 
 
-#: Left as the schema has them: the request is about something else.
+#: Fields that keep the schema's default: the request is not about them.
 _KEPT = frozenset(
     {"cluster_id", "member_id", "group_instance_id", "instance_id", "rack_id", "reason", "server_assignor"}
     | {"subscribed_topic_regex", "transactional_id_pattern", "host", "process_id", "transactional_id"}

@@ -1,4 +1,4 @@
-"""Damaged data directories, for as long as you like:
+"""Damages data directories, for as long as you like:
 
 python -m tests.hostile.damage --seed 7 --minutes 60 --file __cluster_metadata-0 --each 5
 """

@@ -1,7 +1,7 @@
-"""Every file of a data directory, damaged in every way while the broker is stopped, and what a start does with it.
+"""Every file of a data directory, damaged in every way while the broker is stopped, and the start that follows.
 
-A start either serves, with every record that is not in the damaged bytes at its own offset, or refuses with one line that
-names the file and `odradek repair`. Nothing becomes a stray, no traceback is written, and no offset is assigned twice.
+The start either serves every record outside the damaged bytes at its own offset, or fails with one line that names the
+file and `odradek repair`. No directory becomes a stray, no traceback is logged, and no offset is assigned twice.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from odradek.storage.files.open_files import LogDirectoryFailure
 from tests.hostile.damaged_files import good_records
 from tests.server.data_path_stand import DataPath, batch_of
 
-#: Small segments: some sealed ones for each partition.
+#: Small segments, so that each partition has some closed ones.
 TOPIC_CONFIGS = {"internal_segment_bytes": "2048", "index_interval_bytes": "256", "retention_ms": "-1"}
 PARTITIONS = 2
 BATCHES = 24
 RECORDS_PER_BATCH = 3
 CONFIG = {"log.flush.offset.checkpoint.interval.ms": "100", "replica.high.watermark.checkpoint.interval.ms": "100"}
 
-#: What `odradek start` writes as one line.
+#: Errors that `odradek start` writes as one line.
 REJECTIONS = (OSError, odradek.InvalidConfig, InvalidMetaProperties, LogDirectoryFailure)
 
 Damaging = Callable[[Path, random.Random], None]
@@ -96,7 +96,7 @@ def rewrite(path: Path, content: bytes) -> None:
 
 @dataclass
 class Images:
-    """Data directories after a clean stop and after a kill, and the records that were acknowledged: value by offset."""
+    """Data directories after a clean stop and after a kill, and the acknowledged records: value by offset."""
 
     clean: Path
     killed: Path
@@ -152,14 +152,14 @@ class Case:
 
 
 def kind_of(file: str) -> str:
-    """Files of which one stands for all: the same name in partitions, the same suffix among segments."""
+    """Returns the kind of a file: its name in any partition, or its suffix for segments. One file represents its kind."""
     path = Path(file)
     owner = "" if path.parent == Path() else ("metadata/" if path.parent.name == DIRECTORY_NAME else "partition/")
     return owner + (path.suffix if path.stem.isdigit() or "-" in path.stem[20:21] else path.name)
 
 
 def cases(images: Images, seed: int, each: int = 1) -> list[Case]:
-    """Every kind of file with every damage after both stops, `each` times with other files and places."""
+    """Returns every kind of file with every damage after both stops, `each` times with different files and positions."""
     rng = random.Random(seed)
     made = []
     for stop, image in (("clean", images.clean), ("killed", images.killed)):
@@ -188,11 +188,11 @@ class Lines(logging.Handler):
 
 
 class DamageFound(AssertionError):
-    """A case that does not hold; the message says which."""
+    """A case that fails; the message names it."""
 
 
 def run(images: Images, case: Case, folder: Path) -> str:
-    """Plays one case in a copy of the image; "refused" or "served". Raises DamageFound."""
+    """Runs one case in a copy of the image. Returns "refused" or "served". Raises DamageFound."""
     image = images.clean if case.stop == "clean" else images.killed
     copy = folder / "copy"
     shutil.rmtree(copy, ignore_errors=True)
@@ -250,7 +250,7 @@ def _check_partition(path: DataPath, case: Case, key: Key, sent: dict[int, bytes
     if missing:
         allowed = _offsets_in_file(sent, copy, case, hosted)
         _hold(missing <= allowed, case, f"{key}: missing outside of the file: {sorted(missing - allowed)[:5]}")
-        # After a clean stop nothing is read through: readers see a wrong CRC, and the scrubber says so later.
+        # After a clean stop the broker does not verify logs: readers see a wrong CRC, and the scrubber reports it later.
         is_silent = case.damage in ("flip", "flip-many") and case.stop == "clean"
         said = is_silent or "is damaged" in lines.text
         _hold(said, case, f"{key}: {len(missing)} records are missing, and no line says so")
@@ -267,7 +267,7 @@ def _offsets_in_file(sent: dict[int, bytes], copy: Path, case: Case, hosted: obj
 
 
 def _read_all(path: DataPath, key: Key, end: int) -> Iterator[tuple[int, bytes]]:
-    """Returns the records of a reader that skips what cannot be read."""
+    """Yields the records of a reader that skips the offsets that it cannot read."""
     name, index = key
     offset = path.hosted(name, index).log.log_start_offset
     while offset < end:

@@ -1,4 +1,4 @@
-"""Damage to the files of a partition, as disks and people do it, and what readers of the partition get afterwards."""
+"""Damage to a partition's files, as disks and people cause it, and the records that readers still get."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def batches_in(segment: Path) -> list[tuple[int, BatchHeader]]:
 
 
 def overwrite(file: Path, position: int, data: bytes) -> None:
-    """In place: whoever has the file open sees it."""
+    """Writes in place, so that open files see the change."""
     with file.open("r+b") as opened:
         opened.seek(position)
         opened.write(data)
@@ -62,7 +62,7 @@ def flip_payload(segment: Path) -> None:
 
 
 def zeros(segment: Path) -> None:
-    """A page that the disk has lost, across the ends of batches."""
+    """Zeroes a page, as a disk may lose it, across the boundaries of batches."""
     overwrite(segment, 4096, bytes(4096))
 
 
@@ -134,7 +134,7 @@ class RottingTopic:
         return Path(self.hosted.log.path)
 
     def range_of(self, segment: Path) -> tuple[int, int]:
-        """First offset of the segment, and of the next one."""
+        """Returns the first offset of the segment and of the next one."""
         bases = [int(file.stem) for file in segments_of(self.folder)]
         base = int(segment.stem)
         return base, min((one for one in bases if one > base), default=len(self.sent))
@@ -148,12 +148,12 @@ class RottingTopic:
         self.run(self.broker.server.scrubber.round)
 
     def read(self, offset: int, max_bytes: int = COPIED_BYTES) -> tuple[int, dict[int, bytes]]:
-        """Error code, and the records that a client takes out of the answer to a fetch: those of good batches."""
+        """Returns the error code and the records of the good batches in the fetch response."""
         data = self.path.fetch(self.name, offset, max_bytes=max_bytes)
         return data.error_code, good_records(bytes(data.records or b""))
 
     def read_around(self, start: int = 0) -> tuple[dict[int, bytes], set[int]]:
-        """All that a client gets who goes on behind each offset that cannot be had, and these offsets."""
+        """Returns all records of a client that seeks past each unreadable offset, and these offsets."""
         got: dict[int, bytes] = {}
         lost: set[int] = set()
         offset = start

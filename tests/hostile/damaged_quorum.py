@@ -1,4 +1,4 @@
-"""A cluster of three whose nodes find their metadata damaged when they start."""
+"""A cluster of three whose nodes find damaged metadata when they start."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def remove_quorum_state(node: ClusterNode) -> None:
     (metadata_of(node) / "quorum-state").unlink()
 
 
-#: What is done to the node, and a part of the one line that its log has of it.
+#: The damage to the node, and a part of the only line that the node logs about it.
 DAMAGES: dict[str, tuple[Callable[[ClusterNode], None], str]] = {
     "flipped": (flip_middle, "the log is fetched again from the quorum"),
     "halved": (halve_log, "fetched again from the quorum"),
@@ -67,7 +67,7 @@ DAMAGES: dict[str, tuple[Callable[[ClusterNode], None], str]] = {
 
 
 def new_lines(node: ClusterNode, position: int) -> list[str]:
-    """Returns the lines of its log behind that position."""
+    """Returns the lines of the node's log after that position."""
     return node.log_file.read_bytes()[position:].decode(errors="replace").splitlines()
 
 
@@ -85,7 +85,7 @@ def strays(cluster: Cluster) -> list[str]:
 
 
 def quorum_ends(cluster: Cluster) -> dict[int, int]:
-    """Log end offset of each voter as the leader knows it."""
+    """Returns each voter's log end offset, as the leader reports it."""
     request = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
     answer = cluster.ask_any(request, 2)
     if answer is None or answer.error_code or not answer.topics or answer.topics[0].partitions[0].error_code:
@@ -99,7 +99,7 @@ def is_caught_up(cluster: Cluster, end: int) -> bool:
 
 
 def common_metadata(cluster: Cluster) -> set[bytes]:
-    """The metadata logs up to the end of the shortest; one element when they are equal."""
+    """Returns the metadata logs up to the end of the shortest; one element when they are equal."""
     logs = [b"".join(file.read_bytes() for file in segments_of(metadata_of(node))) for node in cluster.nodes.values()]
     shortest = min(map(len, logs))
     assert shortest
@@ -107,7 +107,7 @@ def common_metadata(cluster: Cluster) -> set[bytes]:
 
 
 def produce(cluster: Cluster, topic: str, *values: bytes, index: int = 0) -> int:
-    """Produces a batch to the leader with acks=all, again while there is none. Returns its base offset."""
+    """Produces a batch to the leader with acks=all, and retries without a leader or enough replicas. Returns its offset."""
 
     def appended() -> Any:
         leader = cluster.partitions(topic)[index].leader_id

@@ -1,12 +1,12 @@
-"""Every API in every version with every field at its edges, over sockets, on every kind of listener.
+"""Sends every API in every version with every field at its edges, over sockets, to every kind of listener.
 
     python -m tests.hostile.fields --seed 7 --minutes 30 --nodes 3
 
-Each frame must be answered, or its connection closed, within a deadline. No node may log a bug or end, and afterwards every
-node serves: topics are created, records produced and fetched, and the quorum commits.
+A node answers each frame or closes its connection within a deadline. No node logs a bug or ends. Afterwards every node
+serves: it creates topics, produces and fetches records, and the quorum commits.
 
-A round changes each field alone, to some of its edges that the seed chooses, and then pairs of fields. Requests that the
-controller decides go to it in an Envelope too. Without limits of time a round takes all edges.
+A round changes each field alone, to some of its edges that the seed chooses, and then pairs of fields. Requests that
+brokers forward to the controller also go to it in an Envelope. Without a time limit a round covers all edges.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from tests.hostile.fields_edges import LONGEST, Edge, Place, changed, edges, pla
 from tests.hostile.fields_encoding import CLIENT_ID, frame_of
 from tests.hostile.fields_world import WAITING, World, apis_of, base_request, is_destructive, versions
 
-#: The longest that any answer may take on a busy machine. A request that itself says how long it waits is not waited for.
+#: The longest wait for a response on a busy machine. Requests with a wait time of their own are not awaited.
 DEADLINE_S = 30
-#: What a request may say that it waits, to be waited for.
+#: The longest wait time in a request that is still awaited.
 PATIENCE_MS = 2_000
 CONNECTIONS_PER_LISTENER = 4
-#: Cases between two looks at the nodes.
+#: Cases between two checks of the nodes.
 CASES_PER_LOOK = 400
 MOST_ANSWER_BYTES = 256 << 20
 _ENVELOPE = 58
@@ -50,7 +50,7 @@ _CLIENT_IDS = (None, "", "y" * LONGEST)
 
 
 class Case(NamedTuple):
-    """A request, and the change in it."""
+    """A request and the change in it."""
 
     api: Api
     version: int
@@ -68,7 +68,7 @@ class Case(NamedTuple):
     def request(self, world: World, number: int) -> Any:
         request = base_request(self.api, self.version, world, lean=self.lean)
         if self.api.name == "JoinGroup":
-            request.group_id = f"fields-group-{number}"  # members of one group wait for each other
+            request.group_id = f"fields-group-{number}"  # members of one group would wait for each other
         for place, edge in self.changes:
             if isinstance(edge.value, dict):
                 holder = value_at(request, place.path)
@@ -80,7 +80,7 @@ class Case(NamedTuple):
 
 
 def cases(listener: str, rng: random.Random, edges_of_each: int | None, pairs: float, world: World) -> Iterator[Case]:
-    """`edges_of_each`: how many edges of each field; None for all. `pairs`: for each field, so many pairs with another."""
+    """Yields cases. `edges_of_each`: edges per field; None for all. `pairs`: pairs with another field, per field."""
     for enveloped in (False, True) if listener == "controller" else (False,):
         for api in apis_of(listener):
             if enveloped and not _goes_in_envelope(api):
@@ -119,15 +119,15 @@ def waits(api: Api, request: Any) -> bool:
 class Result:
     sent: int = 0
     faults: list[str] = dataclasses.field(default_factory=list)
-    #: By API: frames whose connection was closed, and frames that were not waited for.
+    #: By API: frames whose connection the node closed, and frames whose response was not awaited.
     closed: Counter[str] = dataclasses.field(default_factory=Counter)
     left: Counter[str] = dataclasses.field(default_factory=Counter)
-    #: The slowest answers.
+    #: The slowest responses.
     slow: list[tuple[float, str]] = dataclasses.field(default_factory=list)
 
 
 class Attacker:
-    """Sends cases to one address, one at a time, over a connection that is made again when it was closed."""
+    """Sends cases to one address, one at a time, over a connection that it opens again after it was closed."""
 
     def __init__(self, address: str, world: World, result: Result) -> None:
         self._host, _, port = address.rpartition(":")
@@ -199,7 +199,7 @@ class Attacker:
 
 
 async def send_all(targets: Iterable[tuple[str, Iterator[Case]]], world: World, result: Result, until: float) -> int:
-    """Sends up to CASES_PER_LOOK cases to each address. How many were sent; 0 when there are none left."""
+    """Sends up to CASES_PER_LOOK cases to each address. Returns the number sent, 0 when none are left."""
     numbers = iter(range(1, 1 << 31))
     sent = 0
 
@@ -233,9 +233,9 @@ def attack(
     step: int = 1,
     until: float = float("inf"),
 ) -> Result:
-    """Plays a round: each listener's cases are shared among the addresses of its kind.
+    """Runs a round: the addresses of a kind share the cases of that kind of listener.
 
-    `step`: sends each so-many-th case only. Cases come by API and version, so each of these stays.
+    `step`: sends only every step-th case. Cases are in order of API and version, so each of these stays.
     """
     result, rng = Result(), random.Random(seed)
     world = look_at(room)

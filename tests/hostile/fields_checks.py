@@ -1,4 +1,4 @@
-"""The cluster as requests see it before an attack, and whether it serves as it should afterwards."""
+"""The cluster's resources that requests name, and the check that the cluster serves after an attack."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tests.hostile.attack_target import BUG_LINES, AttackTarget
 from tests.hostile.fields_world import TRANSACTIONAL_ID, World
 
 TOPIC = "fields"
-#: For a cluster that has just been made to elect a leader, or is busy.
+#: For a cluster that is busy or has just had to elect a leader.
 DEADLINE_S = 60
 _POLL_S = 0.05
-#: How a line of the log begins; a traceback's lines do not.
+#: The beginning of a log record; a traceback's lines have none.
 _RECORD = re.compile(r"\d{4}-\d\d-\d\d ")
 _numbers = itertools.count()
 
@@ -37,7 +37,9 @@ def ask(address: str, request: Message, version: int) -> Any:
 
 
 def put_voters_in_the_log(room: AttackTarget) -> None:
-    """Only then are changes of voters decided, not refused (KIP-853). Voters describe themselves to a new leader first."""
+    """Puts the voters in the log: only then does the leader process changes of voters, after each voter has described
+    itself to it (KIP-853).
+    """
     update = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=1)
     deadline = time.monotonic() + DEADLINE_S
     while True:
@@ -49,7 +51,7 @@ def put_voters_in_the_log(room: AttackTarget) -> None:
 
 
 def look_at(room: AttackTarget) -> World:
-    """Makes the topic that fields name, if it is not there."""
+    """Returns the cluster's resources. Creates the topic that fields name, if it does not exist."""
     replicas = len(room.nodes)
     ask(room.addresses[0], CreateTopicsRequest([CreatableTopic(TOPIC, 3, replicas)], timeout_ms=30_000), 7)
     leaders = _await_leaders(room.addresses[0], TOPIC)
@@ -61,7 +63,7 @@ def look_at(room: AttackTarget) -> World:
 
 
 def _init_producer(room: AttackTarget) -> tuple[int, int]:
-    """The id and epoch of a transactional producer; the coordinator's topic may have to be made first."""
+    """Returns the id and epoch of a transactional producer; the coordinator's topic may have to be created first."""
     request = InitProducerIdRequest(transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=60_000)
     finding = FindCoordinatorRequest(key_type=1, coordinator_keys=[TRANSACTIONAL_ID])
     deadline = time.monotonic() + DEADLINE_S
@@ -77,7 +79,7 @@ def _init_producer(room: AttackTarget) -> tuple[int, int]:
 
 
 def bugs(room: AttackTarget) -> dict[str, str]:
-    """Every defect that the logs tell of, once: where it was raised and as what, and the first lines about it."""
+    """Returns each defect in the logs once: the place and type of the error, and the first lines about it."""
     found: dict[str, str] = {}
     for node in room.nodes:
         lines = node.log_file.read_text(errors="replace").splitlines()
@@ -94,7 +96,7 @@ def bugs(room: AttackTarget) -> dict[str, str]:
 
 
 def check_serves(room: AttackTarget) -> list[str]:
-    """Sentences about what does not hold: every node takes a topic, and every broker produces and fetches."""
+    """Returns sentences about failures: every node creates a topic, and every broker produces and fetches."""
     found = []
     for address in room.addresses:
         name = f"good-{next(_numbers)}"
@@ -123,7 +125,7 @@ def _check_topic(address: str, name: str, replicas: int) -> None:
 
 
 def _produce(leader: str, topic_id: bytes, index: int) -> None:
-    """A leader that was just made may not know of it yet."""
+    """Produces to the leader. A new leader may not have the topic yet."""
     data = PartitionProduceData(index, encode_batch([Record(0, 1_700_000_000_000, b"k", b"v")]))
     request = ProduceRequest(
         acks=-1, timeout_ms=30_000, topic_data=[TopicProduceData(topic_id=topic_id, partition_data=[data])]

@@ -1,7 +1,7 @@
 """Every field of a request at its edges, from the message tables.
 
-`places` lists the fields of a request that one version carries, each as a path from the message; `edges` lists the values at
-the edges of one field: empty, longest, negative, smallest, largest, absent, repeated.
+`places` yields the fields of a request in one version, each as a path from the message; `edges` returns the edge values of
+a field: empty, longest, negative, smallest, largest, absent, repeated.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from odradek.protocol import primitives as p
 from tests.hostile.fields_encoding import Count, Text
 
 LONGEST = p.MAX_STRING_BYTES
-#: Enough to show work that grows with the square of a request, few enough for a test.
+#: Enough to show work that grows with the square of the request's size, few enough for a test.
 REPEATED = 300
-#: The most elements of an array, one of which takes some bytes: the frame is shorter than it says.
+#: Counts of array elements; the frame is shorter than the largest ones claim.
 CLAIMED = (-2, -(1 << 31), p.MAX_ARRAY_ELEMENTS, p.MAX_ARRAY_ELEMENTS + 1, (1 << 31) - 1)
 _BYTES = (b"", b"\0", b"\xff" * 64, bytes(100_000))
 
@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
 
 def places(structure: p.Structure, path: Path = ()) -> Iterator[Place]:
-    """The first element of an array stands for all."""
+    """Yields the fields of a structure; the first element of an array represents all."""
     for member in [*structure.members, *structure.tagged.values()]:
         at = (*path, member.name)
         yield Place(at, member.codec)
@@ -52,7 +52,7 @@ def places(structure: p.Structure, path: Path = ()) -> Iterator[Place]:
 
 
 def edges(codec: Construct, value: Any) -> list[Edge]:
-    """`value` is what the base has there."""
+    """Returns the edges of a field. `value`: the field's value in the base request."""
     if isinstance(codec, FormatField):
         return _numbers(codec)
     if isinstance(codec, p.Sequence):
@@ -120,13 +120,13 @@ def _arrays(value: Any) -> list[Edge]:
 def value_at(message: Any, path: Path) -> Any:
     for step in path:
         if not message or isinstance(message, Count | Text):
-            return None  # an earlier change has taken the place away
+            return None  # an earlier change has removed the field
         message = message[step] if isinstance(step, int) else getattr(message, step)
     return message
 
 
 def changed(message: Any, path: Path, value: Any) -> Any:
-    """A copy with another value at that place; the message itself where an earlier change has taken the place away."""
+    """Returns a copy with another value at that place, or an unchanged copy if an earlier change has removed the place."""
     made = copy.deepcopy(message)
     holder = value_at(made, path[:-1])
     if not holder or isinstance(holder, Count | Text):

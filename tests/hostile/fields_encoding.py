@@ -1,4 +1,4 @@
-"""Requests as bytes that our own encoder would refuse: null where none may be, counts that lie, texts that are no UTF-8."""
+"""Requests as bytes that our own encoder would reject: null in non-nullable fields, wrong counts, invalid UTF-8."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ CLIENT_ID = "fields"
 
 
 class Count(NamedTuple):
-    """A count, with nothing of what it counts; -1 is null."""
+    """A count without its elements; -1 is null."""
 
     count: int
 
 
 class Text(NamedTuple):
-    """The bytes of a string, whatever they are."""
+    """The bytes of a string, of any content."""
 
     data: bytes
 
@@ -40,7 +40,7 @@ def frame_of(api: Api, version: int, message: Any, correlation_id: int, client_i
 
 
 def body_of(message: Message, version: int, client_id: str = CLIENT_ID) -> bytes:
-    """Header and body without the length, as an Envelope holds them."""
+    """Returns header and body without the length, as in an Envelope."""
     key = type(message).SCHEMA.key
     assert key is not None
     return frame_of(APIS[key], version, message, 0, client_id)[4:]

@@ -1,8 +1,8 @@
-"""The requests that fields are changed in: each field has a value that leads far into its handler.
+"""The base requests whose fields are changed: each field has a value that leads far into its handler.
 
-What a request may do to the cluster as it should do, it must not do here, or the test that follows would tell of nothing:
-nodes of the cluster are never unregistered, registered, stopped or made a leader by it, topics that are deleted or grown do
-not exist, and no configuration of a broker and no feature of the cluster is named.
+A valid request must not harm the cluster here, or the test that follows would prove nothing. Requests never unregister,
+register, stop or elect a node of the cluster. They delete or grow only topics that do not exist, and name no broker's
+configuration and no feature of the cluster.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from odradek.protocol.schema import UUID, ArrayOf, Field, Message, Scalar
 
 from tests.hostile.fields_encoding import body_of
 
-#: A node that is none of the cluster's.
+#: An id of no node of the cluster.
 STRANGER = 999
 TIMEOUT_MS = 50
 TRANSACTIONAL_ID = "fields-transaction"
 #: A consumer's subscription to the topic "fields", as a member of a classic group sends it.
 SUBSCRIPTION = b"\0\1\0\0\0\1\0\6fields\xff\xff\xff\xff\0\0\0\0"
-#: Requests that are answered when something else happens, or after a time that they say themselves.
+#: Requests whose response waits for another event, or for a time in the request.
 WAITING = {
     "Fetch": ("max_wait_ms",),
     "ShareFetch": ("max_wait_ms",),
@@ -33,7 +33,7 @@ WAITING = {
     "DeleteRecords": ("timeout_ms",),
     "AddRaftVoter": ("timeout_ms",),
 }
-#: Fields that name a node of the quorum, in requests that would take a node of the cluster from it, or its place in it.
+#: Fields that name a node of the quorum, in requests that would remove or replace that node.
 _NODES = {
     "UnregisterBroker": "broker_id",
     "UnregisterController": "controller_id",
@@ -50,21 +50,21 @@ class World:
     node_ids: tuple[int, ...]
     topic: str
     topic_id: bytes
-    #: Of the quorum.
+    #: The quorum's.
     leader_id: int
     epoch: int
-    #: Of a transactional id.
+    #: The transactional id's.
     producer_id: int = 0
     producer_epoch: int = 0
 
 
 def is_destructive(api: Api, request: Any, world: World) -> bool:
-    """Returns whether the request says that a node is gone or is another one; a quorum believes that, as Kafka's does."""
+    """Returns whether the request removes or replaces a node; a quorum believes that, as Kafka's does."""
     field = _NODES.get(api.name)
     return field is not None and getattr(request, field) in world.node_ids
 
 
-#: What requests that succeed leave out, or say otherwise: one that names all that it may is refused by most handlers.
+#: Values of requests that succeed: most handlers reject a request with every field set.
 _LEAN: dict[str, dict[str, Any]] = {
     "ConsumerGroupHeartbeat": {
         "group_id": "fields-consumers",
@@ -110,7 +110,7 @@ _LEAN: dict[str, dict[str, Any]] = {
 
 
 def base_request(api: Api, version: int, world: World, *, lean: bool = False) -> Any:
-    """`lean`: what a client would send that means well."""
+    """Returns a base request. `lean`: as a well-behaved client would send it."""
     request = _filled(api, api.request, version, world)
     if lean:
         _make_lean(request, _LEAN.get(api.name, {}), version)
@@ -213,7 +213,7 @@ def _common(world: World) -> dict[str, Any]:
 
 
 def _own(api: Api, world: World) -> dict[str, Any]:
-    """Values of one API's own."""
+    """Returns the values that only this API has."""
     missing = "no-such-topic"
     return {
         "AlterConfigs": {"name": "retention.ms", "value": "1000000"},

@@ -1,4 +1,4 @@
-"""Prints the longest turn, in CPU seconds, of the first request of some APIs in a process of its own.
+"""Prints the longest turn, in CPU seconds, of the first request of some APIs in this process.
 
 python -m tests.hostile.first_requests
 """

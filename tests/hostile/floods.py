@@ -1,4 +1,4 @@
-"""Connections that an attacker holds, and brokers under a limit of descriptors."""
+"""Connections that an attacker holds, and brokers with a limit of descriptors."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import request_frame
 from tests.hostile.attack_target import AttackTarget
 
-#: The beginning of a request that never ends: 100 MB are announced, then the header's first bytes.
+#: The beginning of a request that never ends: its length announces 100 MB, and the header's first bytes follow.
 HALF_FRAME = struct.pack(">ihh", 100_000_000, 0, 9) + b"x" * 100
 #: A whole request, so that the connection counts as used.
 REQUEST = request_frame(ApiVersionsRequest(), 0, 1, "flood")
-#: Until connections that are refused have been closed, and lines are in the log.
+#: The time for a broker to close rejected connections and to write its log lines.
 DEADLINE_S = 20
 
 
 def limited_node(directory: Path, soft: int, hard: int | None = None, **properties: str) -> OdradekProcess:
-    """A single broker with these limits of open files, without a good client; use it as a context."""
+    """Returns a single broker with these limits of open files, without a good client; use it as a context."""
     python = ("prlimit", f"--nofile={soft}:{hard or soft}", sys.executable)
     named = {key.replace("_", "."): value for key, value in properties.items()}
     return OdradekProcess(directory / "node", named, python=python)
 
 
 def limited(room: AttackTarget, soft: int, hard: int | None = None) -> AttackTarget:
-    """Every broker of the room runs with these limits of open files."""
+    """Limits the open files of every broker of the room."""
     for node in room.nodes:
         node.python = ("prlimit", f"--nofile={soft}:{hard or soft}", sys.executable)  # type: ignore[attr-defined]
     return room
 
 
 class Flood:
-    """Connections to these addresses, opened as fast as possible and held. `sent` goes out on each of them."""
+    """Connections to these addresses, opened as fast as possible and held. Each sends `sent`."""
 
     def __init__(self, addresses: Iterable[str], count: int, sent: bytes = b"") -> None:
         self._sockets: list[socket.socket] = []
@@ -85,7 +85,7 @@ def _is_open(made: socket.socket) -> bool:
 
 
 def _allow_sockets() -> None:
-    """The attacker has as many descriptors as it may."""
+    """Raises the attacker's limit of descriptors to its maximum."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -99,7 +99,7 @@ def lines_with(path: Path, words: str) -> list[str]:
 
 
 def awaiting(deadline_s: float = DEADLINE_S) -> Iterator[None]:
-    """Steps of a loop that looks for something, until AssertionError at the deadline."""
+    """Yields the steps of a polling loop. Raises AssertionError at the deadline."""
     end = time.monotonic() + deadline_s
     while time.monotonic() < end:
         yield

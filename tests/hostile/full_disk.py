@@ -1,4 +1,4 @@
-"""A small file system of its own, to be filled: a tmpfs, which root may mount."""
+"""A small file system for a test to fill: a tmpfs, which root may mount."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: Files that take up the room.
+#: The name of files that use up the space.
 _FILLER = "filler"
 
 
@@ -23,7 +23,7 @@ def small_disk(path: Path, size: int = 4 << 20) -> Iterator[Path]:
 
 
 def fill(disk: Path, *, leave: int) -> None:
-    """Takes all room but `leave` bytes."""
+    """Uses all space but `leave` bytes."""
     make_room(disk)
     space = os.statvfs(disk)
     (disk / _FILLER).write_bytes(bytes(max(0, space.f_bavail * space.f_frsize - leave)))

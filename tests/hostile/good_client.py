@@ -1,15 +1,15 @@
 """A well-behaved client beside an attack: it measures how long it waits and checks that nothing acknowledged is lost.
 
-It runs in a process of its own, so an attacker's interpreter lock does not delay it. It produces with acks=1 on a fixed
-schedule, whether or not earlier requests are answered, and consumes what it produced. No record is sent twice: a value
-that appears twice in the log was doubled by the broker.
+The client runs in its own process, so an attacker's interpreter lock does not delay it. It produces with acks=1 on a fixed
+schedule, whether or not earlier requests are answered, and consumes these records. It sends no record twice: a value that
+appears twice in the log was doubled by the broker.
 
 `GoodClient` in good_report.py starts the process and reads its report. The program itself:
 
     python -m tests.hostile.good_client --bootstrap 127.0.0.1:9092 --rate 100
 
-It prints `ready` when its first records came back, reads `mark` and `stop` from standard input, and answers each by
-one line of JSON: the waits since the last mark, and the whole report.
+It prints `ready` when it has consumed its first records. It reads `mark` and `stop` from standard input, and answers each
+with one line of JSON: the waits since the last mark, and the whole report.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ CREATE_VERSION, METADATA_VERSION, PRODUCE_VERSION, FETCH_VERSION = 7, 9, 9, 11
 FETCH_WAIT_MS = 500
 FETCH_BYTES = 1 << 20
 RECONNECT_S = 0.02
-#: The time that the last answers and records get after `stop`.
+#: The time for the last responses and records after `stop`.
 DRAIN_S = 60
-#: Records that must come back before the client calls itself ready.
+#: Records that the client consumes before it reports that it is ready.
 WARM_UP_RECORDS = 20
 #: Makes a record about as large as an order or a log line.
 PADDING = b"." * 100
@@ -53,7 +53,7 @@ _SEQUENCE = struct.Struct(">q")
 
 
 class GoodProgram:
-    """A topic with one partition: a producer with a schedule, a consumer, and what both of them saw."""
+    """The client on a topic with one partition: a producer with a schedule, a consumer, and what both measured."""
 
     def __init__(self, bootstrap: list[str], topic: str, rate: float, replicas: int) -> None:
         self.bootstrap = bootstrap
@@ -64,7 +64,7 @@ class GoodProgram:
         self.report = GoodReport()
         self.stopping = asyncio.Event()
         self.ready = asyncio.Event()
-        #: All that is acknowledged was consumed; only looked at after the producer has ended.
+        #: Set when every acknowledged record is consumed; only awaited after the producer has ended.
         self.drained = asyncio.Event()
         self._draining = False
         self.acknowledged: dict[int, float] = {}
@@ -74,9 +74,9 @@ class GoodProgram:
         self.deliveries: list[float] = []
         self.errors: Counter[str] = Counter()
         self._answers: set[asyncio.Task[None]] = set()
-        #: The requests that are not answered, and when they were sent.
+        #: The requests without a response, and the times when they were sent.
         self._waiting: dict[int, float] = {}
-        #: When the first request failed that no later one has made up for.
+        #: The time of the first failed request without a later successful one.
         self._failing_since: float | None = None
 
     async def run(self) -> GoodReport:
@@ -94,7 +94,7 @@ class GoodProgram:
         return self._finish(seconds, stored)
 
     def mark(self) -> GoodReport:
-        """The waits since the last mark; the next ones are measured anew. A wait that goes on counts in both."""
+        """Returns the waits since the last mark and starts new measurements. A wait that goes on counts in both."""
         now = time.monotonic()
         waiting = [now - sent for sent in self._waiting.values()]
         if self._failing_since is not None:
@@ -106,7 +106,7 @@ class GoodProgram:
         self.report.own_delay_ms = 0.0
         return so_far
 
-    # Where the partition is led.
+    # The partition's leader.
 
     async def _ask(self, request: Any, version: int, address: str) -> Any:
         connection = await GoodConnection.open(address)
@@ -140,7 +140,7 @@ class GoodProgram:
         return False
 
     async def _connect(self) -> GoodConnection:
-        """A connection to the leader, however long it takes."""
+        """Returns a connection to the leader, however long that takes."""
         while True:
             with contextlib.suppress(OSError):
                 if await self._find_leader():
@@ -250,7 +250,7 @@ class GoodProgram:
         return self.acknowledged.keys() <= self.consumed.keys()
 
     async def _read_all(self) -> Counter[int]:
-        """Reads the log from its beginning: each sequence number and how often it is there."""
+        """Reads the log from its beginning. Returns each sequence number and how often it occurs."""
         stored: Counter[int] = Counter()
         connection = await self._connect()
         offset, end = -1, 0
@@ -307,7 +307,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=100, help="requests a second")
     parser.add_argument("--replicas", type=int, default=1)
     options = parser.parse_args()
-    gc.disable()  # its own collections must not look like the broker's waits
+    gc.disable()  # the client's own collections must not look like the broker's waits
     asyncio.run(_main(options))
 
 

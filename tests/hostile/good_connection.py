@@ -1,4 +1,4 @@
-"""An asyncio connection of the good client: requests may overlap, and answers come in their order."""
+"""An asyncio connection of the good client: several requests in flight, with responses in their order."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class GoodConnection:
 
     @classmethod
     async def open(cls, address: str) -> GoodConnection:
-        """Raises OSError, and TimeoutError when nobody accepts."""
+        """Connects. Raises OSError, and TimeoutError when the connection is not accepted."""
         host, _, port = address.rpartition(":")
         opened = asyncio.open_connection(host.strip("[]"), int(port), limit=1 << 20)
         return cls(*await asyncio.wait_for(opened, CONNECT_S))
 
     def call(self, request: Any, version: int) -> asyncio.Future[Any]:
-        """Sends a request at once; the future gets its answer, or ConnectionError."""
+        """Sends a request at once; the future gets its response, or ConnectionError."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self.is_closed:
             answer.set_exception(ConnectionError("closed"))
@@ -71,4 +71,4 @@ class GoodConnection:
             answer = self._waiting.popleft()[3]
             if not answer.done():
                 answer.set_exception(ConnectionError("the broker closed the connection"))
-                answer.exception()  # seen: whoever still waits gets it, nobody else is warned
+                answer.exception()  # marked as retrieved: a task that still awaits it gets it, and asyncio logs no warning

@@ -1,4 +1,4 @@
-"""The report of the good client, and its process as a test sees it."""
+"""The good client's report, and its process in a test."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ DEADLINE_S = 150
 class GoodReport:
     """Counts of records; times in milliseconds since the last `mark`.
 
-    `longest_wait_ms` is from sending an acks=1 produce request to its answer, `longest_delivery_ms` to the record's
-    arrival at the consumer. `own_delay_ms` is how late the client's own clock ticked at worst: that much of the waits
-    may be the machine's. `lost` are acknowledged and not in the log, `unread` acknowledged and not consumed.
+    `longest_wait_ms` is from sending an acks=1 produce request to its response, `longest_delivery_ms` to the record's
+    arrival at the consumer. `own_delay_ms` is the largest delay of the client's own clock: the machine may have caused
+    that much of the waits. `lost` records are acknowledged and not in the log, `unread` are acknowledged and not consumed.
     """
 
     sent: int = 0
@@ -64,7 +64,7 @@ class GoodReport:
 
 
 class GoodClient:
-    """The process of a good client. Entered, it is ready; `stop` ends it and gives its report."""
+    """The process of a good client, ready on entry; `stop` ends it and returns its report."""
 
     def __init__(self, bootstrap: str, *, rate: float = 100, replicas: int = 1, topic: str | None = None) -> None:
         command = [sys.executable, "-m", "tests.hostile.good_client", "--bootstrap", bootstrap]
@@ -78,12 +78,12 @@ class GoodClient:
         threading.Thread(target=self._read, daemon=True).start()
 
     def await_ready(self) -> GoodClient:
-        """Returns when the first records came back."""
+        """Returns when the client has consumed its first records."""
         assert self._line() == "ready"
         return self
 
     def mark(self) -> GoodReport:
-        """The waits since the last mark, and the counts so far; what is lost is known only when the client stops."""
+        """Returns the waits since the last mark, and the counts so far. Only `stop` counts lost records."""
         self._write("mark\n")
         return GoodReport(**json.loads(self._line()))
 

@@ -15,11 +15,11 @@ from compat_tests.wire import WireClient
 from tests.server.certificates import Authority
 
 HALF_OPEN = 2000
-#: The parts of a handshake that peers send.
+#: The parts of a handshake that attackers send.
 PARTS = ("nothing", "half of a hello", "a hello")
 
-#: Opens connections, sends the same bytes on each and keeps them open until its input ends. A process of its own: a thread
-#: would take turns with the client that is measured.
+#: Opens connections, sends the same bytes on each and keeps them open until its input ends. It is a process, because a
+#: thread would compete with the measured client.
 _ATTACKER = """
 import socket, sys
 host, port, count, sent = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), bytes.fromhex(sys.argv[4])
@@ -53,13 +53,13 @@ def sent_by(part: str, context: ssl.SSLContext) -> bytes:
 
 
 class Attacker:
-    """A process that opens `HALF_OPEN` connections, from its start on."""
+    """A process that opens `HALF_OPEN` connections when it starts."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
 
     def opened(self) -> int:
-        """Returns how many connections it has opened, when these are all."""
+        """Returns the number of opened connections, once all are open."""
         assert self._process.stdout is not None
         return int(self._process.stdout.readline())
 
@@ -76,8 +76,8 @@ def attack(host: str, port: int, sent: bytes) -> Iterator[Attacker]:
 
 
 def p99s_s(clients: Sequence[WireClient], requests: int) -> list[float]:
-    """Returns the latency of each client that all but the longest hundredth of its requests stay below, by the clock. They
-    take turns, request by request: what else the machine does then meets all of them.
+    """Returns the 99th percentile of each client's latency, in wall-clock time. The clients take turns, request by request,
+    so other load of the machine affects all of them alike.
     """
     times: list[list[float]] = [[] for _ in clients]
     for _ in range(requests):
@@ -85,5 +85,5 @@ def p99s_s(clients: Sequence[WireClient], requests: int) -> list[float]:
             began = time.perf_counter()
             client.call(ApiVersionsRequest(), 0)
             taken.append(time.perf_counter() - began)
-        time.sleep(0.002)  # the pace of the requests: nothing is waited for
+        time.sleep(0.002)  # the interval between requests, not a wait for an event
     return [sorted(taken)[min(requests - 1, requests * 99 // 100)] for taken in times]

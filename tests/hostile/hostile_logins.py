@@ -1,6 +1,6 @@
-"""Attacks of clients that have not logged in: each is a function of a connection that tries to get in, or to do harm.
+"""Attacks of clients that have not logged in: each is a function of a connection that tries to log in or to do harm.
 
-After each of them the client must still be outside: see `is_outside`.
+After each attack the client must still be unauthenticated: see `is_outside`.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ USER, PASSWORD = "sam", "sam-secret-2b71"
 RIGHT = plain(USER, PASSWORD)
 ISSUED, STRANGER = Issuer(), Issuer()
 _GIANT = 2**31 - 1
-#: SaslAuthenticate v0: api key, version, correlation id, client id; then a token of 100 bytes, of which five come.
+#: SaslAuthenticate v0: api key, version, correlation id, client id; then a token with a length of 100, but five bytes.
 _TRUNCATED = struct.pack(">hhih", 36, 0, 1, 1) + b"c" + struct.pack(">i", 100) + b"short"
 
 Attack = Callable[[WireClient], None]
 
 
 def is_outside(client: WireClient) -> bool:
-    """Returns whether the broker refuses what only those who have logged in may ask."""
+    """Returns whether the broker rejects a request that needs a login."""
     try:
         answer = client.call(ListGroupsRequest(), 3)
     except (ConnectionClosed, TimeoutError):
@@ -107,7 +107,7 @@ def token_of_another_mechanism(client: WireClient) -> None:
 
 
 class Replay:
-    """The messages of a login that was overheard: the first one and the last one."""
+    """The recorded first and last messages of another client's login."""
 
     def __init__(self) -> None:
         self.first = self.final = b""
@@ -141,7 +141,7 @@ def presenting(token: Callable[[], str]) -> Attack:
         assert handshake(client, "OAUTHBEARER").error_code == 0
         reported = authenticate(client, f"n,,\x01auth=Bearer {token()}\x01\x01".encode())
         assert reported.error_code or json.loads(reported.auth_bytes)["status"] == "invalid_token"
-        authenticate(client, b"\x01")  # RFC 7628, section 3.2.3: then the failure comes
+        authenticate(client, b"\x01")  # answers the error challenge; the failure follows (RFC 7628, section 3.2.3)
 
     return attack
 
@@ -152,7 +152,7 @@ def _without_signature() -> str:
 
 
 def _signed_with_the_public_key() -> str:
-    """HMAC with the key that everybody knows: for who verifies with the algorithm that the token names."""
+    """Returns a token with an HMAC whose key is the public key: it passes a server that trusts the token's algorithm."""
     public = ISSUED.key_set()["keys"][0]["n"]
     return jwt.encode(ISSUED.claims(time.time()), public, "HS256", {"kid": ISSUED.key_id})
 
@@ -181,7 +181,7 @@ TOKEN_ATTACKS: dict[str, Attack] = {
 
 
 def attempt(address: str, attack: Attack, source: str) -> bool:
-    """Runs an attack from `source`; returns whether it stayed outside."""
+    """Runs an attack from `source`. Returns whether the client is still unauthenticated."""
     with WireClient(address, timeout=20, source=source) as client:
         with contextlib.suppress(ConnectionClosed):
             attack(client)

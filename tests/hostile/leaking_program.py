@@ -32,7 +32,7 @@ def main() -> None:
                 leaked.append(os.open(os.devnull, os.O_RDONLY))
         host, _, port = broker.bootstrap_servers.rpartition(":")
         os.close(leaked.pop())
-        waiting = socket.create_connection((host, int(port)))  # there is no descriptor to accept it with
+        waiting = socket.create_connection((host, int(port)))  # the broker has no descriptor left to accept it
         for _ in range(4):
             produce(client, "before", bytes(_ROLLING_BYTES))
         create(client, "after", partitions=2)

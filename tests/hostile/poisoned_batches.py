@@ -1,7 +1,7 @@
-"""Batches of a right CRC that lie about what they hold: the kinds that a producer can send.
+"""Batches with a correct CRC and contradictory content, of every kind that a producer can send.
 
-Each kind is a function of a codec and the time, and returns the bytes of a partition's records in a Produce request.
-`KINDS` holds them by name. `GOOD` holds batches that look odd and that every consumer can read.
+Each kind is a function of a codec and the time. It returns the bytes of a partition's records in a Produce request.
+`KINDS` holds the kinds by name. `ODD` holds unusual batches, which the broker treats as Apache Kafka does.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def record(
 
 
 def batch(payload: bytes, codec: Compression, now_ms: int, *, count: int = 3, **lies: Any) -> bytes:
-    """A batch with a right CRC. `lies` replace fields of its header; `packed` is what stands in place of its records."""
+    """Returns a batch with a correct CRC. `lies` replace fields of its header; `packed` replaces its compressed records."""
     packed = lies.get("packed", bytes(compress(codec, payload)) if codec else payload)
     fields = (
         lies.get("base_offset", 0), 49 + len(packed), -1, 2, 0, codec | lies.get("flags", 0),
@@ -55,7 +55,7 @@ def batch(payload: bytes, codec: Compression, now_ms: int, *, count: int = 3, **
 
 
 def three(**lies: Any) -> bytes:
-    """Three records; the second one lies."""
+    """Returns three records; `lies` replace fields of the second one."""
     return record(0) + record(1, **lies) + record(2)
 
 
@@ -86,7 +86,7 @@ def _cut_stream(codec: Compression, now_ms: int) -> bytes:
 
 
 def _empty_lz4_block(_: Compression, now_ms: int) -> bytes:
-    """Whatever the codec, since there is no such block in others."""
+    """Returns an lz4 batch for any codec, since the others have no such block."""
     frame = bytes(compress(Compression.LZ4, three()))
     return batch(b"", Compression.LZ4, now_ms, packed=frame[:7] + struct.pack("<I", 1 << 31) + frame[7:])
 
@@ -96,10 +96,10 @@ def _followed_by(rest: Callable[[Compression, int], bytes]) -> Kind:
 
 
 _LONG_VARINT = b"\xff" * 9 + b"\x01"
-#: A varint of five bytes whose last has bits past the 32nd: Java drops them, other clients do not.
+#: A varint of five bytes whose last has bits past the 32nd: Java drops those bits, other clients do not.
 _OVERFLOWING_VARINT = b"\x82\x80\x80\x80\x70"
 
-#: Those that Apache Kafka refuses, or that stop a consumer, a tool or the cleaner.
+#: The kinds that Apache Kafka rejects, or that stop a consumer, a tool or the cleaner.
 KINDS: dict[str, Kind] = {
     "count and last offset of 2,000": _header(count=2000),
     "count and last offset of 2^31-1": _header(count=INT_MAX),
@@ -192,7 +192,7 @@ KINDS: dict[str, Kind] = {
     "rubbish behind": _followed_by(lambda codec, now_ms: b"\xff" * 100),
 }  # fmt: skip
 
-#: Those whose fate Apache Kafka decides: mended, taken as they are, or refused.
+#: The kinds that the broker corrects, accepts or rejects as Apache Kafka does.
 ODD: dict[str, Kind] = {
     "offsets 0, 5, 2": _record(raw_offset=encode_zigzag(5)),
     "offsets 0, -1, 2": _record(raw_offset=encode_zigzag(-1)),

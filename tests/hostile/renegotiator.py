@@ -1,6 +1,6 @@
-"""A client of TLS 1.2 that renegotiates, and does not care about the answer: no library lets a client do so.
+"""A TLS 1.2 client that renegotiates and ignores the response; no library lets a client do so.
 
-The keys come from the library's own log of them; the records after the handshake are made here (RFC 5246, RFC 5288).
+The keys come from the library's key log; this module makes the records after the handshake (RFC 5246, RFC 5288).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 _SUITES = "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256"
 _HANDSHAKE, _VERSION = 22, 0x0303
-#: The header of a ClientHello, which is all that a server looks at before it refuses.
+#: The header of a ClientHello: a server reads no more before it rejects the renegotiation.
 HELLO = b"\x01\x00\x00\x00"
 _RECEIVED_BYTES = 65536
 
@@ -30,7 +30,7 @@ def _expanded(secret: bytes, seed: bytes, length: int) -> bytes:
 
 
 class Renegotiator:
-    """A connection whose handshake is done. `log` is where the library writes the keys."""
+    """A connection after its handshake. `log` is the file of the library's key log."""
 
     def __init__(self, address: str, trusted: str, log: Path, source: str = "") -> None:
         host, _, port = address.rpartition(":")
@@ -46,7 +46,7 @@ class Renegotiator:
         self._number = 1  # the client's Finished was 0
 
     def _shake_hands(self, context: ssl.SSLContext, host: str) -> bytes:
-        """Returns what the server sends first."""
+        """Returns the server's first messages."""
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         client = context.wrap_bio(incoming, outgoing, server_hostname=host)
         received = b""

@@ -1,4 +1,4 @@
-"""Requests that tests of attacks send beside them; each must succeed."""
+"""Requests that tests send beside attacks; each must succeed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Disks that rot under a cluster of three real processes: `python -m tests.hostile.rot --seed 7 --minutes 10`.
+"""Damages the disks of a cluster of three real processes: `python -m tests.hostile.rot --seed 7 --minutes 10`.
 
-An idempotent producer writes and a consumer reads on. Meanwhile closed segments of one replica or another are flipped,
-cut, zeroed and removed. After each blow all replicas have to become equal again, byte for byte; at the end the consumer
-has to have had each record exactly once, and so has a consumer that reads from the start.
+An idempotent producer writes and a consumer reads all the time. Meanwhile the program flips, cuts, zeroes and removes
+closed segments of one replica after the other. After each damage all replicas must become equal again, byte for byte. At
+the end the consumer must have read each record exactly once, and so must a consumer that reads from the start.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ TOPIC = "rotting"
 COUNT = 3
 PARTITIONS = 2
 SETTINGS = {"internal.segment.bytes": "16384", "index.interval.bytes": "1024", "min.insync.replicas": "2"}
-#: Between two messages: a few segments roll in a second.
+#: The time between two messages: a few segments roll each second.
 PAUSE_S = 0.002
 HEALED_S = 40
 
 
 class Traffic:
-    """The writes and reads beside the damage, each in a thread."""
+    """The producer and the consumer beside the damage, each in a thread."""
 
     def __init__(self, bootstrap: str) -> None:
         self.acknowledged: list[bytes] = []
@@ -78,7 +78,7 @@ class Traffic:
         return len(got) >= len(self.acknowledged)
 
     def all_records(self, until: Any = None, deadline_s: float = 60) -> list[bytes]:
-        """Returns the records of a consumer that begins at the start."""
+        """Returns the records of a consumer that reads from the start."""
         consumer = Consumer(
             {"bootstrap.servers": self._bootstrap, "group.id": "rot", "check.crcs": True, "log_level": 0,
              "enable.auto.commit": False}
@@ -112,7 +112,7 @@ class Rot:
     """A cluster and its damage, from one seed."""
 
     def __init__(self, directory: Path, seed: int, *, restart_share: float = 0.0) -> None:
-        """`restart_share`: so many of the blows fall on a node that is down, after a clean stop or a kill."""
+        """`restart_share`: the share of damage to a node that is down, after a clean stop or a kill."""
         self._restart_share = restart_share
         self._random = random.Random(seed)
         self.blows: list[str] = []
@@ -149,18 +149,20 @@ class Rot:
         return list(differing([self.data_of(node) for node in self.cluster.nodes], TOPIC, PARTITIONS))
 
     def wait_until_healed(self) -> None:
-        """Active segments grow meanwhile, so only a look at the same moment of all can be equal: it is tried often."""
+        """Waits until all replicas are equal. Active segments grow meanwhile and only a simultaneous look at all of them can
+        find equal replicas, so it compares often.
+        """
         deadline = time.monotonic() + HEALED_S
         while found := self.damaged():
             assert time.monotonic() < deadline, f"{found} after {self.blows[-3:]}\n{self.words()}"
             time.sleep(0.05)
 
     def damaged(self) -> list[str]:
-        """Partitions whose replicas differ in what all of them have closed, wherever their segments begin."""
+        """Returns the partitions whose replicas differ in the segments that all have closed, wherever segments begin."""
         found: list[str] = []
         for index in range(PARTITIONS):
             folders = [self.data_of(node) / f"{TOPIC}-{index}" for node in self.cluster.nodes]
-            with contextlib.suppress(FileNotFoundError):  # a segment changes places
+            with contextlib.suppress(FileNotFoundError):  # the broker replaces a segment
                 closed = [b"".join(file.read_bytes() for file in segments_of(folder)[:-1]) for folder in folders]
                 end = min(map(len, closed))
                 is_equal = len({data[:end] for data in closed}) == 1

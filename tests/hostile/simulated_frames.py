@@ -1,8 +1,8 @@
-"""Hostile frames to simulated clusters, while nodes crash and links break: the invariants of the cluster hold.
+"""Hostile frames to simulated clusters, while nodes crash and links break: the cluster's invariants hold.
 
     python -m tests.hostile.simulated_frames --seeds 0-99
 
-An attacker sends requests with fields at their edges (`fields.py`), frames that are cut, changed or random, to listeners of
+An attacker sends requests with fields at their edges (`fields.py`) and truncated, changed or random frames to listeners of
 brokers and of controllers. It does not claim to be a node of the cluster: a quorum believes its members, as Kafka's does.
 """
 
@@ -31,12 +31,12 @@ from tests.hostile.fields_world import World, is_destructive
 
 TOPIC = "fields"
 PARTITIONS = 3
-#: Requests by which a node, or an administrator, changes who belongs to the cluster, or takes replicas from a topic: one
-#: replica alone commits what the others do not have.
+#: Requests by which a node or an administrator changes the cluster's members, or removes replicas of a topic: a single
+#: replica commits records that the others do not have.
 LEFT_OUT = {"BrokerRegistration", "BrokerHeartbeat", "UpdateFeatures", "AlterPartitionReassignments"}
-#: These go to nodes with the id of another cluster.
+#: Requests that name another cluster id.
 OF_QUORUM = {"Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "AddRaftVoter", "RemoveRaftVoter", "UpdateRaftVoter"}
-#: Between two frames of one attacker, in simulated seconds.
+#: The time between two frames of one attacker, in simulated seconds.
 INTERVAL_S = 0.05
 ATTACKERS = 3
 PATIENCE_S = 0.3
@@ -45,14 +45,14 @@ _HASH_SEED = "0"
 
 @cache
 def all_cases(listener: str) -> list[Case]:
-    """The same for every seed: one edge of each field."""
+    """Returns the same cases for every seed: one edge of each field."""
     world = World(CLUSTER_ID, (*VOTER_IDS, 4), TOPIC, bytes(16), 1, 1)
     found = cases(listener, Random(0), 1, 0, world)
     return [case for case in found if case.api.name not in LEFT_OUT and not case.enveloped]
 
 
 class Attacker:
-    """Sends one frame after the other, each to some node. Refused and broken connections are what it wants."""
+    """Sends frames one after the other, each to a random node. It ignores rejected and broken connections."""
 
     def __init__(self, world: World, addresses: dict[str, list[Address]], rng: Random) -> None:
         self._world = world
@@ -102,7 +102,7 @@ class Attacker:
 
 
 def _claims_to_be_a_replica(request: Message) -> bool:
-    """A leader counts what a follower says that it has."""
+    """Returns whether the request names a replica: a leader believes a follower's offsets."""
     named = getattr(request, "replica_id", -1), getattr(getattr(request, "replica_state", None), "replica_id", -1)
     return type(request).__name__ in ("FetchRequest", "FetchSnapshotRequest", "AlterPartitionRequest") and any(
         not isinstance(node_id, int) or node_id >= 0 for node_id in named
@@ -110,7 +110,7 @@ def _claims_to_be_a_replica(request: Message) -> bool:
 
 
 class HostileRun(Run):
-    """A seed of the cluster's simulation, with attackers."""
+    """A run of the cluster's simulation by seed, with attackers."""
 
     attackers: list[Attacker]
 
@@ -140,7 +140,7 @@ class HostileRun(Run):
 
 
 def execute(seed: int, duration_s: float, *, show: bool = False) -> tuple[Ran, int]:
-    """Plays a run. Returns its hash and the number of hostile frames. Raises Broken."""
+    """Executes a run. Returns its hash and the number of hostile frames. Raises Broken."""
     run = HostileRun(seed, duration_s, print if show else None)
     ran = run.run()
     return ran, sum(attacker.sent for attacker in run.attackers)
@@ -152,7 +152,7 @@ def main() -> int:
     parser.add_argument("--duration-s", type=float, default=20.0, help="of faults, in virtual time")
     parser.add_argument("--trace", action="store_true", help="show what happens")
     options = parser.parse_args()
-    if os.environ.get("PYTHONHASHSEED") != _HASH_SEED:  # the order of some sets, which a seed does not decide
+    if os.environ.get("PYTHONHASHSEED") != _HASH_SEED:  # decides the order of some sets, unlike the run's seed
         os.environ["PYTHONHASHSEED"] = _HASH_SEED
         os.execv(sys.executable, [sys.executable, "-m", "tests.hostile.simulated_frames", *sys.argv[1:]])
     first, _, last = options.seeds.partition("-")

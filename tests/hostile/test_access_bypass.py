@@ -1,5 +1,5 @@
-"""A user who may use topics, groups and transactional ids of his own reaches for those of another: by forwarding, by old
-versions, by topic id, by transactional id and by group. Each request is denied, and nothing of the other changes.
+"""A user with access to his own topics, groups and transactional ids tries to use another user's: by forwarding, old
+versions, topic id, transactional id and group. Each request is denied, and the other user's resources do not change.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ DENIED = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
-#: A topic that one may not describe is as one that is not there.
+#: Errors for a topic without Describe access: the same as for a topic that does not exist.
 HIDDEN = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
-#: The request is refused as a whole, before its items are looked at.
+#: Errors of a whole request, before the broker checks its items.
 REFUSED = {ErrorCode.INVALID_REQUEST, ErrorCode.GROUP_ID_NOT_FOUND}
 _NOT_YET = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
 _ALL, _ALLOW, _LITERAL = 2, 3, 3
 
 
 class Ground:
-    """Three brokers with access rules, a topic, a group and a transactional id of `admin`, and the same of `mallory`."""
+    """Three brokers with ACLs, and a topic, a group and a transactional id of `admin` and of `mallory` each."""
 
     def __init__(self, cluster: odradek.Cluster, audited: Audited) -> None:
         self.cluster = cluster
@@ -96,14 +96,14 @@ class Ground:
         self.cluster.topic(THEIRS).send(b"secret")
 
     def target(self, kind: ResourceType) -> Target:
-        """Resources of which only one is not mallory's own."""
+        """Returns mallory's resources, except one of this kind."""
         own = Target(MINE, self.ids[MINE], MINE, MINE)
         if kind is ResourceType.TOPIC:
             return replace(own, topic=THEIRS, topic_id=self.ids[THEIRS])
         return replace(own, group=THEIRS) if kind is ResourceType.GROUP else replace(own, transactional_id=THEIRS)
 
     def state(self) -> Any:
-        """The parts of the cluster that an attack would change."""
+        """Returns the parts of the cluster that an attack would change."""
         server = next(iter(self.cluster.servers.values()))
         image = server.metadata.image
         topics = sorted(
@@ -130,7 +130,7 @@ class Audited(logging.Handler):
 
 @pytest.fixture(scope="module")
 def audited() -> Iterator[Audited]:
-    """Repetitions are counted for an hour: the test sees each first line, and no second one."""
+    """The audit log, which counts repetitions for an hour: the test sees the first line of each denial and no second one."""
     handler, logger, level = Audited(), audit.log, audit.log.level
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(audit, "PERIOD_S", 3600.0)
@@ -149,18 +149,18 @@ def ground(audited: Audited) -> Iterator[Ground]:
 
 
 def versions_of(probe: Probe, request: Message, wanted: tuple[bytes, ...]) -> list[int]:
-    """The versions in which the request of a probe names what is wanted: others lack the field, or have another for it."""
+    """Returns the versions in which the probe's request names the wanted value; other versions do not have the field."""
     api = BY_NAME[probe.api]
     found = []
     for version in range(api.versions.low, api.versions.high + 1):
-        with contextlib.suppress(Exception):  # a name where the version has an id, and the like
+        with contextlib.suppress(Exception):  # for example a name in a version that has an id
             frame = request_frame(request, version, 0, "")
             found += [version] if any(one in frame for one in wanted) else []
     return found
 
 
 def codes_of(answer: Any) -> set[int]:
-    """Every error code anywhere in an answer, by whichever name."""
+    """Returns every error code in a response, at any depth and in any field."""
     if isinstance(answer, list):
         return {code for one in answer for code in codes_of(one)}
     if not isinstance(answer, Message):
@@ -183,7 +183,7 @@ def check_denied(ground: Ground, probe: Probe, kind: ResourceType) -> None:
             with ground.client("mallory", address) as client:
                 try:
                     codes = codes_of(client.call(request, version))
-                except ConnectionClosed:  # a version that is not served
+                except ConnectionClosed:  # the broker does not serve the version
                     continue
             assert codes & (DENIED | HIDDEN | REFUSED | _NOT_YET), (version, codes)
             denied += bool(codes & (DENIED | HIDDEN | REFUSED))
@@ -210,7 +210,7 @@ def test_transactional_id_of_another_is_denied_in_every_version(probe: Probe, gr
 
 
 def test_own_transactional_id_is_served(ground: Ground) -> None:
-    """The attacks above are denied for the resource of another, not for the rest of the request."""
+    """Checks that the attacks above fail because of the other user's resource, not because of the rest of the request."""
     request = InitProducerIdRequest(transactional_id=MINE, transaction_timeout_ms=60_000)
     coordinator = FindCoordinatorRequest(key_type=1, coordinator_keys=[MINE])
     with ground.client("mallory", ground.addresses[0]) as client:
@@ -239,7 +239,7 @@ def test_change_that_a_broker_forwards_is_denied_by_the_controller(
     request_: Message, version: int, ground: Ground
 ) -> None:
     before = ground.state()
-    for address in ground.addresses:  # two of them hand it on
+    for address in ground.addresses:  # two of them forward it
         with ground.client("mallory", address) as client:
             codes = codes_of(client.call(request_, version))
         assert codes & DENIED, codes
@@ -247,7 +247,7 @@ def test_change_that_a_broker_forwards_is_denied_by_the_controller(
 
 
 def test_envelope_of_a_client_is_not_opened(ground: Ground) -> None:
-    """A request in an envelope acts for whom the envelope names: only nodes may send one."""
+    """An envelope names the principal of its request, so only nodes may send one."""
     before = ground.state()
     request, version = CHANGES[0]
     forged = EnvelopeRequest(request_frame(request, version, 1, "x")[4:], encoded_principal("User:admin"), bytes(4))
@@ -256,7 +256,7 @@ def test_envelope_of_a_client_is_not_opened(ground: Ground) -> None:
             try:
                 assert client.call(forged, 0).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             except ConnectionClosed:
-                continue  # clients' listeners do not have the API
+                continue  # listeners for clients do not have the API
     for server in ground.cluster.servers.values():
         for listener in server.listeners:
             if listener.name in ("CONTROLLER", "INTERNAL"):

@@ -1,4 +1,4 @@
-"""A value of a configuration costs time in proportion to its length: AlterConfigs takes values from anybody."""
+"""A configuration's value costs time in proportion to its length: any client may send values in AlterConfigs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from odradek.server.config.properties import parse_properties
 from odradek.server.config.providers import resolved
 
 LENGTH = 60_000
-#: A linear check of so many characters takes a few milliseconds; a quadratic one, minutes.
+#: A linear check of this many characters takes a few milliseconds; a quadratic check takes minutes.
 MOST_S = 0.5
 
 TEXTS = {

@@ -1,4 +1,4 @@
-"""Each API's cost against its size: twice the request takes at most twice the time, and the loop is free in between.
+"""Each API's cost against its size: twice the request takes at most twice the time, and the loop stays responsive.
 
 All arrays of all requests, and other sizes: `python -m tests.hostile.cost`.
 """
@@ -14,7 +14,7 @@ from tests.hostile.cost_check import check, made_world, one_of_each_api
 from tests.hostile.cost_probe import MeasuredBroker
 from tests.hostile.cost_requests import Shape, World
 
-#: Items of the largest requests that are compared; twice as many are sent.
+#: Items of the largest requests compared; the test sends twice as many.
 MOST_ITEMS = int(os.environ.get("ODRADEK_HOSTILE_ITEMS", "4000"))
 SHAPES = list(one_of_each_api())
 

@@ -1,4 +1,4 @@
-"""Clients of other makes that meet damage: each reads up to it, and after a seek behind it reads everything else."""
+"""Other projects' clients and damage: each reads up to the damage, and after a seek past it reads everything else."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def topic(broker: odradek.Broker) -> RottingTopic:
 
 
 def damage(topic: RottingTopic) -> range:
-    """The offsets that cannot be read any more."""
+    """Damages a batch. Returns the offsets that clients can no longer read."""
     segment = segments_of(topic.folder)[0]
     _, header = middle_batch(segment)
     DAMAGES["payload"](segment)
@@ -42,7 +42,7 @@ def damage(topic: RottingTopic) -> range:
 
 
 def consumed(host: ToolHost, topic: RottingTopic, offset: int, records: int) -> tuple[ToolResult, list[bytes]]:
-    """The result of Java's console consumer, and the values that it has printed."""
+    """Returns the result of Java's console consumer and the values that it printed."""
     place = ("--bootstrap-server", topic.broker.bootstrap_servers, "--topic", topic.name, "--partition", "0")
     end = ("--max-messages", str(records), "--timeout-ms", str(DEADLINE_S * 1000))
     result = host.run(CONSOLE_CONSUMER, *place, "--offset", str(offset), *end)

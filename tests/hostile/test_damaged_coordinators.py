@@ -1,4 +1,4 @@
-"""Damage in `__consumer_offsets`: a coordinator does not take a part of its records for all of them."""
+"""Damage in `__consumer_offsets`: a coordinator does not serve groups from a part of their records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOPIC = "orders"
 
 
 def committed(broker: odradek.Broker) -> tuple[int, int]:
-    """Error of the group, and the offset."""
+    """Returns the group's error and the committed offset."""
     path = DataPath(broker)
     topics = [OffsetFetchRequestTopics(TOPIC, partition_indexes=[0])]
     answer = path.client.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=topics)]), 8)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.hostile.damaged_directories import Case, DamageFound, Images, cases, run
 
-#: A part of `python -m tests.hostile.damage`; with 1, each kind of file gets each damage after both stops.
+#: The share of `python -m tests.hostile.damage` to run; with 1, each kind of file gets each damage after both stops.
 SHARE = float(os.environ.get("ODRADEK_DAMAGE_SHARE", "0.35"))
 SEED = int(os.environ.get("ODRADEK_DAMAGE_SEED", "1"))
 IN_MEMORY = Path("/dev/shm")
@@ -19,7 +19,7 @@ IN_MEMORY = Path("/dev/shm")
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """In memory where that is possible: a start waits for the disk some times."""
+    """Returns a folder in memory where possible: a start waits for the disk several times."""
     with TemporaryDirectory(dir=IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None) as name:
         yield Path(name)
 

@@ -1,4 +1,4 @@
-"""A voter whose metadata was damaged while it was stopped gets it from the others, and votes for nobody before."""
+"""A voter whose metadata was damaged while stopped fetches it from the quorum, and grants no vote before."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def check_whole(cluster: Cluster) -> None:
-    """A new decision reaches all nodes, each of which has the same metadata and serves every topic."""
+    """Checks that all nodes apply a new record, have the same metadata and serve every topic."""
     name = f"later-{next(_names)}"
     cluster.create_topic(name, ALL)
     end = max(FlushedEnd(data_of(node)).recorded.end_offset for node in cluster.nodes.values())
@@ -80,7 +80,7 @@ def test_damaged_voter_fetches_its_metadata_again(cluster: Cluster, damage: str,
 
 
 def grants(cluster: Cluster, number: int, candidate: int, epoch: int, last_epoch: int, end_offset: int) -> bool:
-    """Returns whether a voter would vote for a candidate with that log; it does not vote by being asked so."""
+    """Returns whether a voter would grant a candidate with that log its vote; a pre-vote grants none."""
     part = PartitionDataRequest(
         partition_index=0,
         replica_epoch=epoch,

@@ -1,6 +1,6 @@
 """Damage in the metadata log of a leader of three controllers while it runs, in simulated time.
 
-A follower that has lost its metadata log is the one that needs the damaged part.
+A follower that has lost its metadata log needs the damaged part.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from odradek.testing.simulation import Node, Simulation
 from tests.hostile.damaged_files import overwrite, segments_of
 from tests.server.simulated_cluster import NODES, TOPIC, controller_of, create_topic, nodes, until
 
-#: Bytes of records between two snapshots: too many for a snapshot in this test, and few enough for some.
+#: Bytes of records between two snapshots: "above" is too large for a snapshot in this test, "below" allows several.
 SNAPSHOT_BYTES = {"above": "20971520", "below": "1500"}
-#: Far less than the hour after which the next snapshot is due.
+#: Far less than the hour until the next snapshot is due.
 CATCH_UP_S = 30
 
 

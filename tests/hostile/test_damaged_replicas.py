@@ -1,4 +1,4 @@
-"""Replicas whose data was damaged while they were stopped: nothing that was acknowledged is lost, and all become equal."""
+"""Replicas whose data was damaged while they were stopped: no acknowledged record is lost, and all become equal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def on_sealed(work: Damaging) -> Damaging:
 
 
 def cut_at_batch_without_checkpoints(folder: Path) -> None:
-    """A log that looks whole, and nothing on the disk that remembers more."""
+    """Truncates a log so that it looks whole, and removes every other file that shows its former end."""
     last = [one for one in segments_of(folder) if one.stat().st_size][-1]
     batches = batches_in(last)
     with last.open("r+b") as opened:
@@ -47,7 +47,7 @@ def cut_at_batch_without_checkpoints(folder: Path) -> None:
         path.unlink()
 
 
-#: On the folder of one partition.
+#: Damage to the folder of one partition.
 DAMAGES: dict[str, Damaging] = {
     "halved": on_last(halve),
     "removed": on_last(remove),
@@ -74,7 +74,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def fill(cluster: Cluster, topic: str, count: int = BATCHES) -> dict[int, bytes]:
-    """Value by offset of what was acknowledged."""
+    """Produces batches. Returns the acknowledged values by offset."""
     sent = {}
     for number in range(count):
         value = b"%s-%04d-" % (topic.encode(), number) * 12
@@ -120,7 +120,7 @@ def check(cluster: Cluster, topics: dict[str, dict[int, bytes]]) -> None:
 
 
 def made(cluster: Cluster, prefix: str, first: int) -> dict[str, dict[int, bytes]]:
-    """A topic for each damage, led by `first`."""
+    """Creates a topic for each damage, led by `first`."""
     order = [first, *(number for number in (1, 2, 3) if number != first)]
     sent = {}
     for name in DAMAGES:
@@ -151,7 +151,7 @@ def test_replica_damaged_while_others_serve_is_made_whole(cluster: Cluster, is_k
 
 
 def test_last_leader_damaged_after_a_clean_stop_loses_no_acknowledged_record(cluster: Cluster) -> None:
-    """The damaged one leaves last: a controller that trusted it would elect it before the others are back."""
+    """The damaged replica leaves last: a controller that trusted it would elect it before the others are back."""
     topics = made(cluster, "last", 3)
     for number in (1, 2, 3):
         cluster.nodes[number].stop()

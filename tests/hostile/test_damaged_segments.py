@@ -1,4 +1,4 @@
-"""Closed segments that are damaged while a broker runs: what is around the damage stays readable, and it is told."""
+"""Closed segments damaged while a broker runs: the records around the damage stay readable, and the broker logs it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from odradek.storage.repair.verification import SegmentVerifier
 from tests.hostile.damaged_files import DAMAGES, RottingTopic, segments_of
 from tests.server.data_path_stand import delete_records, wait_until
 
-#: Of the damage to one batch, its neighbours in the segment stay readable.
+#: Damage to one batch, which leaves the other batches of the segment readable.
 ONE_BATCH = set(DAMAGES) - {"zeros", "halved", "emptied", "removed"}
 CORRUPT = int(ErrorCode.CORRUPT_MESSAGE)
 
@@ -37,7 +37,7 @@ def broker(data_dir: Path) -> Iterator[odradek.Broker]:
 
 
 def forget_open_files(topic: RottingTopic) -> None:
-    """Closes open files: a file that is gone stays readable for those who have it open."""
+    """Closes open files: the broker could still read a removed file that it has open."""
     for segment in topic.hosted.log.segments[:-1]:
         segment.close()
 

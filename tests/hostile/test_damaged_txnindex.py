@@ -61,7 +61,7 @@ def add_entry(index: Path) -> None:
     index.write_bytes(index.read_bytes()[-ENTRY_BYTES:] + index.read_bytes())
 
 
-#: These leave a file that cannot be right.
+#: Damage that leaves an implausible file.
 IMPLAUSIBLE: dict[str, Callable[[Path], None]] = {
     "version": flip(1),
     "producer-id-negative": flip(2, 0x80),
@@ -85,7 +85,7 @@ PLAUSIBLE: dict[str, Callable[[Path], None]] = {
 
 
 class TransactionalTopic(RottingTopic):
-    """A topic with small segments. Producers 1 to 3 commit and abort by turns; their transactions overlap."""
+    """A topic with small segments. Producers 1 to 3 commit and abort in turns; their transactions overlap."""
 
     def __init__(self, broker: odradek.Broker) -> None:
         super().__init__(broker, batches=0, internal_segment_bytes="2048")
@@ -96,14 +96,14 @@ class TransactionalTopic(RottingTopic):
             self.end(1 + number % 3, committed=number % 4 == 0)
         for who in (1, 2, 3):
             self.end(who, committed=True)
-        #: By the markers alone, not by the index.
+        #: Computed from the markers alone, not from the index.
         self.committed = expected_values(read_all(self.hosted.log))
 
     def write(self, who: int, value: bytes) -> None:
         kind = {"producer_id": who, "producer_epoch": 0, "base_sequence": self._sequences[who], "transactional": True}
         self._sequences[who] += 1
         batch, named = batch_of(value * 20, **kind), f"t-{who}"
-        # Version 11 is the last one in which a client is trusted to have added the partition.
+        # Version 11 is the last in which the broker trusts the client to have added the partition.
         answer = self.path.produce(self.name, batch, acks=-1, version=11, transactional_id=named)
         assert answer.error_code == 0
 
@@ -139,7 +139,7 @@ def topic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TransactionalTop
 
 
 def forget(topic: TransactionalTopic) -> None:
-    """Forgets the state in memory, as a start does."""
+    """Drops the state in memory, as a start does."""
     for segment in topic.hosted.log.segments:
         segment.has_aborted, segment.is_verified = None, False
 
@@ -166,7 +166,7 @@ def test_implausible_index_is_rebuilt_before_a_reader_uses_it(
 def test_verifications_of_a_segment_wait_for_each_other(
     topic: TransactionalTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second one would find what the first one is about to mend, and rebuild it again."""
+    """A second verification would find the damage that the first is about to repair, and rebuild the index again."""
     scrubber, rebuilt = topic.broker.server.scrubber, topic.broker.server.damage.indexes_rebuilt
     verify, under_way, most = scrubber._verify_in_pieces, Counter[Any](), 0
 

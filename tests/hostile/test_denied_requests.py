@@ -1,6 +1,6 @@
-"""A client that goes on asking for what it may not: denials cost a served client nothing, and the broker no memory.
+"""A client that repeats denied requests: the denials do not delay a served client and take no memory of the broker.
 
-`test_access_bypass.py` has each attempt by itself.
+`test_access_bypass.py` tests each attempt alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from compat_tests.wire import WireClient
 from tests.hostile.test_access_bypass import DENIED, HIDDEN, REFUSED, USERS, codes_of
 from tests.hostile.test_half_open_handshakes import least_p99_work_s, p99_work_s
 
-#: Of every kind of resource; a broker keeps the events of its audit log, 4,096 at most, some 500 bytes each.
+#: Names per kind of resource; a broker keeps at most 4,096 events of its audit log, of some 500 bytes each.
 NAMES = 5000
 MOST_GROWTH_BYTES = 30 << 20
 DEADLINE_S = 60
@@ -32,7 +32,7 @@ LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 
 class Guarded(OdradekProcess):
-    """A broker that denies everything to everybody but `admin`, and writes each denial."""
+    """A broker that denies everything except to `admin`, and logs each denial."""
 
     def __init__(self, directory: Path) -> None:
         users = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())

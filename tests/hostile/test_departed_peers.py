@@ -1,4 +1,4 @@
-"""Work for a peer that has gone ends with it."""
+"""A broker stops work for a peer that has disconnected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.hostile.attacker import Attacker, framed
 from tests.hostile.attacks_requests import OFFSET_FETCH
 
 SMALL, LARGE = 10_000, 100_000
-#: A broker that computes less in this time has nothing to do.
+#: A broker that uses less CPU time than this in this time is idle.
 IDLE_S, IDLE_CPU_S = 0.5, 0.05
 DEADLINE_S = 60
 
@@ -23,7 +23,7 @@ def offset_fetch(groups: int) -> bytes:
 
 
 def await_idle(pid: int) -> float:
-    """The CPU seconds of a broker when it has come to rest."""
+    """Waits until a broker is idle. Returns its CPU seconds."""
     deadline = time.monotonic() + DEADLINE_S
     while True:
         before = cpu_seconds(pid)

@@ -1,4 +1,4 @@
-"""Floods of connections under small limits of descriptors: the broker serves on, refuses what is too much, and recovers."""
+"""Floods of connections under small limits of descriptors: the broker serves on, rejects the excess, and recovers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def is_served(address: str) -> bool:
 
 
 def works_on(client: WireClient, node: Any, topic: str) -> None:
-    """A topic is created, and its log rolls segments."""
+    """Creates a topic and rolls segments of its log."""
     create(client, topic)
     for _ in range(4):
         produce(client, topic, bytes(_ROLLING_BYTES))
@@ -63,7 +63,7 @@ def test_flood_of_connections_leaves_a_good_client_logs_and_topics_at_work(
     with room:
         (node,) = room.nodes
         with WireClient(room.bootstrap) as early:
-            # A connection that has sent nothing may have to make room for others.
+            # The broker may close a connection that has sent nothing to make room for others.
             early.call(ApiVersionsRequest(), 0)
 
             def flood(room: AttackTarget) -> None:
@@ -174,7 +174,7 @@ def test_metrics_show_remaining_descriptors_and_a_flood_of_scrapers_takes_few(tm
 
 
 def test_burst_in_one_turn_is_refused_before_descriptors_run_out(tmp_path: Path) -> None:
-    """The process is stopped while the connections come, so that all of them wait when it goes on."""
+    """The process is stopped while the connections arrive, so that all of them wait when it continues."""
     with limited_node(tmp_path, 48, 64) as node:
         limits = Path(f"/proc/{node.pid}/limits").read_text()
         assert re.search(r"Max open files\s+64\s+64", limits), "the soft limit is raised to the hard one"

@@ -1,4 +1,4 @@
-"""Large requests in an Envelope (KIP-590): the controller holds its loop within the budget."""
+"""Large requests in an Envelope (KIP-590): the controller blocks its loop no longer than the budget."""
 
 from __future__ import annotations
 

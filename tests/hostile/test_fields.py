@@ -1,8 +1,8 @@
-"""Every API in every version, each field at its edges: an answer or a closed connection, and every node goes on serving.
+"""Every API in every version, each field at its edges: a response or a closed connection, and every node still serves.
 
-ODRADEK_FIELDS_SEED chooses the edges, ODRADEK_FIELDS_EDGES how many of each field, ODRADEK_FIELDS_PAIRS how many pairs with
-another field. A cluster gets each third case, or each ODRADEK_FIELDS_CLUSTER_STEP-th.
-`python -m tests.hostile.fields` goes on for hours.
+ODRADEK_FIELDS_SEED chooses the edges, ODRADEK_FIELDS_EDGES the number per field, ODRADEK_FIELDS_PAIRS the number of pairs
+with another field. A cluster gets each third case, or each ODRADEK_FIELDS_CLUSTER_STEP-th.
+`python -m tests.hostile.fields` runs for hours.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.hostile.fields_world import World, apis_of, base_request, versions
 SEED = int(os.environ.get("ODRADEK_FIELDS_SEED", "7"))
 EDGES = int(os.environ.get("ODRADEK_FIELDS_EDGES", "1"))
 PAIRS = float(os.environ.get("ODRADEK_FIELDS_PAIRS", "0"))
-#: By the number of nodes.
+#: The steps, by the number of nodes.
 STEPS = {1: 1, 3: int(os.environ.get("ODRADEK_FIELDS_CLUSTER_STEP", "3"))}
 WORLD = World("cluster", (1, 2, 3), "fields", b"\2" * 16, 1, 1)
 

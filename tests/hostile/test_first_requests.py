@@ -1,4 +1,4 @@
-"""The first request of an API in a process: what it needs is imported beside the loop, and it is answered."""
+"""The first request of an API in a process: the broker imports its modules beside the loop and answers it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_first_requests_of_a_process_hold_the_loop_within_the_budget() -> None:
     program = [sys.executable, "-m", "tests.hostile.first_requests"]
     root = Path(__file__).parents[2]
     least_s: dict[str, float] = {}
-    for _ in range(3):  # the least of several processes: caches of a busy processor make a turn longer
+    for _ in range(3):  # the least of several processes: a cold cache of a busy processor lengthens a turn
         ended = subprocess.run(program, cwd=root, capture_output=True, text=True, timeout=60, check=True)
         longest_s = {name: float(text) for name, text in map(str.split, ended.stdout.splitlines())}
         print(longest_s)

@@ -1,4 +1,4 @@
-"""A full disk: nothing new can be stored, and everything that is there is served."""
+"""A full disk: the broker stores nothing new, and serves everything that is stored."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if os.geteuid() != 0:  # pragma: no cover - a file system is mounted
     pytest.skip("mounting takes root", allow_module_level=True)
 
 RECORD = b"x" * 100
-#: Of the last partitions of its topic, so that those before it take the room that there is.
+#: A group of one of its topic's last partitions, so that the partitions before it use up the space.
 GROUP = "a"
 
 

@@ -1,7 +1,7 @@
-"""A good client beside attacks of every class: it waits little, loses nothing, and the broker is as large as before.
+"""A good client beside attacks of every class: it waits little, loses nothing, and the broker's memory returns.
 
-CI plays small attacks. `ODRADEK_HOSTILE_SCALE=1` plays them in the sizes that the project promises to withstand;
-`python -m tests.hostile` plays them for hours.
+CI runs small attacks. `ODRADEK_HOSTILE_SCALE=1` runs them in the sizes that the project promises to withstand;
+`python -m tests.hostile` runs them for hours.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from tests.hostile.attacks import ATTACKS
 
 SCALE = float(os.environ.get("ODRADEK_HOSTILE_SCALE", "0.01"))
 SEED = int(os.environ.get("ODRADEK_HOSTILE_SEED", "7"))
-#: A first, smaller round of every attack loads codecs and handlers: memory that is not the attacker's.
+#: The scale of a first round of every attack. It loads codecs and handlers, whose memory the attacks did not cause.
 WARM_UP_SCALE = SCALE / 5
-#: Requests of so many items that memory grows to a multiple: much smaller ones would show nothing.
+#: Attacks with so many items that memory grows to a multiple; much smaller requests would show nothing.
 MEMORY_ATTACKS = ("malformed_metadata", "large_fetch_sessions", "offset_fetch_of_many_groups")
 MEMORY_SCALE = max(SCALE, 0.3)
 ROUNDS = 4
-#: Over the 20 %, for the requests above on a shared machine: one small object of another client keeps an arena of 1 MB,
+#: On top of the 20 %, for the attacks above on a shared machine: one small object of another client keeps an arena of 1 MB,
 #: a busy machine puts more of them amid an attack, and a fifth of a broker of 44 MB is only nine arenas.
 ARENAS_ALLOWANCE = 4 << 20
-#: Whatever is asked of a cluster goes to several nodes: these pass through forwarding, replicas and the quorum.
+#: The attacks whose requests pass through several nodes of a cluster: forwarding, replicas and the quorum.
 CLUSTER_ATTACKS = (
     "giant_cluster_id",
     "random_bytes",
@@ -85,7 +85,7 @@ def test_memory_comes_back_after_requests_of_many_items(tmp_path: Path, nodes: i
                 execute(room, name, MEMORY_SCALE, ARENAS_ALLOWANCE)
             sizes.append(room.memory())
         room.check_records()
-    # These attacks leave nothing behind: what the first round did not give back is used again by the others.
+    # These attacks leave nothing behind: later rounds reuse the memory that the first did not give back.
     for first, last in zip(sizes[0], sizes[-1], strict=True):
         assert last <= first * RSS_FACTOR + ARENAS_ALLOWANCE, sizes
 

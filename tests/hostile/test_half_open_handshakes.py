@@ -1,4 +1,4 @@
-"""Two thousand TLS handshakes that do not go on: a client that is served keeps its latency, and memory stays bounded."""
+"""Two thousand unfinished TLS handshakes: a served client keeps its latency, and memory stays bounded."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tests.server.certificates import Authority, pem_properties
 
 #: Requests whose latency is measured, before and during the attack.
 REQUESTS = 600
-#: Measures at most, of which the least counts.
+#: The largest number of measurements, of which the least counts.
 TRIES = 3
-#: What may stand before a request besides its own work: an accept and the beginning of a handshake, a millisecond. The
-#: kernel counts the time of a process that runs in ticks of 4 ms.
+#: The work that may precede a request besides its own: an accept and the beginning of a handshake, a millisecond. The
+#: kernel counts the time of a running process in ticks of 4 ms.
 MOST_WORK_S = 0.008
 #: 1,000 handshakes in progress take 20 MB.
 MOST_GROWTH_BYTES = 80 << 20
 
 
-#: Windows of requests, and their length: the best counts, which the machine disturbs least.
+#: Windows of requests and their length: the best counts, because the machine disturbs it least.
 WINDOWS, WINDOW_REQUESTS = 5, 120
-#: A process that is ready waits so long for a processor that others use, whatever the broker does.
+#: The time that a ready process may wait for a shared processor, whatever the broker does.
 SLICE_S = 0.004
 
 
@@ -56,29 +56,29 @@ def secured(authority: Authority, directory: Path) -> OdradekProcess:
 
 
 def lines_of(broker: OdradekProcess) -> list[str]:
-    """The lines about handshakes that do not go on; the counts that follow each minute are left out."""
+    """Returns the lines about unfinished handshakes, without the counts that follow each minute."""
     lines = broker.log_file.read_text().splitlines()
     return [line for line in lines if "whose TLS handshake does not end" in line and "more like:" not in line]
 
 
 def worked_s(pid: int) -> float:
-    """The time that the broker's event loop has had a processor (man 5 proc, schedstat)."""
+    """Returns the processor time of the broker's event loop (man 5 proc, schedstat)."""
     return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
 
 
 def p99_work_s(client: WireClient, pid: int) -> float:
-    """Returns the broker's time between a request and its answer: other processes on the machine do not count."""
+    """Returns the 99th percentile of the broker's processor time per request: other processes do not count."""
     works = []
     for _ in range(REQUESTS):
         before_s = worked_s(pid)
         client.call(ApiVersionsRequest(), 0)
         works.append(worked_s(pid) - before_s)
-        time.sleep(0.002)  # the pace of the requests: nothing is waited for
+        time.sleep(0.002)  # the interval between requests, not a wait for an event
     return sorted(works)[REQUESTS * 99 // 100]
 
 
 def least_p99_work_s(client: WireClient, pid: int, limit_s: float) -> float:
-    """Returns the least of several measures, of no more than it takes for one below the limit: caches that other programs
+    """Returns the least of up to `TRIES` measurements, and stops at the first below the limit: caches that other programs
     fill make the same work longer.
     """
     measured: list[float] = []
@@ -114,7 +114,7 @@ def test_half_open_handshakes_leave_a_served_client_its_latency(
 def test_half_open_handshakes_that_are_held_leave_p99_within_twice(
     broker: OdradekProcess, authority: Authority, tmp_path: Path
 ) -> None:
-    """By the clock, beside a broker that is not attacked: the requests to the two alternate."""
+    """Compares wall-clock latency with that of a broker that is not attacked: the requests to the two alternate."""
     context = context_of(authority)
     with (
         secured(authority, tmp_path) as other,

@@ -1,4 +1,4 @@
-"""A node halts for the causes in one list, and for nothing that a request or another node provokes."""
+"""A node halts for the causes in one list, and for no request or message of another node."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TOO_LONG = "y" * 40_000
 
 @pytest.fixture
 def broker() -> Iterator[odradek.Broker]:
-    """A broker and controller that others can ask to vote."""
+    """A broker and controller that other nodes can send vote requests to."""
     listeners = "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
     with odradek.Broker(config={"listeners": listeners, "controller.listener.names": "CONTROLLER"}) as made:
         yield made
@@ -62,7 +62,7 @@ def create(broker: odradek.Broker, name: str) -> int:
 
 
 def serves(broker: odradek.Broker) -> bool:
-    """Returns whether it decides and commits, and has not been told to halt."""
+    """Returns whether the broker commits a decision and has no order to halt."""
     return not broker.server.failed.done() and create(broker, f"topic-{time.monotonic_ns()}") == ErrorCode.NONE
 
 
@@ -86,7 +86,7 @@ def await_halt(server: BrokerServer) -> Exception:
     return server.failed.result()
 
 
-# ---- what ends a request
+# ---- failures that end a request
 
 
 def test_unencodable_answer_with_a_place_for_an_error_gets_unknown_server_error(
@@ -178,7 +178,7 @@ def test_bug_in_a_timer_of_the_quorum_ends_nothing(broker: odradek.Broker, monke
     assert serves(broker)
 
 
-# ---- what halts a node
+# ---- failures that halt a node
 
 
 def test_broken_state_of_the_quorum_halts_the_node(broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +218,7 @@ def test_no_other_failure_is_a_cause(broker: odradek.Broker) -> None:
 
 
 def test_a_node_that_runs_is_ended_in_one_place() -> None:
-    """`failed.set_result` is how a node is told to halt, and `os._exit` how its process ends."""
+    """Only `failed.set_result` makes a node halt, and only `os._exit` ends its process."""
     found = []
     for path in [*ROOT.glob("server/**/*.py"), *ROOT.glob("cli/**/*.py")]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -1,4 +1,4 @@
-"""Damaged segments of one replica are fetched again from another, and readers do not notice."""
+"""A replica fetches its damaged segments again from another replica, and readers do not notice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VALUE_BYTES = 300
 
 
 def fill(replicas: Replicas, leader: int, batches: int = BATCHES) -> dict[int, bytes]:
-    """Value by offset."""
+    """Produces batches. Returns the values by offset."""
     sent: dict[int, bytes] = {}
     hosted = replicas.hosted(leader)
     for _ in range(batches):
@@ -57,7 +57,7 @@ async def scrubbed(replicas: Replicas, number: int) -> None:
 
 @pytest.mark.parametrize("where", ["leader", "follower"])
 async def test_damage_is_healed_from_another_replica(tmp_path: Path, where: str) -> None:
-    """Every kind of damage, each to a segment of its own; a consumer reads on meanwhile."""
+    """Applies every kind of damage, each to a different segment, while a consumer reads."""
     async with Replicas(tmp_path, 2) as replicas:
         replicas.create(1, 2, **SMALL)
         sent = fill(replicas, 1)
@@ -143,7 +143,7 @@ async def test_compacted_log_is_taken_from_one_replica(tmp_path: Path) -> None:
 
 
 async def test_follower_that_copies_damage_has_the_leader_healed(tmp_path: Path) -> None:
-    """The leader's log was not verified: it learns of the damage when the follower asks again."""
+    """The leader has not verified its log, and finds the damage when the follower fetches again."""
     async with Replicas(tmp_path, 3, each={3: {"replica.fetch.backoff.ms": "20"}}) as replicas:
         replicas.create(1, 2, **SMALL)
         sent = fill(replicas, 1)

@@ -1,7 +1,7 @@
-"""Clients that try to get past TLS and SASL: each attempt is refused and logged once, and costs the others nothing.
+"""Clients that try to bypass TLS and SASL: the broker rejects each, logs it once and serves other clients.
 
-`test_half_open_handshakes.py` has handshakes that do not go on, compat_tests/security/test_sasl_sequences.py the answers
-beside those of Apache Kafka.
+`test_half_open_handshakes.py` tests unfinished handshakes; compat_tests/security/test_sasl_sequences.py compares the
+responses with those of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ from tests.server.certificates import Authority, pem_properties
 
 ATTEMPTS = 20
 DEADLINE_S = 60
-#: All attacks together; a connection costs some kB, and none of them stays.
+#: For all attacks together; a connection takes some kB, and none stays.
 MOST_GROWTH_BYTES = 30 << 20
-#: 6.6 MB, more than sockets and the broker's first read hold.
+#: 6.6 MB: more than sockets and the broker's first read hold.
 HELLOS = 200_000
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-#: Attacks come from addresses of their own, by which their lines are found in the log.
+#: Each attack comes from a source address of its own, by which the test finds its lines in the log.
 _hosts = itertools.count(1)
 
 
 class Target(OdradekProcess):
-    """A broker with listeners for logins by password, for tokens, and for TLS alone."""
+    """A broker with listeners for password logins, for tokens, and for TLS alone."""
 
     def __init__(self, directory: Path, authority: Authority) -> None:
         names = ("LOGIN", "TOKENS", "TLS")
@@ -123,7 +123,7 @@ def test_forged_or_stale_token_is_refused_and_logged_once(name: str, target: Tar
 
 
 def test_renegotiation_is_refused_and_logged_once(target: Target, authority: Authority, tmp_path: Path) -> None:
-    """The client goes on with hellos and reads no answer. Only TLS 1.2 has renegotiation."""
+    """The client sends hellos and reads no response. Only TLS 1.2 has renegotiation."""
     process = psutil.Process(target.pid)
     memory = process.memory_info().rss
     source = f"127.7.0.{next(_hosts)}"
@@ -132,7 +132,7 @@ def test_renegotiation_is_refused_and_logged_once(target: Target, authority: Aut
         hellos = b"".join(client.hello() for _ in range(HELLOS))
         with client.socket, pytest.raises(ConnectionError):
             client.socket.sendall(hellos)
-            client.socket.sendall(hellos)  # where the first ones fit into the buffers of the system
+            client.socket.sendall(hellos)  # if the first ones fit into the system's buffers
     (line,) = lines_once_there(target, source)
     assert "on TLS: it renegotiates TLS, which is not allowed" in line
     assert process.memory_info().rss - memory < MOST_GROWTH_BYTES

@@ -1,4 +1,4 @@
-"""Nodes that this one asks, and that answer with anything: a change of voters sends the leader wherever a stranger says."""
+"""Nodes that return arbitrary responses: a change of voters makes the leader connect to any address in the request."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def check_serves(broker: odradek.Broker, name: str) -> None:
 
 @contextmanager
 def node_that_answers(*frames: bytes) -> Iterator[int]:
-    """The port of one that answers each request with the next of the frames; `{id}` in one is the correlation id asked."""
+    """Yields the port of a node that answers each request with the next frame, in which `{id}` is the correlation id."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
@@ -87,7 +87,7 @@ def _answer_each(made: socket.socket, frames: tuple[bytes, ...]) -> None:
             made.sendall(frame.replace(b"{id}", correlation_id))
         made.recv(1 << 16)
     except (OSError, EOFError):
-        pass  # the broker has seen enough
+        pass  # the broker has received enough
 
 
 def _exactly(made: socket.socket, size: int) -> bytes:

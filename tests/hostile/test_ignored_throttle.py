@@ -1,4 +1,4 @@
-"""Clients over their quota that do not read their answers and send on: they are held, and cost nobody else anything."""
+"""Clients over their quota that send on and read no responses: the broker throttles them and serves other clients."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from compat_tests.wire import WireClient, request_frame
 from tests.hostile.test_half_open_handshakes import MOST_WORK_S, least_p99_work_s, p99_work_s
 
 QUOTA = 10_000
-#: A rate is measured over so long (`quota.window.num` samples of a second): a client may send that much at once.
+#: The window of a rate (`quota.window.num` samples of a second): a client may send this much at once.
 WINDOW_S = 11
 VALUE_BYTES = 10_000
 CONNECTIONS = 4
-#: One request of each connection is in work when the quota is exceeded.
+#: Each connection has a request in progress when it exceeds the quota.
 SLACK = 2 * CONNECTIONS
 MOST_GROWTH_BYTES = 30 << 20
 
 
 class Verbose(OdradekProcess):
-    """A broker that logs what is not a warning, too."""
+    """A broker that also logs below the level of warnings."""
 
     def command(self) -> list[str]:
         return [*super().command(), "-v"]
@@ -67,7 +67,7 @@ def end_offset(broker: BrokerProcess) -> int:
 
 
 class Flood:
-    """A connection that sends as fast as the broker takes it, and reads nothing."""
+    """A connection that sends as fast as the broker reads, and reads nothing."""
 
     def __init__(self, broker: BrokerProcess, acks: int) -> None:
         self._socket = socket.create_connection((broker.host, broker.port), timeout=1)

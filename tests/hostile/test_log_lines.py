@@ -1,4 +1,4 @@
-"""Lines that peers provoke: written once and counted, bounded, and on one line each."""
+"""Log lines that peers provoke: the broker writes each once, counts repetitions, and bounds it to one line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def framed(body: bytes) -> bytes:
 
 
 def node_with_controllers(directory: Path) -> OdradekProcess:
-    """A single node whose controller has a port of its own."""
+    """Returns a single node whose controller has a port of its own."""
     listeners = f"PLAINTEXT://127.0.0.1:{free_port()},CONTROLLER://127.0.0.1:{free_port()}"
     return OdradekProcess(directory / "node", {"listeners": listeners, "controller.listener.names": "CONTROLLER"})
 
@@ -81,7 +81,7 @@ def test_every_kind_of_broken_frame_makes_few_lines_without_control_characters(t
         assert node.is_running
 
 
-# The parts.
+# Units.
 
 
 @pytest.mark.parametrize("text", ["a\nb", "a\r\n\tb", "\x1b[31mred", "\x00", "\u2028", "\u202e", "\ud800"])

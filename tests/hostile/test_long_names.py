@@ -1,4 +1,4 @@
-"""Names of 32,767 bytes, and requests of the quorum with nothing in them: each is answered, on every kind of listener."""
+"""Names of 32,767 bytes and empty quorum requests: the node answers each, on every kind of listener."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ VOTER_REQUESTS = (
     add_raft_voter.AddRaftVoterRequest(cluster_id=LONG, voter_id=5),
     RemoveRaftVoterRequest(cluster_id=LONG, voter_id=5),
 )
-#: A request and its version. Each repeats the name in the text of its error.
+#: Requests and their versions. Each response repeats the name in its error text.
 NAMED: tuple[tuple[Message, int], ...] = (
     (AlterConfigsRequest([FullResource(2, LONG, [FullConfig("retention.ms", "1")])]), 2),
     (AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(LONG, [ReassignablePartition(0, [1])])]), 0),
@@ -86,7 +86,7 @@ def room(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def said(message: Any) -> tuple[set[int], list[str]]:
-    """The error codes and the texts of a response, at whatever depth."""
+    """Returns the error codes and the error texts of a response, at any depth."""
     codes: set[int] = set()
     texts: list[str] = []
     for field in type(message).SCHEMA.fields:
@@ -144,7 +144,7 @@ def test_quorum_request_with_an_endpoint_and_no_topics_is_invalid(room: AttackTa
 
 
 def test_last_epoch_is_not_believed(room: AttackTarget) -> None:
-    """A replica that took it over could stand for no election any more."""
+    """A replica that adopted that epoch could never start an election again."""
     world = look_at(room)
     asked = vote.PartitionDataRequest(replica_epoch=LAST_EPOCH, replica_id=999, last_offset_epoch=1, last_offset=1)
     reported = begin_quorum_epoch.PartitionDataRequest(leader_id=999, leader_epoch=LAST_EPOCH)

@@ -1,4 +1,4 @@
-"""Fetches of more partitions than there are descriptors, and readers that leave their answers where they are."""
+"""Fetches of more partitions than there are descriptors, and readers that do not read their responses."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.server.data_path_stand import batch_of
 
 ROOT = Path(__file__).resolve().parents[2]
 _LIMIT = 64
-#: Twice as many partitions as descriptors; each has more than is copied into an answer.
+#: Twice as many partitions as descriptors; each has more than the broker copies into a response.
 _PARTITIONS = 2 * _LIMIT
 _RECORD_BYTES = 100_000
 _RECEIVED_BYTES = 64 * 1024
 
 
 def fetch_of_all(first: int) -> FetchRequest:
-    """Fetches as consumers do: partitions that the last answer left out come first."""
+    """Returns a fetch as consumers send it: partitions that the last response left out come first."""
     indexes = [*range(first, _PARTITIONS), *range(first)]
     partitions = [FetchPartition(index, fetch_offset=0, partition_max_bytes=1_000_000) for index in indexes]
     return FetchRequest(
@@ -45,7 +45,7 @@ def fill(client: WireClient) -> None:
 
 
 def read_all(client: WireClient) -> None:
-    """Every partition's records come in the end, without an error."""
+    """Reads every partition's records without an error."""
     first, read = 0, set()
     while len(read) < _PARTITIONS:
         (answer,) = client.call(fetch_of_all(first), 11).responses

@@ -1,4 +1,4 @@
-"""A small round of `python -m tests.hostile.batches`: whatever the broker takes can be read by everybody."""
+"""A small round of `python -m tests.hostile.batches`: every reader can read each batch that the broker accepts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from compat_tests.odradek_process import OdradekProcess
 from tests.hostile.batches import run_round
 
-#: More of both by hand, or by the program itself, which asks Apache's tools too.
+#: For more seeds and batches, run the program, which uses Apache's tools too.
 SEED = int(os.environ.get("HOSTILE_BATCHES_SEED", "20"))
 BATCHES = int(os.environ.get("HOSTILE_BATCHES", "400"))
-#: The others cost as many consumers, and take the same ways.
+#: The other kinds take as much time and lead through the same code.
 KINDS_OF_TOPICS = ("plain", "to-gzip")
 
 

@@ -1,4 +1,4 @@
-"""Memory of requests that have not come whole: little for an announced size, bounded for all together, given back."""
+"""Memory of incomplete requests: little for an announced size, bounded for all together, and given back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.hostile.requests import create, produce, produce_request
 
 MB = 1 << 20
 _STOPPED = "its request stopped coming"
-#: A half of what is announced arrives, so the buffers of the broker add up.
+#: 4 MB of an announced 100 MB, so that the buffers of the broker add up.
 _PART = struct.pack(">ihh", 100_000_000, 0, 9) + bytes(4 * MB)
 
 
@@ -62,7 +62,7 @@ def test_partly_sent_requests_take_no_more_than_the_budget_and_large_ones_go_on(
 
 
 def test_two_large_requests_over_the_budget_are_both_served_in_turn(tmp_path: Path) -> None:
-    """Each has half of the budget and waits for more: one of them may go on."""
+    """Each request has half of the budget and waits for more: one of them may go on."""
     properties = {
         "queued.max.request.bytes": "2097152",
         "socket.request.max.bytes": "2097152",

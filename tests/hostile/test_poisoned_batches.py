@@ -1,6 +1,6 @@
-"""Batches that lie are refused before they are in the log, with Apache Kafka's code; what is taken can be read.
+"""The broker rejects contradictory batches before the log, with Apache Kafka's error code; accepted ones are readable.
 
-Both brokers get every kind of `poisoned_batches.py` on topics of every sort. `STRICTER` lists the departures and why.
+Both brokers get every kind of `poisoned_batches.py` on topics of every kind. `STRICTER` lists the differences and reasons.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.hostile.poisoned_batches import KINDS, ODD, batch, good_batch, record
 
 INVALID_RECORD, UNKNOWN = ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR
 
-#: Apache takes these, at least on some topics. A consumer that is not Java's stops there.
+#: Apache accepts these, at least on some topics. Consumers other than Java's stop there.
 STRICTER = {
     "attributes of a record of 255": "kafka-python and aiokafka read them as a varint and lose their place",
     "header key that is no text": "kafka-python and aiokafka raise UnicodeDecodeError",
@@ -48,17 +48,17 @@ STRICTER = {
     "an empty lz4 block": "Java takes it for the end of the frame, liblz4 goes on",
     "bytes after the stream": "Java stops after an lz4 frame or a gzip member, Python raises an error",
 }
-#: A code that says more than Apache's UNKNOWN_SERVER_ERROR.
+#: Error codes more specific than Apache's UNKNOWN_SERVER_ERROR.
 CLEARER = {
     "codec 5": ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     "codec 7": ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
 }
-#: Apache fails to write these again, with another codec: it refuses what it takes elsewhere.
+#: Apache rejects these when it compresses them again with another codec, and accepts them otherwise.
 APACHE_CANNOT_REBUILD = {
     "timestamp delta of -2^62", "timestamp before 1970", "base timestamp of -2", "producer epoch of -1",
     "producer id of -2",
 }  # fmt: skip
-#: Within the same millisecond Apache's arithmetic overflows, and it takes the batch.
+#: Apache's arithmetic overflows in the same millisecond, and it accepts the batch.
 UNDECIDED = {"timestamp delta of -2^63"}
 
 ALL = {**KINDS, **ODD}
@@ -121,7 +121,7 @@ def is_as_wanted(
 
 
 def test_every_kind_is_refused_before_it_is_in_the_log(ours: dict[tuple[str, Compression, str], ErrorCode]) -> None:
-    # The times of a topic with LogAppendTime are the broker's.
+    # In a topic with LogAppendTime the broker sets the timestamps.
     taken = {case[2] for case, error in ours.items() if case[2] in KINDS and not error and case[0] != "log-append-time"}
     assert taken == set()
 
@@ -152,7 +152,7 @@ def test_largest_timestamp_is_corrected_to_that_of_the_records(broker: OdradekPr
 
 
 def init_producer(client: WireClient, transactional_id: str | None) -> InitProducerIdResponse:
-    """A producer's id, once the coordinator has loaded its partition."""
+    """Returns a producer's id, once the coordinator has loaded its partition."""
     client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=[transactional_id or ""]), 4)
     request, deadline = InitProducerIdRequest(transactional_id, 9000), time.monotonic() + 60
     while (made := client.call(request, 4)).error_code:

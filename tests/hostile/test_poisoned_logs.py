@@ -1,4 +1,4 @@
-"""Batches that are poisoned already: the cleaner goes on, they are reported, and `odradek log` takes them out of the way."""
+"""Poisoned batches in a log: the cleaner goes on, the broker reports them, and `odradek log` lets consumers skip them."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from tests.server.data_path_stand import wait_until
 
 NOW = 1_700_000_000_000
 COMPACT = LogConfig(compact=True, delete=False, segment_bytes=3000, min_cleanable_dirty_ratio=0.0)
-#: Those that fill a log's files without being damage to them.
+#: Kinds that are not damage to a log's files.
 STORED = {
     name: make
     for name, make in {**KINDS, **ODD}.items()
     if "behind" not in name and "batch" not in name and name not in ("negative last offset", "no bytes")
 }
 UNVALIDATED = {"odradek.produce.validation": "header"}
-#: A kind for each of the ways in which a reader may meet it.
+#: One kind for each way in which a reader may fail.
 STOPPING = ("count of 4", "rubbish payload", "null header key", "count and last offset of 2,000", "record length of -1")
 
 
@@ -101,7 +101,7 @@ def test_cleaner_keeps_poisoned_batches_and_cleans_the_rest(tmp_path: Path, code
 
 @pytest.fixture(scope="module")
 def poisoned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OdradekProcess]:
-    """A stopped broker, whose topics were poisoned while it did not look; each ends with a good record."""
+    """A stopped broker whose topics were poisoned without validation; each ends with a good record."""
     broker = OdradekProcess(tmp_path_factory.mktemp("poisoned"), {**UNVALIDATED})
     with broker, BatchSender(broker.bootstrap) as sender:
         sender.create_topics({topic_of(name): {} for name in STOPPING})
@@ -196,7 +196,7 @@ def test_verification_in_the_background_reports_poisoned_batches_of_any_topic(tm
 
 
 def fill(sender: BatchSender) -> None:
-    """Enough to roll the segment."""
+    """Produces enough to roll the segment."""
     for _ in range(3):
         assert not sender.error("t", batch(record(value=bytes(600_000)), Compression.NONE, now_ms(), count=1))
 

@@ -1,4 +1,4 @@
-"""`odradek repair` on a stopped node: what it shows, what it decides, and its exit status."""
+"""`odradek repair` on a stopped node: its output, its decisions and its exit status."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def stopped(tmp_path: Path) -> tuple[Path, str]:
-    """A data directory, and a topic with records in it."""
+    """Returns a data directory, and a topic with records in it."""
     with odradek.Broker(data_dir=tmp_path / "data") as broker:
         path = DataPath(broker)
         name = path.topic()

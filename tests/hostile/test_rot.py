@@ -1,4 +1,4 @@
-"""Disks that rot under three processes, for as long as CI can afford; `python -m tests.hostile.rot` goes on for hours."""
+"""Damage on the disks of three processes, as long as CI can afford; `python -m tests.hostile.rot` runs for hours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that stalled the broker once: each is answered or refused, and no turn of the loop is long."""
+"""Requests that once stalled the broker: it answers or rejects each, and no turn of the loop is long."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from odradek.server.runtime.turn_budget import TURN_BUDGET_S
 from tests.hostile.cost_check import GROUP, LONGEST_TURN_S, TOPIC, made_world
 from tests.hostile.cost_probe import MeasuredBroker, TurnProbe, frame_of
 
-#: The key of the API.
+#: The API key.
 OFFSET_FETCH = 9
 
 
@@ -62,7 +62,7 @@ def session(count: int) -> FetchRequest:
 
 
 def joined(version: int) -> bytes:
-    """A JoinGroup whose metadata no record can hold."""
+    """Returns a JoinGroup whose metadata is too large for a record."""
     protocol = JoinGroupRequestProtocol("range", bytes(90_000_000))
     request = JoinGroupRequest(GROUP, session_timeout_ms=9000, rebalance_timeout_ms=9000, protocols=[protocol])
     request.protocol_type = "consumer"
@@ -70,7 +70,7 @@ def joined(version: int) -> bytes:
 
 
 def tagged() -> bytes:
-    """A Metadata request with a tagged field of 90 MB that no version has."""
+    """Returns a Metadata request with a tagged field of 90 MB that no version defines."""
     return frame_of(MetadataRequest(topics=[], unknown_tags={99: bytes(90_000_000)}), 9)
 
 

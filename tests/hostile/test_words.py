@@ -1,4 +1,4 @@
-"""Command lines and property files that make no sense end in one line and the right status."""
+"""Invalid command lines and property files end with one line and the right status."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.hostile.words import FILES, MISSING, ODD_TEXTS, SECRET, execute, prep
 
 COMMANDS = int(os.environ.get("ODRADEK_HOSTILE_COMMANDS", "300"))
 
-#: Keys whose rule is about another key, which Kafka's words name.
+#: Keys whose rule is about another key, which Kafka's message names.
 MEANS = {
     "broker.id": "node.id",
     "log.cleaner.threads": "log.cleaner.",
@@ -55,7 +55,7 @@ def test_odd_file_is_taken_or_refused_in_one_line(folder: Path, name: str) -> No
 
 
 def test_real_process_explains_a_mistake_in_one_line_with_status_2(folder: Path) -> None:
-    """The same as in this process, where argparse, the interpreter's end and standard error are real."""
+    """Repeats the test in a real process, with its own argparse, interpreter exit and standard error."""
     for words in (
         ["strat"],
         ["start", "--prot", "1"],

@@ -18,7 +18,7 @@ NOW_MS = 1_700_000_000_000
 
 
 def committed_values(data: bytes, aborted: Iterable[tuple[int, int]]) -> list[bytes]:
-    """Values that a consumer with read_committed takes; `aborted`: producer id and first offset of each transaction."""
+    """Returns the values for a read_committed consumer; `aborted`: producer id and first offset of each transaction."""
     coming = sorted((first, who) for who, first in aborted)
     now: set[int] = set()
     values: list[bytes] = []
@@ -43,7 +43,7 @@ def read_all(log: Log) -> bytes:
 
 
 def expected_values(data: bytes) -> list[bytes]:
-    """Values of the committed records, by the markers."""
+    """Returns the values of the committed records, by the markers."""
     outcome: dict[tuple[int, int], bool] = {}
     turns: dict[int, int] = {}
     batches: list[tuple[tuple[int, int], list[bytes]]] = []
@@ -59,7 +59,7 @@ def expected_values(data: bytes) -> list[bytes]:
 
 
 class History:
-    """A log of small segments with the transactions of some producers, which `rng` draws."""
+    """A log of small segments with transactions of some producers at random, by `rng`."""
 
     def __init__(self, path: Path, rng: random.Random, steps: int = 150) -> None:
         self.log = Log.open(path, "t", 0, LogConfig(segment_bytes=1500), now_ms=NOW_MS)
@@ -68,7 +68,7 @@ class History:
             who = rng.randrange(4)
             if rng.random() < 0.6:
                 self.write(who)
-            else:  # some of them end nothing
+            else:  # some attempts end no transaction
                 self.end(who, committed=rng.random() < 0.4)
         for who in range(4):
             self.end(who, committed=rng.random() < 0.5)
@@ -89,7 +89,7 @@ class History:
         self.log.append(marker, None, NOW_MS)
 
     def verify(self, *, is_compacted: bool = False) -> int:
-        """Verifies all segments and corrects their indexes; how many were wrong."""
+        """Verifies all segments and corrects their indexes. Returns the number of wrong indexes."""
         log, wrong = self.log, 0
         for segment in log.segments:
             base = segment.base_offset
@@ -103,7 +103,7 @@ class History:
         return wrong
 
     def forget(self) -> None:
-        """Forgets the state in memory, as a start does."""
+        """Drops the state in memory, as a start does."""
         for segment in self.log.segments:
             segment.has_aborted = None
 

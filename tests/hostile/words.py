@@ -1,10 +1,10 @@
-"""Command lines and property files that make no sense, drawn by a seed, for as long as you like:
+"""Runs invalid command lines and property files by seed, for as long as you like:
 
     python -m tests.hostile.words --seed 7 --minutes 10
 
-Every command must end with status 0, 1 or 2, without a traceback, with one line on standard error (and a bounded number of
-warnings about properties), and with 2 where an option or a file was wrong. No secret may be shown. Brokers do not start:
-what would run is only made. The status is 1 when something did not hold.
+Every command must end with status 0, 1 or 2, without a traceback, and with one line on standard error besides a bounded
+number of warnings about properties. The status must be 2 where an option or a file is wrong. No command shows a secret.
+Brokers are built and not started. The program's exit status is 1 if a condition failed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ODD_TEXTS = (
 
 FOLDER, MISSING = "folder", "missing.properties"
 
-#: Option, values that may pass, values that never do.
+#: Options with the values that may be valid and the values that never are.
 OPTIONS: dict[str, list[tuple[str, list[str], list[str]]]] = {
     "start": [
         ("--port", ["0", "9092"], ["", "-1", "65536", "x", "1.5", "²", "9" * 5000]),
@@ -71,7 +71,7 @@ OPTIONS: dict[str, list[tuple[str, list[str], list[str]]]] = {
     "strat": [("--port", [], ["1"])],
 }
 
-#: Content of a properties file, and whether no command may take it.
+#: Content of a properties file, and whether every command rejects it.
 FILES: dict[str, tuple[bytes, bool]] = {
     "empty.properties": (b"", False),
     "bom.properties": (b"\xef\xbb\xbfnum.partitions=2\n", False),
@@ -154,7 +154,7 @@ def run(words: list[str]) -> Outcome:
             outcome.status = odradek(words)
         except SystemExit as end:
             outcome.status = end.code if isinstance(end.code, int) else None
-        except Exception:  # a traceback is the finding
+        except Exception:  # the test reports the traceback
             outcome.fault = traceback.format_exc()
     outcome.seconds = time.process_time() - began
     gc.enable()  # a start disables it
@@ -172,12 +172,12 @@ def prepare(folder: Path) -> None:
 
 
 def command_line(rng: random.Random) -> tuple[list[str], bool]:
-    """A command with options, and whether it is surely wrong."""
+    """Returns a command with options, and whether it is certainly wrong."""
     command = rng.choice(list(OPTIONS))
     words, is_wrong = command.split(), command == "strat"
     for option, fine, wrong in rng.choices(OPTIONS[command], k=rng.randrange(3)):
         if option in words:
-            continue  # argparse takes the last of two
+            continue  # argparse uses the last of two
         picks_wrong = bool(wrong) and (not fine or rng.random() < 0.5)
         is_wrong |= picks_wrong
         words += [option, rng.choice(wrong if picks_wrong else fine)] if fine or wrong else []
@@ -185,14 +185,14 @@ def command_line(rng: random.Random) -> tuple[list[str], bool]:
         file = rng.choice([*FILES, FOLDER, MISSING])
         words.append(file)
         is_wrong |= FILES.get(file, (b"", True))[1]
-    # A whole cluster is not started here.
+    # The program does not start a whole cluster.
     if command == "cluster start" and not is_wrong:
         words, is_wrong = [*words, "--brokers", "0"], True
     return words, is_wrong
 
 
 def odd_property(rng: random.Random) -> tuple[list[str], str]:
-    """`odradek start` with an odd value for one key, by an override or in a file, and the key."""
+    """Returns `odradek start` with an override that gives one key an odd value, and the key."""
     name = rng.choice([*BROKER, *OWN])
     value = SECRET if _is_secret(name) else rng.choice(ODD_TEXTS)
     return ["start", "--override", f"{name}={value}"], name
@@ -212,7 +212,7 @@ def violations_of_property(words: list[str], name: str) -> tuple[Outcome, list[s
 
 
 def execute(rng: random.Random) -> tuple[Outcome, list[str]]:
-    """Plays a command line. Returns what did not hold."""
+    """Runs a command line. Returns the conditions that failed."""
     if rng.random() < 0.3:
         return violations_of_property(*odd_property(rng))
     words, is_wrong = command_line(rng)
