@@ -44,7 +44,7 @@ def plain(user: str, password: str, authorization_id: str = "") -> bytes:
 
 
 class ScramClient:
-    """The client's part by the book (RFC 5802), with nothing of ours."""
+    """The client's side of SCRAM (RFC 5802), without the code under test."""
 
     def __init__(self, digest: str, user: str, password: str, extensions: str = "", header: str = "n,,") -> None:
         self.digest, self.password, self.header = digest, password, header

@@ -1,4 +1,4 @@
-"""An issuer of OAuth tokens: keys made by a library, tokens signed by it, and the list of keys (JWKS)."""
+"""An issuer of OAuth tokens: keys from a library, tokens signed with them, and the key set (JWKS)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def is_signed(token: str, key: Any) -> bool:
 
 
 class KeyServer:
-    """Serves a list of keys over HTTP, and tokens of `issuer` to the client whose credentials it gets; counts requests."""
+    """Serves a key set over HTTP, and tokens of `issuer` to a client with the right credentials. Counts requests."""
 
     CLIENT, SECRET = "node", "node-s3cret-61a0"
 
@@ -59,10 +59,10 @@ class KeyServer:
     ) -> None:
         self.document = document
         self.issuer, self.claims = issuer, claims
-        #: The keys of assertions that are as good as the client's credentials.
+        #: The keys of assertions that it accepts in place of the client's credentials.
         self.trusted: list[Any] = []
         self.requests = 0
-        #: Of requests for tokens, with the path as `:path`.
+        #: The headers of token requests, with the path as `:path`.
         self.headers: list[dict[str, str]] = []
         self.asked: list[dict[str, list[str]]] = []
         server = self
@@ -104,7 +104,7 @@ class KeyServer:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def admits(self, form: dict[str, list[str]], authorization: str | None) -> bool:
-        """Returns whether the client has proven who it is, by its secret or by an assertion."""
+        """Returns True if the client is authenticated, by its secret or by an assertion."""
         (grant,) = form["grant_type"]
         if "assertion" in form or "client_assertion" in form:
             (assertion,) = form.get("assertion") or form["client_assertion"]

@@ -23,7 +23,7 @@ def _program(name: str) -> str:
 
 
 class Kdc:
-    """Runs krb5kdc for a realm. `environment` is what its clients need to find it."""
+    """Runs krb5kdc for a realm. `environment` has the variables with which clients find it."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -34,7 +34,7 @@ class Kdc:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Kdc:
-        # `udp_preference_limit`: only TCP is asked, whose lost packets are sent again.
+        # `udp_preference_limit`: clients use TCP only, which resends lost packets.
         self.config.write_text(
             f"[libdefaults]\n default_realm = {REALM}\n dns_lookup_kdc = false\n dns_lookup_realm = false\n"
             " dns_canonicalize_hostname = false\n rdns = false\n udp_preference_limit = 1\n"

@@ -1,4 +1,4 @@
-"""The state machine of a connection's authentication: what each state admits, and how each failure ends."""
+"""The state machine of a connection's authentication: the requests that each state accepts, and the outcome of failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sasl.jaas.config` is read as Java's StreamTokenizer reads it."""
+"""Parsing of `sasl.jaas.config`, as by Java's StreamTokenizer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_options_are_words_or_quoted(options: str, expected: dict[str, str]) -> 
         f'{MODULE} required password="se3cret"; {MODULE} required;',
         '123 required password="se3cret";',
         'com.sun.security.auth.module.JndiLoginModule required a="se3cret";',
-        # A slash begins a comment, which takes the semicolon with it.
+        # A slash begins a comment, which includes the semicolon.
         f"{MODULE} required password=a/se3cret;",
     ],
 )

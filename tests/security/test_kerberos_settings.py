@@ -1,4 +1,4 @@
-"""A listener with Kerberos that could not admit anybody is refused, with words that say why."""
+"""Kerberos settings with which no client could log in raise an error that gives the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PLAIN and SCRAM: who gets in, who does not, and what either learns."""
+"""PLAIN and SCRAM: accepted and rejected logins, and the content of the responses."""
 
 from __future__ import annotations
 

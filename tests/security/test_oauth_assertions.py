@@ -1,4 +1,4 @@
-"""Tokens that a node gets for assertions that it signs (KIP-1139), and TLS to the issuer by options of the login module."""
+"""Tokens that a node requests with signed assertions (KIP-1139), and TLS to the issuer by options of the login module."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_node_that_could_make_no_assertion_does_not_start(
 
 
 class SecuredIssuer:
-    """An issuer over HTTPS, with the files of a client that may connect to it."""
+    """An issuer over HTTPS, with the TLS files of a client that it accepts."""
 
     def __init__(self, directory: Path) -> None:
         self.authority = Authority()

@@ -1,4 +1,4 @@
-"""The token as which a node logs in at others: where it comes from, when it is replaced, and what a failure shows."""
+"""The token with which a node logs in to other nodes: its source, its replacement, and the text of failures."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def login(url: str | None = None, options: str = "", handler: str | None = HANDL
 
 
 def first(found: Login) -> dict[str, str]:
-    """Returns the pairs of the client's message."""
+    """Returns the key-value pairs of the client's first message."""
     parts = found.client("localhost").first().decode().split("\x01")
     assert (parts[0], parts[-2:]) == ("n,,", ["", ""])
     return dict(pair.split("=", 1) for pair in parts[1:-2])

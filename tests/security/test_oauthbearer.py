@@ -1,4 +1,4 @@
-"""OAUTHBEARER: which tokens are valid, and how a client learns that its own is not."""
+"""OAUTHBEARER: valid and invalid tokens, and the response to an invalid token."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_an_audience_may_be_one_of_a_list() -> None:
 
 
 def forged() -> dict[str, str]:
-    """Tokens that no issuer has signed."""
+    """Returns tokens that no issuer has signed, by kind of forgery."""
     claims = TRUSTED["RS256"].claims(NOW_S)
     right = TRUSTED["RS256"].token(NOW_S)
     header, _, signature = right.split(".")

@@ -1,4 +1,4 @@
-"""Three nodes that log in at each other: SCRAM between brokers, PLAIN between controllers."""
+"""Three nodes that log in to each other: SCRAM between brokers, PLAIN between controllers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No secret leaves a broker: not in its log (with -v), not in configurations, metrics or error messages."""
+"""A broker shows no secret in its log (with -v), in configurations, metrics or error messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from compat_tests.wire import ConnectionClosed, WireClient
 from tests.security.exchanges import ScramClient, plain
 
 BROKER = 4
-#: Each of these, and what is made of them, must stand nowhere.
+#: No output may contain these values, or values derived from them.
 PASSWORDS = {
     "plain": "plain-s3cret-11aa",
     "admin": "admin-s3cret-22bb",
@@ -41,7 +41,7 @@ PASSWORDS = {
     "token": "token-s3cret-55ee",
     "altered": "altered-s3cret-66ff",
 }
-#: In a URL, which is no password to Kafka: DescribeConfigs shows it, the log must not.
+#: A secret in a URL. To Kafka, a URL is no password: DescribeConfigs shows it, the log must not.
 OF_URL = "url-s3cret-77gg"
 USER = scram_user(f"SCRAM-SHA-256=[name=bob,password={PASSWORDS['scram']}]")
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -84,7 +84,7 @@ def connection(broker: OdradekProcess, mechanism: str, *tokens: bytes) -> tuple[
 
 
 def odd_tokens() -> list[tuple[str, bytes]]:
-    """Tokens that are wrong, each with a secret in it."""
+    """Returns (mechanism, token) pairs: invalid tokens, each with a secret in it."""
     wrong = PASSWORDS["wrong"]
     bearer = base64.urlsafe_b64encode(json.dumps({"alg": wrong, wrong: wrong}).encode()).decode()
     return [

@@ -1,4 +1,4 @@
-"""Classes of a user's own in the place of Kafka's callback handlers."""
+"""User-defined classes in place of Kafka's callback handlers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates of tests: an authority, and stores of its certificates in every form that Kafka takes."""
+"""Certificates for tests: a certificate authority, and stores of its certificates in every format that Kafka accepts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Identity:
 
 
 class Authority:
-    """An authority and its trust stores."""
+    """A certificate authority and its trust stores."""
 
     def __init__(self) -> None:
         self.trustme = trustme.CA()
@@ -83,7 +83,7 @@ class Authority:
 
 
 def pem_properties(identity: Identity, authority: Authority, directory: Path) -> dict[str, str]:
-    """The keys of a listener whose stores are PEM files in `directory`."""
+    """Returns the configuration of a listener whose stores are PEM files in `directory`."""
     directory.mkdir(parents=True, exist_ok=True)
     return {
         "ssl.keystore.type": "PEM",

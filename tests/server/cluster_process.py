@@ -1,4 +1,4 @@
-"""A cluster of real processes: each node `odradek start server.properties`, killed and started again by its id."""
+"""A cluster of real processes: each node runs `odradek start server.properties`. Tests kill and restart nodes by id."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _POLL_S = 0.02
 
 
 class ClusterNode(OdradekProcess):
-    """A node of a cluster. `properties` are those of its server.properties, with ports that it keeps for life."""
+    """A node of a cluster. `properties` are those of its server.properties. Its ports stay the same after a restart."""
 
     def __init__(self, directory: Path, node_id: int, properties: dict[str, str]) -> None:
         super().__init__(directory, properties, start_deadline_s=DEADLINE_S)
@@ -66,7 +66,7 @@ def scraped(port: int) -> dict[str, float]:
 
 
 class Cluster:
-    """`roles`: what each node does, from node 1 on. Use as a context: all begin together, and all are ended."""
+    """A context manager that starts all nodes together and kills them at the end. `roles`: from node 1 on."""
 
     node_class: type[ClusterNode] = ClusterNode
 
@@ -80,7 +80,7 @@ class Cluster:
             self.add(node_id, role)
 
     def add(self, node_id: int, role: str = BROKER) -> ClusterNode:
-        """A node that has not begun yet."""
+        """Adds a node and formats its directory. Does not start it."""
         directory = self.directory / f"node-{node_id}"
         listeners = []
         port = free_port()
@@ -131,7 +131,7 @@ class Cluster:
                 node.go_on()
             node.kill()
 
-    # ---- what it says of itself
+    # ---- state of the cluster
 
     @property
     def bootstrap(self) -> str:
@@ -160,7 +160,7 @@ class Cluster:
             time.sleep(_POLL_S)
 
     def controller(self, node: ClusterNode | None = None) -> int:
-        """The active controller as a broker knows it, -1 when it knows none."""
+        """Returns the id of the active controller, as a broker reports it; -1 when it reports none."""
         request = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
         answer = node.ask(request, 2) if node is not None else self.ask_any(request, 2)
         if answer is None or answer.error_code or not answer.topics:
@@ -169,7 +169,7 @@ class Cluster:
         return -1 if partition.error_code else int(partition.leader_id)
 
     def partitions(self, topic: str, node: ClusterNode | None = None) -> dict[int, Any]:
-        """Index to what Metadata says of it; nothing when the topic is not known there."""
+        """Returns the partitions in a Metadata response, by index; none when the broker does not have the topic."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
         answer = node.ask(request, 9) if node is not None else self.ask_any(request, 9)
         if answer is None or answer.topics[0].error_code:
@@ -177,7 +177,7 @@ class Cluster:
         return {partition.partition_index: partition for partition in answer.topics[0].partitions}
 
     def create_topic(self, name: str, assignments: Iterable[Iterable[int]] = (), **fields: Any) -> None:
-        """Asked again while the cluster cannot decide yet, as clients do."""
+        """Creates a topic. Retries while the cluster cannot decide yet, as clients do."""
         made = [CreatableReplicaAssignment(index, list(replicas)) for index, replicas in enumerate(assignments)]
         counts = {"num_partitions": -1, "replication_factor": -1}
         topic = CreatableTopic(name=name, assignments=made, **(counts | fields))

@@ -1,4 +1,4 @@
-"""Jobs for the process that compacts, which tell a test what becomes of that process."""
+"""Jobs for the compaction process, with which a test observes that process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from odradek.storage.files.open_files import LogDirectoryFailure
 
 
 class EndlessJob:
-    """Writes the process's id and its niceness into a file, and works until it is told to stop."""
+    """Writes the process id and niceness into a file, and works until it is aborted."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -27,7 +27,7 @@ class EndlessJob:
 
 
 class JobOnFullDisk:
-    """Meets a disk without room."""
+    """A job that fails because the disk is full."""
 
     def run(self, is_aborted: Callable[[], bool]) -> None:
         raise LogDirectoryFailure("/logs", "compacting", OSError(errno.ENOSPC, "No space left on device"))

@@ -1,5 +1,6 @@
-"""A broker as far as configurations need one: the real controller, image, broker configuration and handlers, no disk and
-no sockets. What the controller decides is published at once.
+"""The parts of a broker that configurations use: the real controller, image, broker configuration and handlers.
+
+There is no disk and no socket. Decisions of the controller are published at once.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _METADATA_VERSION = 30
 
 
 class ConfigStand:
-    """Use `call(request, version)`; every request and answer passes through the codec."""
+    """Handles requests by `call(request, version)`. Every request and response passes through the codec."""
 
     def __init__(self, properties: Mapping[str, str] | None = None, topics: tuple[str, ...] = ()) -> None:
         self.config = BrokerConfig(properties)

@@ -1,4 +1,4 @@
-"""A broker in this process and bare requests to it: what the tests of the data path share."""
+"""A broker in this process and plain requests to it, for the tests of the data path."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class DataPath:
         return DataPath(self.broker, client_id=client_id)
 
     def topic(self, partitions: int = 1, **configs: str) -> str:
-        """A new topic; `segment_bytes="1048576"` sets `segment.bytes`."""
+        """Creates a topic and returns its name; `segment_bytes="1048576"` sets `segment.bytes`."""
         name = f"topic-{next(_names)}"
         settings = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
         topic = CreatableTopic(name, partitions, 1, configs=settings)
@@ -123,14 +123,14 @@ def fetch_request(
     last_epoch: int = -1,
     **fields: Any,
 ) -> FetchRequest:
-    """Returns a Fetch of one partition, without a session or a wait; `fields` are the request's own."""
+    """Returns a Fetch of one partition, without a session or a wait; `fields` set fields of the request."""
     asked = FetchPartition(index, epoch, offset, last_epoch, -1, max_bytes)
     defaults = {"max_wait_ms": 0, "min_bytes": 1, "topics": [FetchTopic(topic, partitions=[asked])]}
     return FetchRequest(**(defaults | fields))
 
 
 def values_of(data: PartitionData) -> list[bytes | None]:
-    """The values of all records in a fetch's answer, from its first batch on."""
+    """Returns the values of all records in a Fetch response, from its first batch on."""
     values: list[bytes | None] = []
     position, batches = 0, bytes(data.records or b"")
     while position < len(batches):
@@ -141,7 +141,7 @@ def values_of(data: PartitionData) -> list[bytes | None]:
 
 
 def delete_records(path: DataPath, topic: str, offset: int, index: int = 0) -> tuple[int, int]:
-    """(error code, low watermark)"""
+    """Returns (error code, low watermark)."""
     asked = DeleteRecordsTopic(topic, [DeleteRecordsPartition(index, offset)])
     (found,) = path.client.call(DeleteRecordsRequest([asked], 1000), 2).topics
     return found.partitions[0].error_code, found.partitions[0].low_watermark

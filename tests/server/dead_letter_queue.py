@@ -36,7 +36,7 @@ def upgrade(bootstrap: str, level: int = 2) -> Any:
 
 
 def dead_letter_records(bootstrap: str, topic: str) -> list[DeadLetterRecord]:
-    """All that are in the queue now, partition by partition; none while there is no topic, or nobody who leads it."""
+    """Returns all records in the queue, partition by partition; none while the topic does not exist or has no leader."""
     if topic not in topic_names(bootstrap.split(",")[0]):
         return []
     try:

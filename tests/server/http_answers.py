@@ -1,4 +1,4 @@
-"""Answers of a node's HTTP port, errors included."""
+"""Responses of a node's HTTP port, errors included."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ DEADLINE_S = 30
 
 
 def answered(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
-    """Status and body of one GET. Raises OSError where nobody listens."""
+    """Returns status and body of one GET. Raises OSError if no process listens."""
     try:
         with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=DEADLINE_S) as answer:
             return answer.status, answer.read().decode()

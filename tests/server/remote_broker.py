@@ -1,6 +1,6 @@
-"""A broker seen by its controller only: the real lifecycle and forwarding of a second node, against a real first one.
+"""A second node with the real lifecycle and forwarding of a broker, against a real first node.
 
-It has no partitions and follows no metadata log: it looks at the first node's image, as if it had fetched it.
+It has no partitions and fetches no metadata log: it uses the first node's image.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEADLINE_S = 30
 
 
 def first_node(**config: Any) -> odradek.Broker:
-    """Broker and controller in one, with a listener for others' controllers and brokers."""
+    """Returns a node that is broker and controller, with a listener for the controllers and brokers of other nodes."""
     settings = {
         "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
         "controller.listener.names": "CONTROLLER",
@@ -88,14 +88,14 @@ class RemoteBroker:
         await self.lifecycle.run()
 
     async def die(self) -> None:
-        """Ends as a process does: its listener closes, and its connections end."""
+        """Ends like a process: closes its listener and its connections."""
         self.server.close()
         await self.server.wait_closed()
         self.lifecycle._end()
         self.peers().close()
 
     async def fall_silent(self) -> None:
-        """Falls silent as a process that is cut off: its listener accepts."""
+        """Stops its heartbeats, like a process that is cut off. Its listener still accepts."""
         self.lifecycle._end()
 
     def _published(self, image: MetadataImage) -> None:

@@ -1,7 +1,7 @@
-"""Brokers in one loop that replicate to each other, with the cluster's metadata given to them by the test.
+"""Brokers in one event loop that replicate from each other. The test publishes the cluster's metadata.
 
-Each is a single node with a controller of its own, which nobody asks; what the test publishes goes to all of them, as if one
-controller had decided it. AlterPartition is decided by the stand, as long as `decides` is set.
+Each broker is a single node whose own controller is unused. The test's records go to all brokers, as if one controller had
+written them. The stand decides AlterPartition requests while `decides` is set.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Replicas:
     """`async with Replicas(tmp_path, 3) as replicas`: brokers 1, 2 and 3."""
 
     def __init__(self, path: Path, count: int, *, each: dict[int, dict[str, str]] | None = None, **config: str) -> None:
-        """`each`: what single brokers have beside what all have."""
+        """`each`: configuration of single brokers, in addition to that of all."""
         own = each or {}
         self._brokers = {
             number: Broker(
@@ -84,7 +84,7 @@ class Replicas:
         await self._brokers.pop(number).stop()
 
     async def stop_following(self, number: int) -> None:
-        """Returns when no fetch of it is under way any more."""
+        """Stops a broker's fetchers. Returns when none of its fetches is in flight."""
         replication = self.server(number).replication()
         replication.close()
         await eventually(lambda: not any(fetcher.is_waiting for fetcher in replication._fetchers.values()))
@@ -108,7 +108,7 @@ class Replicas:
             fenced=False,
         )
 
-    # ---- what the controller would say
+    # ---- records of the controller
 
     def publish(self, *records: Message) -> None:
         for number in self._brokers:
@@ -122,7 +122,7 @@ class Replicas:
         Publisher(server).publish(delta, delta.apply(server.metadata.image.offset, server.metadata.image.epoch, 0))
 
     def create(self, *replicas: int, isr: tuple[int, ...] | None = None, **configs: str) -> None:
-        """The topic with one partition, led by the first."""
+        """Publishes the topic with one partition, led by the first replica."""
         self.publish(
             TopicRecord(TOPIC, TOPIC_ID),
             *(ConfigRecord(2, TOPIC, key.replace("_", "."), value) for key, value in configs.items()),
@@ -139,7 +139,7 @@ class Replicas:
         )
 
     def change(self, *, only: int | None = None, **fields: Any) -> None:
-        """`only`: the others have not heard of it yet."""
+        """Publishes a change of the partition. `only`: the one broker that gets it."""
         record = PartitionChangeRecord(0, TOPIC_ID, **fields)
         if only is None:
             self.publish(record)
@@ -163,7 +163,7 @@ class Replicas:
         assert found is not None
         return found
 
-    # ---- what replicas have
+    # ---- state of the replicas
 
     def hosted(self, number: int) -> HostedPartition:
         found = self.server(number).partitions.get((TOPIC, 0))
@@ -200,7 +200,7 @@ class Replicas:
         def reply(response: Any) -> None:
             if isinstance(response, FetchResponse):
                 data = response.responses[0].partitions[0]
-                data.records = bytes(data.records or b"")  # views hold until this returns
+                data.records = bytes(data.records or b"")  # the views are valid until this returns
             answer.set_result(response)
 
         asker = self.server(next(iter(self._brokers)))
@@ -208,12 +208,12 @@ class Replicas:
         return await answer
 
     def bytes_of(self, number: int) -> bytes:
-        """All that the replica has, as it is in its files."""
+        """Returns all bytes of the replica's log, as they are in its files."""
         log = self.hosted(number).log
         return b"".join(Path(segment.path).read_bytes()[: segment.size] for segment in log.segments)
 
     async def equal(self, *numbers: int) -> None:
-        """Waits until the replicas have the same bytes, and know the same to be committed."""
+        """Waits until the replicas have the same bytes and the same high watermark."""
         first, *others = numbers
         for other in others:
             await eventually(

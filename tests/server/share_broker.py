@@ -1,4 +1,4 @@
-"""A broker of a process of its own, for share groups: it is killed, and goes on from what it had written down."""
+"""A broker in its own process, for share groups. Tests kill it, and it continues from its stored state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from compat_tests.odradek_process import OdradekProcess
 
-#: Fewer partitions than a broker makes are sooner there again.
+#: Fewer partitions than the default load sooner after a restart.
 _FEW_PARTITIONS = {"offsets.topic.num.partitions": "1", "share.coordinator.state.topic.num.partitions": "1"}
 
 

@@ -1,4 +1,4 @@
-"""A member of a share group, request by request."""
+"""A member of a share group, with one method for each request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STRICT = 1
 
 
 class Member:
-    """A member that joins and gets its assignment when it is made. `places`: topic id and partition of all that it
+    """A member that joins and gets its assignment on creation. `places`: topic id and index of each partition that it
     fetches.
     """
 
@@ -33,7 +33,7 @@ class Member:
         places: Sequence[tuple[bytes, int]],
         coordinator: str | None = None,
     ) -> None:
-        """`coordinator`: where the group is, when that is another broker than the one with the records."""
+        """`coordinator`: address of the group coordinator, if it is not the broker with the records."""
         self.client = WireClient(bootstrap)
         self.of_group = self.client if coordinator is None else WireClient(coordinator)
         self.group = group
@@ -72,7 +72,7 @@ class Member:
         wait_ms: int = 500,
         version: int = 2,
     ) -> Any:
-        """`acks`: first and last offset and type, of the first partition."""
+        """Returns a ShareFetch response. `acks`: first offset, last offset and type, for the first partition."""
         request = ShareFetchRequest(
             group_id=self.group,
             member_id=self.id,
@@ -117,14 +117,14 @@ class Member:
         return [(a.first_offset, a.last_offset, a.delivery_count) for part in parts for a in part.acquired_records]
 
     def _check_records(self, part: Any) -> None:
-        """Every acquired record is among those that were sent."""
+        """Asserts that the response has records of every acquired range."""
         buffer = bytes(part.records or b"")
         sent = {r.offset for at, header in iter_headers(buffer) for r in decode_batch(buffer, at, header)}
         for acquired in part.acquired_records:
             assert set(range(acquired.first_offset, acquired.last_offset + 1)) & sent, (acquired, sent)
 
     def acknowledge(self, *acks: tuple[int, int, int], epoch: int | None = None, renews: bool = False) -> Any:
-        """The answer for the first partition, or the whole one where it is an error."""
+        """Returns the response for the first partition, or the whole response if it is an error."""
         answer = self.client.call(self._acknowledgement(acks, epoch, renews), 2)
         if answer.error_code:
             return answer

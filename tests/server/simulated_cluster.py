@@ -23,7 +23,7 @@ TOPIC = "orders"
 
 
 def nodes(simulation: Simulation, *, voters_in_log: bool = False, **overrides: str) -> dict[int, Node]:
-    """Formatted, and not started. The voters are those of the configuration, or stand in the log (KIP-853)."""
+    """Returns formatted nodes, not started. The voters are in the configuration or in the log (KIP-853)."""
     places = {one: ("127.0.0.1", 20_000 + one) for one in NODES}
     in_log = [InitialVoter(one, *place, bytes([one]) * 16) for one, place in places.items()] if voters_in_log else None
     made = {}
@@ -57,7 +57,7 @@ async def start(cluster: dict[int, Node]) -> None:
 
 
 async def until(holds: Callable[[], object], what: str) -> None:
-    """In simulated time: what never comes to hold fails after two minutes that take no time."""
+    """Waits until the condition holds. Fails after DEADLINE_S of simulated time."""
     over = asyncio.get_running_loop().time() + DEADLINE_S
     while not holds():
         assert asyncio.get_running_loop().time() < over, what
@@ -70,14 +70,14 @@ def active(cluster: dict[int, Node]) -> Node | None:
 
 
 async def controller_of(cluster: dict[int, Node]) -> int:
-    """All run, and this one is the active controller."""
+    """Starts all nodes, and returns the id of the active controller."""
     await start(cluster)
     await until(lambda: active(cluster), "one of them is active")
     return next(node_id for node_id, node in cluster.items() if node is active(cluster))
 
 
 async def create_topic(cluster: dict[int, Node], replicas: list[int], partitions: int = 1, **configs: str) -> None:
-    """`TOPIC`, all partitions alike; returns when every node knows it and all are in sync."""
+    """Creates `TOPIC` with equal partitions. Returns when every image has it and all replicas of partition 0 are in sync."""
     controller = active(cluster)
     assert controller is not None
     settings = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
@@ -96,7 +96,7 @@ async def create_topic(cluster: dict[int, Node], replicas: list[int], partitions
 
 
 async def led_by_others(cluster: dict[int, Node]) -> Node:
-    """The active controller, and a topic whose only partition the next node leads."""
+    """Creates a topic whose only partition another node leads. Returns the active controller."""
     controller = await controller_of(cluster)
     await create_topic(cluster, [*(node_id for node_id in NODES if node_id != controller), controller])
     return cluster[controller]

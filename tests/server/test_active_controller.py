@@ -1,4 +1,4 @@
-"""The active controller of three: what it takes with it when it goes, and what it writes when nobody asks."""
+"""The active controller of three: its pending requests when it loses leadership, and its records when idle."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_request_taken_as_leadership_is_lost_goes_to_next_controller(seed: int) 
 
 
 def test_request_to_resigned_controller_is_not_forwarded() -> None:
-    """A client that asks at the controller's own listener, or in an envelope, looks for the next controller itself."""
+    """The client of a controller listener, or the sender of an Envelope, finds the next controller itself."""
 
     async def story() -> None:
         cluster = nodes(simulation)

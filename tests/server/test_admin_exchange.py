@@ -1,4 +1,4 @@
-"""A data directory opened in turn by Odradek and by Apache Kafka 4.3.1; and Apache's tools reading Odradek's metadata."""
+"""Data directories that Odradek and Apache Kafka 4.3.1 open in turn, and Kafka's tools on Odradek's metadata."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from compat_tests.wire import WireClient
 
 pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("java_tools")]
 
-#: That with which the oracle formats; it must find no other.
+#: The cluster id with which the oracle formats. It accepts no other.
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 TOPIC_RESOURCE = 2
 DEADLINE_S = 30
@@ -72,7 +72,7 @@ class Admin:
         self.once_led(lambda: self.client.call(asked, 9).responses[0].partition_responses[0])
 
     def seen(self) -> dict[str, Any]:
-        """Each topic's id, leaders, end of partition 0, and what it configures itself."""
+        """Returns each topic's id, leaders, end offset of partition 0, and the configs set on it."""
         topics = self.client.call(MetadataRequest(None), 12).topics
         return {
             topic.name: (topic.topic_id, self.leaders(topic), self.end(topic.name), self.configs(topic.name))
@@ -90,7 +90,7 @@ class Admin:
         return int(self.once_led(lambda: self.client.call(asked, 5).topics[0].partitions[0]).offset)
 
     def once_led(self, ask: Callable[[], Any]) -> Any:
-        """A broker may show a leader in Metadata an instant before the partition takes requests: clients try again."""
+        """Retries like a client: a leader may be in Metadata shortly before the partition accepts requests."""
         deadline = time.monotonic() + DEADLINE_S
         while (partition := ask()).error_code in NOT_LED_YET:
             assert time.monotonic() < deadline, partition
@@ -133,7 +133,7 @@ def test_kafka_goes_on_where_we_stopped_and_we_where_kafka_did(tmp_path: Path) -
         kafka.grow("orders", 5)
         kafka.delete("t1")
         kafka.send("t0", 5)
-        # Kafka answers before its broker has taken the changes over.
+        # Kafka responds before its broker has applied the changes.
         names = before.keys() - {"t1"} | {"by-kafka"}
         eventually(
             lambda: kafka.partition_counts().items() >= {"by-kafka": 2, "orders": 5}.items(), what="both are known"
@@ -190,9 +190,9 @@ def test_apaches_tools_read_our_metadata_log_and_its_snapshots(tmp_path: Path, t
 
 
 def shown_by_the_shell(snapshot: Path, name: str) -> str:
-    """Nothing if the shell ran the command before it had published what it had read, which it does not wait for.
+    """Returns the output of the shell; empty if the shell ran the command before it had published the snapshot.
 
-    In a JVM of its own: the shell leaves threads behind.
+    The shell does not wait for that. It runs in its own JVM, because its threads do not end.
     """
     shown = run_tool(SHELL, "--snapshot", str(snapshot), "cat", name).checked().out
     return "" if shown.startswith(f"cat: {name}: No such file") else shown

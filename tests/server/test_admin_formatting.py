@@ -1,4 +1,4 @@
-"""Formatting log directories, and the file that remembers a voter's promises."""
+"""Formatting of log directories, and the file with a voter's quorum state."""
 
 from __future__ import annotations
 

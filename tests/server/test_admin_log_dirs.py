@@ -1,4 +1,4 @@
-"""Log directories described, and replicas moved between them while they are written."""
+"""Descriptions of log directories, and moves of replicas between them during writes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEADLINE_S = 30
 
 
 class Stand:
-    """A broker with two log directories, asked through its handlers and its controller."""
+    """A broker with two log directories. Requests go to its handlers and its controller."""
 
     def __init__(self, broker: odradek.Broker, directories: list[Path]) -> None:
         self.server = broker.server
@@ -42,7 +42,7 @@ class Stand:
         said = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
         answer = await self.ask(CreateTopicsRequest([CreatableTopic(name, 1, 1, configs=said)]), 4)
         assert answer.topics[0].error_code == 0
-        # Where a replica was put is told to the controller in a turn of its own.
+        # The broker reports a replica's directory to the controller in a later turn.
         await self.until(lambda: self.where(name) == self.known_to_be_in(name))
 
     def where(self, name: str = "t") -> str:
@@ -65,7 +65,7 @@ class Stand:
         )
 
     def described(self, name: str = "t") -> dict[str, tuple[int, bool]]:
-        """Directory -> (offset lag, whether the replica there is a future one)."""
+        """Returns directory -> (offset lag, is future replica)."""
         request = DescribeLogDirsRequest([DescribableLogDirTopic(name, [0])])
         results = describe_log_dirs.handle(self.server.services, Asked(self.server, request)).results
         shown = {result.log_dir: topic.partitions for result in results for topic in result.topics}

@@ -1,4 +1,4 @@
-"""Metadata and its kin: what a client is told of brokers, topics and the quorum."""
+"""Metadata and related APIs: brokers, topics and the quorum in the responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A quorum of one: what it has answered is on the disk, and what is on the disk is what it starts with."""
+"""A quorum of one: acknowledged changes are on the disk, and it starts with all changes on the disk."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def topics_of(broker: odradek.Broker) -> set[str]:
 
 
 def what_lasts(image: MetadataImage) -> tuple[Any, ...]:
-    """All but where registrations and epochs of leaders stand: a start changes those."""
+    """Returns the image without registrations and leader epochs, which a start changes."""
     topics = {
         t.name: (t.id, {i: (p.replicas, p.directories) for i, p in t.partitions.items()})
         for t in image.topics.by_id.values()
@@ -78,7 +78,7 @@ async def test_a_reply_waits_for_the_disk_and_those_of_one_turn_share_a_flush(tm
             disk.submit(broker, CreateTopicsRequest([CreatableTopic(f"a{number}", 1, 1)]), 4)
         await disk.entered()
         disk.submit(broker, CreateTopicsRequest([CreatableTopic("b", 1, 1)]), 4)
-        # It has nothing to write, and yet sees what is not committed.
+        # This request writes nothing, but it reads uncommitted state.
         disk.submit(broker, ListPartitionReassignmentsRequest(), 0)
         assert disk.replies == [] and topics_of(broker) == set()
         disk.release()
@@ -110,7 +110,7 @@ async def test_without_its_disk_a_controller_decides_nothing(tmp_path: Path) -> 
 
 
 class SlowDisk:
-    """Holds the flushes of a broker's metadata log until it is told to let them go, or to fail them."""
+    """Holds the flushes of a broker's metadata log until the test releases them or makes them fail."""
 
     def __init__(self, broker: odradek.Broker, failure: Exception | None = None) -> None:
         self.replies: list[Any] = []
@@ -272,7 +272,7 @@ async def start_as(directory: Path, node_id: str) -> None:
 
 
 async def test_a_directory_of_a_static_quorum_is_opened_and_stays_one(tmp_path: Path) -> None:
-    """kraft.version 0: the voters are configuration, and nothing in the log names them."""
+    """With kraft.version 0, the voters are in the configuration and not in the log."""
     format_directories(BrokerConfig({"log.dirs": str(tmp_path)}))
     (tmp_path / DIRECTORY_NAME / f"{0:020d}-{0:010d}.checkpoint").unlink()
     for epoch in (1, 2):

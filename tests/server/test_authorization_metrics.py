@@ -1,4 +1,4 @@
-"""Kafka's metrics of the authorizer on the Prometheus port: access rules, and decisions a minute."""
+"""Kafka's metrics of the authorizer on the Prometheus port: number of ACLs, and decisions per minute."""
 
 from __future__ import annotations
 

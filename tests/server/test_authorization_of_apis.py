@@ -1,4 +1,4 @@
-"""Every API of the protocol has a rule for who may use it, as Kafka's KafkaApis and ControllerApis check it."""
+"""Every API of the protocol has an authorization rule, as Kafka's KafkaApis and ControllerApis check it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from odradek.protocol.schema import Message
 
 from compat_tests.wire import WireClient
 
-#: API -> what its client needs, as "operation on resource"; "+" adds a need, "/" an alternative, "each" is per item. What
-#: needs nothing says why.
+#: API -> what its client needs, as "operation on resource"; "+" adds a need, "/" an alternative, "each" is per item.
+#: An API that needs nothing may give the reason.
 RULES: dict[str, str] = {
     "AddOffsetsToTxn": "WRITE on TRANSACTIONAL_ID + READ on GROUP",
     "AddPartitionsToTxn": "WRITE on TRANSACTIONAL_ID + WRITE on each TOPIC; from version 4 CLUSTER_ACTION on CLUSTER",
@@ -109,7 +109,7 @@ RULES: dict[str, str] = {
 }  # fmt: skip
 _STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _DENIALS = {29, 30, 31, 53}
-#: One resource or one operation for the whole request: an empty request is denied, if its answer has a place for errors.
+#: APIs with one check for the whole request: the broker denies an empty request, if the response has an error code.
 _WHOLE = [
     api
     for api in APIS.values()

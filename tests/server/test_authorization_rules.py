@@ -1,4 +1,4 @@
-"""The standard authorizer's decisions, beside a plain reading of Kafka's rules."""
+"""The standard authorizer's decisions, compared with a simple implementation of Kafka's rules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from odradek.server.security.authorization.errors import AuthorizerNotReady
 from odradek.server.security.authorization.rules import AccessRules, rules_of
 from odradek.server.security.authorization.standard import StandardAuthorizer
 
-#: No limit of time: on a loaded machine, an example takes as long as other processes let it.
+#: No deadline: the time of an example depends on the load of the machine.
 EXAMPLES = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 IMPLIED = {
     Operation.DESCRIBE: {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER},
@@ -42,7 +42,7 @@ def applies_to(rule: AclImage, kind: int, name: str) -> bool:
         return False
     if rule.pattern_type == PatternType.PREFIXED:
         return name.startswith(rule.resource_name)
-    # Kafka passes over the wildcard for a longer name that begins with it.
+    # Kafka does not apply the wildcard to a longer name that begins with it.
     return rule.resource_name == name or (rule.resource_name == "*" and not name.startswith("*"))
 
 

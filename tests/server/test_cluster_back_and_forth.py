@@ -1,4 +1,4 @@
-"""A partition's leader is another for a while, and then this one again: three whole nodes in simulated time."""
+"""Leadership of a partition moves to another broker and back: three whole nodes in simulated time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PRODUCE_VERSION, PREFERRED = 9, 0
 
 
 async def move(cluster: dict[int, Node], controller: int, leader: int) -> None:
-    """Returns when every node knows that it leads."""
+    """Moves leadership to `leader`. Returns when every node's image has the new leader."""
     replicas = [leader, *(node_id for node_id in NODES if node_id != leader)]
     submit = cluster[controller].server.controller.submit
     topics = [ReassignableTopic(TOPIC, [ReassignablePartition(0, replicas)])]
@@ -43,7 +43,7 @@ def test_a_producer_that_wrote_elsewhere_meanwhile_goes_on_where_it_was_refused(
         client = Client([("127.0.0.1", 10_000 + node_id) for node_id in NODES], TOPIC)
 
         async def produce(node_id: int, sequence: int) -> Any:
-            """On one connection to each node."""
+            """Sends a Produce. The client has one connection to each node."""
             now_ms = int(asyncio.get_running_loop().time() * 1000)
             batch = batch_of(b"v", timestamp=now_ms, producer_id=7, producer_epoch=0, base_sequence=sequence)
             data = [TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(0, batch)])]

@@ -1,4 +1,4 @@
-"""Dead brokers and slow ones: three whole nodes in simulated time, so that times are asserted exactly."""
+"""Dead and slow brokers: three whole nodes in simulated time, which allows exact assertions on times."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from odradek.testing.simulation import Node, Simulation
 
 from tests.server.simulated_cluster import NODES, active, controller_of, create_topic, nodes, partition, until
 
-#: After a kill -9 of whoever leads; Apache Kafka's default is 9 s.
+#: Limit after a kill -9 of the leader. Apache Kafka's default is 9 s.
 MOVED_WITHIN_S = 0.5
-#: What the controller sends to a slow broker takes so long, and what it hears of it: a probe that is over before anybody
-#: answered, and one that is accepted late.
+#: Delays from the controller to a slow broker and back. In the first case a probe times out before the broker responds;
+#: in the second the broker accepts late.
 SLOW_S = [((1.05, 1.3), (0.1, 0.2)), ((0.2, 0.6), (0.2, 0.6))]
 
 
@@ -28,7 +28,7 @@ def others(node_id: int) -> list[int]:
 
 
 async def moved(cluster: dict[int, Node], dead: int) -> float:
-    """Kills it, and returns how long it was until every other node names another leader."""
+    """Kills a broker. Returns the time until every other node's image has another leader."""
     assert all(partition(node).leader == dead for node in cluster.values())
     killed_at = now()
     cluster[dead].crash()

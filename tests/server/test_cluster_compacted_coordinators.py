@@ -1,7 +1,7 @@
-"""The coordinators' own topics, compacted as sharply as can be, are all that is left when their leader is killed.
+"""A coordinator restores its state from its own topic after the strictest compaction and a kill of the leader.
 
-`__transaction_state` and `__consumer_offsets` have two replicas, each compacted by its broker, segments of a batch or a few,
-and tombstones and markers that go at once. Whoever leads next loads what its own compaction has left.
+`__transaction_state` and `__consumer_offsets` have two replicas, each compacted by its broker. Segments have one or a few
+batches; compaction removes tombstones and markers at once. The next leader loads its own compacted log.
 """
 
 from __future__ import annotations
@@ -89,10 +89,10 @@ class History:
         made.init_transactions(DEADLINE_S)
         return made
 
-    # ---- asked of coordinators
+    # ---- requests to coordinators
 
     def ask(self, key: str, key_type: int, request: Message, version: int) -> Any:
-        """The answer of whoever coordinates; None while nobody does."""
+        """Returns the coordinator's response; None while there is no coordinator."""
         found = coordinator_of(self.cluster.bootstrap, key, key_type)
         if found is None:
             return None
@@ -100,7 +100,7 @@ class History:
             return client.call(request, version)
 
     def asked(self, key: str, key_type: int, request: Message, version: int, error: Any) -> Any:
-        """Asked until `error` of the answer is none: coordinators load, and move."""
+        """Retries until `error` of the response is NONE: coordinators load, and move."""
 
         def found() -> Any:
             answer = self.ask(key, key_type, request, version)
@@ -137,17 +137,17 @@ class History:
         return one.group_state, one.protocol_type, one.protocol_data, members
 
     def reported(self) -> dict[str, Any]:
-        """All that the coordinators know of it."""
+        """Returns all state of the history that the coordinators report."""
         return {
             "transactions": {name: self.transaction(name) for name in IDS},
             "offsets": {group: self.committed(group) for group in COMMITTED},
             "classic": self.described("classic"),
         }
 
-    # ---- what is done
+    # ---- actions
 
     def in_transaction(self, name: str, value: str, group: str = "", offset: int = 0) -> Producer:
-        """Begun, and written."""
+        """Begins a transaction and writes a record; with `group`, commits an offset in it."""
         producer = self.producers[name]
         producer.begin_transaction()
         producer.produce("far", value, partition=0)
@@ -196,7 +196,7 @@ class History:
     # ---- compaction
 
     def compact(self, *topics: str) -> None:
-        """All that is written by now is below the active segments of all replicas, and compacted."""
+        """Waits until all replicas have compacted all records written so far."""
         ends = {topic: self._end(topic) for topic in topics}
 
         def is_clean() -> bool:
@@ -249,7 +249,7 @@ class History:
         return all(one is not None and len(one.isr_nodes) == len(COORDINATORS) for one in found)
 
     def go_on(self) -> None:
-        """Members are members still, and who was fenced is fenced."""
+        """Asserts that both members continue in their generation and epoch."""
         beat = HeartbeatRequest("classic", 1, self.classic_member)
         self.asked("classic", GROUP, beat, 4, lambda reported: reported.error_code)
         member_id, epoch = self.consumer_member
@@ -275,8 +275,8 @@ def test_transactions_and_groups_are_there_after_compaction_and_kill_9(cluster: 
     history.do_what_ends()
     ended = history._end(OFFSETS)
     history.compact(STATES, OFFSETS)
-    # The records of a transaction are gone with the first compaction, its marker with a later one: the first that finds no
-    # record sets the marker's delete horizon, and one after the horizon removes it.
+    # The first compaction removes the records of a transaction, a later one its marker: the first that finds no record sets
+    # the marker's delete horizon, and one after the horizon removes it.
 
     def has_dropped_a_marker() -> bool:
         history.compact(STATES, OFFSETS)
