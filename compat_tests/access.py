@@ -1,7 +1,7 @@
-"""How the clients of a test connect: in plain text, or as a user of a secured cluster.
+"""Client settings of a test: for plain text, or for a user of a secured cluster.
 
-`granted` names a file of client properties, as Kafka's tools take it, in the environment, so that the programs which a test
-starts connect alike. Clients add what is here to their settings; without the file it is nothing.
+`granted` puts the path of a client properties file, as Kafka's tools take it, into the environment, so that child processes
+connect alike. Clients add the settings of this module to their own; without the file these are empty.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VARIABLE = "ODRADEK_TEST_CLIENT_PROPERTIES"
 
 @contextlib.contextmanager
 def granted(file: Path | None) -> Iterator[None]:
-    """Has clients connect by the properties of `file`; None: in plain text."""
+    """Makes clients connect with the properties of `file`; None means plain text."""
     before = os.environ.pop(VARIABLE, None)
     try:
         if file is not None:
@@ -38,14 +38,14 @@ def granted(file: Path | None) -> Iterator[None]:
 
 
 def java() -> dict[str, str]:
-    """The properties themselves, but for the addresses."""
+    """Returns the properties without the bootstrap servers."""
     path = os.environ.get(VARIABLE)
     found = read_client_properties(Path(path)) if path else {}
     return {key: value for key, value in found.items() if key != "bootstrap.servers"}
 
 
 def librdkafka(properties: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """`properties`: Java's; by default those that were granted."""
+    """Returns librdkafka's settings for Java's `properties`, by default the granted ones."""
     found = java() if properties is None else properties
     if not found:
         return {}
@@ -72,7 +72,7 @@ def aiokafka() -> dict[str, Any]:
 
 
 def connect(bootstrap: str, *, timeout: float = 30) -> WireClient:
-    """A client of bare requests that has logged in. Raises OSError."""
+    """Returns a logged-in client for single requests. Raises OSError."""
     found = java()
     client = WireClient(bootstrap, timeout=timeout, tls=_context(found) if found else None)
     login = _login(found)
@@ -86,7 +86,7 @@ def connect(bootstrap: str, *, timeout: float = 30) -> WireClient:
 
 
 def log_in(client: WireClient, login: PasswordLogin) -> None:
-    """Raises ConnectionError for a login that is refused."""
+    """Logs in. Raises ConnectionError if the broker rejects the login."""
     answer = client.call(SaslHandshakeRequest(mechanism=login.mechanism), 1)
     if answer.error_code:
         raise ConnectionError(f"{login.mechanism} is refused: {answer.mechanisms}")

@@ -1,7 +1,7 @@
 """Allow-lists: the tests of a client that must pass, one name a line, `#` before a remark.
 
-Names as in `test_file.py::test_name` are our own tests, others those of a foreign suite. A list only grows:
-test_allow_lists.py looks at its history. A test that lost its subject stays as `# withdrawn NAME: reason`.
+Names like `test_file.py::test_name` are our own tests, others those of a foreign suite. A list only grows:
+test_allow_lists.py checks its history. A test without a subject any more stays as `# withdrawn NAME: reason`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def read(path: Path) -> list[str]:
-    """The names in a list, in its order."""
+    """Returns the names in a list, in its order."""
     lines = (line.split(" #")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
@@ -20,11 +20,11 @@ def is_own(name: str) -> bool:
 
 
 def shortfall(allowed: list[str], outcomes: dict[str, str]) -> dict[str, str]:
-    """The listed tests that did not pass, with what became of them; empty when the list holds."""
+    """Returns the listed tests that did not pass, with their outcomes; empty when the list holds."""
     became = {name: outcomes.get(name, "not run") for name in allowed}
     return {name: outcome for name, outcome in became.items() if outcome != "passed"}
 
 
 def growth(allowed: list[str], outcomes: dict[str, str]) -> list[str]:
-    """The tests that passed and are not listed yet."""
+    """Returns the tests that passed and are not listed yet."""
     return sorted(name for name, outcome in outcomes.items() if outcome == "passed" and name not in allowed)

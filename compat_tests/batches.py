@@ -1,4 +1,4 @@
-"""A partition's batches as they lie in its log, fetched without a client that would hide some of them."""
+"""The batches of a partition's log, fetched without a client that would hide some of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_BYTES = 16 << 20
 def read_batches(
     bootstrap: str, topic: str, partition: int, offset: int = 0
 ) -> Iterator[tuple[BatchHeader, list[Record]]]:
-    """All from `offset` on that are committed now, read_uncommitted, markers too."""
+    """Yields the batches from `offset` up to the high watermark with read_uncommitted, markers included."""
     with WireClient(leader_of(bootstrap, topic, partition)) as client:
         while data := _fetched(client, topic, partition, offset):
             for position, header in iter_headers(data):
@@ -34,7 +34,7 @@ def partition_count(bootstrap: str, topic: str) -> int:
 
 
 def leader_of(bootstrap: str, topic: str, partition: int) -> str:
-    """The address of a broker, from the first broker of `bootstrap` that answers."""
+    """Returns the address of the partition's leader, as the first answering broker of `bootstrap` describes it."""
     if "," not in bootstrap:
         return bootstrap
     reported = _described(bootstrap, topic)

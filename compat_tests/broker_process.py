@@ -1,4 +1,4 @@
-"""A broker in a process of its own, whichever it is: started, killed, started again, stopped."""
+"""A broker in its own process, of either kind: started, killed, restarted, stopped."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ POLL_S = 0.02
 
 
 class BrokerFailed(RuntimeError):
-    """The broker did not start, or ended by itself; the text holds what it logged last."""
+    """The broker did not start, or ended by itself; the text has the end of its log."""
 
 
-#: Below Linux's default `ip_local_port_range`, which begins at 32768; 9092 and other well-known ports are not in it.
+#: Below Linux's default `ip_local_port_range`, which begins at 32768. 9092 and other well-known ports are not in it.
 _PORTS = (20_000, 32_000)
-#: Each test process locks a byte of this file for each of its ports, as long as it lives: no two processes get one port.
+#: Each test process locks a byte of this file for each of its ports during its life, so no two processes share a port.
 _LOCKS = Path(tempfile.gettempdir(), f"odradek-ports-{os.getuid()}")
 _given: set[int] = set()
 _locks: list[IO[bytes]] = []
 
 
 def free_port() -> int:
-    """Returns a port that nobody listens on, below those that the system gives to clients: until the broker binds it, no
-    connection of another process takes it. No port is returned twice, so that nodes which have not started yet, or were
+    """Returns a port without a listener, below those that the system gives to clients, so no connection of another process
+    takes it before the broker binds it. Each call returns another port, so nodes that have not started yet, or were
     killed, keep theirs.
     """
     return free_ports(1)
 
 
 def free_ports(count: int) -> int:
-    """Returns the first of so many free ports in a row."""
+    """Returns the first of `count` consecutive free ports."""
     while True:
         first = random.SystemRandom().randrange(_PORTS[0], _PORTS[1] - count)
         if all(_is_free(port) for port in range(first, first + count)):
@@ -65,7 +65,7 @@ def _is_free(port: int) -> bool:
 
 
 def start_all(nodes: Iterable[BrokerProcess]) -> None:
-    """Starts the nodes that do not run. A quorum needs a majority to serve, so it waits after all have begun."""
+    """Starts the nodes that are not running. A quorum needs a majority to serve, so it waits after all have begun."""
     ended = [node for node in nodes if not node.is_running]
     for node in ended:
         node.begin()
@@ -74,7 +74,7 @@ def start_all(nodes: Iterable[BrokerProcess]) -> None:
 
 
 class BrokerProcess:
-    """A broker of either kind. A subclass gives the `command` that starts it, and waits in `_wait` until it serves."""
+    """A broker of either kind. A subclass returns its start command from `command`, and waits in `_wait` until it serves."""
 
     name = "broker"
 
@@ -100,12 +100,12 @@ class BrokerProcess:
 
     @property
     def log_file(self) -> Path:
-        """Standard error of every start, one after the other."""
+        """Returns the file with standard error of all starts."""
         return self.directory / "broker.log"
 
     @property
     def output_file(self) -> Path:
-        """Standard output of the last start."""
+        """Returns the file with standard output of the last start."""
         return self.directory / "broker.out"
 
     @property
@@ -124,13 +124,13 @@ class BrokerProcess:
         return None
 
     def start(self) -> BrokerProcess:
-        """Starts it, on the port and the data of the last time if there was one, and waits until it serves."""
+        """Starts the broker, on the port and the data of the last start if there was one, and waits until it serves."""
         self.begin()
         self.await_serving()
         return self
 
     def begin(self) -> None:
-        """Starts it, and waits for nothing: several that need each other begin before any of them serves."""
+        """Starts the broker without waiting: nodes of a quorum must all begin before any of them serves."""
         assert not self.is_running
         command = self.command()
         self.starts += 1
@@ -147,14 +147,14 @@ class BrokerProcess:
             raise
 
     def kill(self) -> None:
-        """kill -9, as a power cut would."""
+        """Kills the process with SIGKILL."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
             self.process = None
 
     def stop(self) -> int:
-        """SIGTERM, and the exit status. Killed when it does not end in time."""
+        """Sends SIGTERM and returns the exit status. Kills the process when it does not end in time."""
         assert self.process is not None
         self.process.terminate()
         try:
@@ -175,7 +175,7 @@ class BrokerProcess:
         return "\n".join([*logged[-lines:], *printed[-lines:]])
 
     def _wait(self, deadline: float) -> None:
-        """Until a Metadata answer names a broker: then it is registered, unfenced and takes requests."""
+        """Waits until a Metadata response lists a broker: then it is registered, unfenced and serving."""
         while not self._serves():
             self._check_alive(deadline)
             time.sleep(POLL_S)

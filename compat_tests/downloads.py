@@ -1,4 +1,4 @@
-"""Commands that download: a registry that does not answer for a moment fails no test run."""
+"""Commands that download: a registry that is briefly unavailable fails no test run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _TRIES = 3
 
 
 def download(command: Sequence[str], *, again: Sequence[str] = (), **how: Any) -> subprocess.CompletedProcess[str]:
-    """Runs a command until it succeeds, three times at most, and returns the last result. `again`: what the command has in
-    addition from the second time on. `how`: arguments of `subprocess.run`.
+    """Runs a command until it succeeds, three times at most, and returns the last result. `again` are further arguments from
+    the second time on; `how` are arguments of `subprocess.run`.
     """
     done = subprocess.run([*command], capture_output=True, text=True, **how)
     for _ in range(_TRIES - 1):

@@ -1,7 +1,7 @@
 """Fixtures that any test folder may import into its conftest: brokers as processes, and Apache's tools.
 
-`bootstrap` is the address of the broker under test: Odradek, or Apache Kafka when pytest is given `--target=apache`, by
-which every test is first shown to hold for Kafka itself. Missing tools skip a test here and fail it in CI
+`bootstrap` is the address of the broker under test: Odradek, or Apache Kafka with `--target=apache`, which first shows that
+every test holds for Kafka itself. Missing tools skip a test here and fail it in CI
 (tests/plugins/no_skips_in_ci.py).
 """
 
@@ -21,15 +21,15 @@ from .odradek_process import OdradekProcess
 from .oracle import SINGLE_NODE, ApacheKafka
 from .watcher import Watcher
 
-#: What both brokers are told in these tests beyond SINGLE_NODE.
+#: Properties of both brokers in these tests beyond SINGLE_NODE.
 UNDER_TEST = {
     **SINGLE_NODE,
-    # Foreign suites take the node for number 0, and automatic topics for ones of several partitions.
+    # Foreign suites expect node id 0, and automatic topics with several partitions.
     "node.id": "0",
     "auto.create.topics.enable": "true",
     "num.partitions": "4",
     "group.min.session.timeout.ms": "1000",
-    # Members of the new protocol learn of a rebalance by a heartbeat too, and the broker says how often.
+    # Members of the new protocol learn of a rebalance by a heartbeat, and the broker sets its interval.
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "200",
     "delete.topic.enable": "true",
@@ -40,7 +40,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def java_tools() -> None:
-    """Asks for Java and the jars of every version."""
+    """Requires Java and the jars of every version."""
     try:
         java()
     except ToolsMissing as missing:
@@ -126,7 +126,7 @@ def requests_noted(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def bootstrap(watcher: Watcher) -> str:
-    """The address that clients are given."""
+    """The bootstrap address for clients."""
     return watcher.address
 
 
@@ -134,7 +134,7 @@ def bootstrap(watcher: Watcher) -> str:
 def new_broker(
     target: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Callable[[dict[str, str]], BrokerProcess]]:
-    """A function that starts a further broker, of the kind under test, with properties of its own."""
+    """A function that starts a further broker of the kind under test with its own properties."""
     running: list[BrokerProcess] = []
     if target == "apache":
         request.getfixturevalue("java_tools")
@@ -159,7 +159,7 @@ def tools(java_tools: None) -> Iterator[ToolHost]:
 
 @pytest.fixture
 def unique(request: pytest.FixtureRequest) -> Callable[[str], str]:
-    """Names for topics and groups that no other test has."""
+    """A function that makes unique names for topics and groups."""
     test = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name)[:60].strip("-")
     return lambda prefix: f"{prefix}-{next(_numbers)}-{test}"
 

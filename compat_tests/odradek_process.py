@@ -1,4 +1,4 @@
-"""Odradek as a person starts it: a process of its own, found by the one line that it prints."""
+"""Odradek as a user starts it: a process, ready when it has printed its one line."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _LISTENER = re.compile(r"\w+://(?P<host>[^,]+):(?P<port>\d+)")
 class OdradekProcess(BrokerProcess):
     """`python -m odradek start --port N --data-dir D --override k=v ...`; the first start picks a free port.
 
-    With `listeners` among the properties the first of these decides, whatever address is advertised. With `log.dirs`
-    among the properties `--data-dir` is left out, because two different directories on one command line are refused.
+    With `listeners` among the properties, the first listener sets the address, whatever is advertised. With `log.dirs` among
+    the properties, `--data-dir` is left out: Odradek rejects two different directories on one command line.
     """
 
     name = "Odradek"

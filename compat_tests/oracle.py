@@ -1,4 +1,4 @@
-"""Apache Kafka itself, as a process: what tests are true of, before they may be asked of Odradek."""
+"""Apache Kafka itself, as a process: tests must hold for it before Odradek must pass them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _JAVA = Path(__file__).resolve().parent / "java"
 _STARTER = _JAVA / "OracleStart.java"
 _NODE_STARTER = _JAVA / "ClusterNodeStart.java"
 _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
-#: A short start and little memory; a benchmark passes flags of its own.
+#: For a short start and little memory; a benchmark passes its own flags.
 QUICK_JVM = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def node_command(cluster_id: str, properties: Path) -> list[str]:
-    """Returns the command that starts one node of several; its properties name the voters. Formats its storage if needed."""
+    """Returns the command that starts a node of a cluster; its properties name the voters. Formats its storage if needed."""
     flags = [flag for flag in QUICK_JVM if not flag.startswith("-Xmx")]
     return [java(), "-Xmx256m", *flags, "-cp", classpath(ORACLE), str(_NODE_STARTER), cluster_id, str(properties)]
 
@@ -25,7 +25,7 @@ def node_command(cluster_id: str, properties: Path) -> list[str]:
 class ApacheKafka(BrokerProcess):
     """A combined KRaft broker and controller of the release `version`.
 
-    `properties` are laid over what makes a single node: replication factors of one and no initial rebalance delay.
+    `properties` override those of a single node: replication factors of one and no initial rebalance delay.
     """
 
     name = "Apache Kafka"
@@ -44,7 +44,7 @@ class ApacheKafka(BrokerProcess):
         self.starter = starter
         self.version = version
         self.jvm = jvm
-        #: A directory that another broker has formatted has an id of its own.
+        #: Replaced for a directory that another broker has formatted.
         self.cluster_id = _CLUSTER_ID
         self.port = free_port()
         self.controller_port = free_port()
@@ -52,7 +52,7 @@ class ApacheKafka(BrokerProcess):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Its data is thrown away, and with many topics a clean stop takes a while.
+        # The data is temporary, and a clean stop with many topics takes long.
         self.kill()
 
     def command(self) -> list[str]:
@@ -74,7 +74,7 @@ class ApacheKafka(BrokerProcess):
         }
 
 
-#: What one node needs to be told, whichever broker it is.
+#: Properties of a single node, of either broker.
 SINGLE_NODE = {
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "5",

@@ -21,7 +21,7 @@ _POLL_S = 0.02
 
 
 def eventually(probe: Callable[[], T], *, what: str, deadline_s: float = DEADLINE_S) -> T:
-    """The first true value of `probe`; an AssertionError that says `what` when none comes in time."""
+    """Returns the first true value of `probe`; raises AssertionError with `what` when none comes in time."""
     deadline = time.monotonic() + deadline_s
     while True:
         found = probe()
@@ -32,7 +32,7 @@ def eventually(probe: Callable[[], T], *, what: str, deadline_s: float = DEADLIN
 
 
 def make_topic(bootstrap: str, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> bytes:
-    """Makes a topic, waits until every partition is led, and gives the topic's id."""
+    """Creates a topic, waits until every partition has a leader, and returns the topic's id."""
     settings = [CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()]
     wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=settings)
     with connect(bootstrap) as client:
@@ -46,7 +46,7 @@ def make_topic(bootstrap: str, name: str, partitions: int = 1, configs: Mapping[
 
 
 def make_replicated_topic(bootstrap: str, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> None:
-    """On as many brokers as `bootstrap` names, any of whom may be asked."""
+    """Creates a topic with a replica on each broker that `bootstrap` lists."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     topic = NewTopic(name, partitions, bootstrap.count(",") + 1, config=dict(configs or {}))
     made = admin.create_topics([topic])
@@ -55,7 +55,7 @@ def make_replicated_topic(bootstrap: str, name: str, partitions: int, configs: M
 
 @contextmanager
 def hanging_transaction(bootstrap: str, topic: str, name: str) -> Iterator[int]:
-    """A transaction that is begun in partition 0 and never ended: the offset of its first record."""
+    """Begins a transaction in partition 0 and never ends it. Yields the offset of its first record."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "transactional.id": name, "transaction.timeout.ms": 60_000, "log_level": 0}
     )

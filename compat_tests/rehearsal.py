@@ -1,4 +1,4 @@
-"""A seeded sequence of faults, and processes that come back from them: what the checkers under faults have alike."""
+"""A seeded sequence of faults, and processes that recover from them: the common part of the fault checkers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-#: How often it is looked whether a process has ended.
+#: Interval of the checks for ended processes.
 _LOOK_S = 0.02
 
 
 class WatchedProcess:
-    """A process that is begun again whenever it has ended. A kind of it says in `begin` what is run."""
+    """A process that is restarted whenever it has ended. A subclass starts it in `begin`."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -25,7 +25,7 @@ class WatchedProcess:
         raise NotImplementedError
 
     def look(self) -> None:
-        """Begins it if it does not run; lets it go on when its time of standing still is over."""
+        """Starts the process if it is not running; resumes it when its freeze is over."""
         if self._process is None or self._process.poll() is not None:
             self._process, self._frozen_until = self.begin(), 0.0
         elif self._frozen_until and time.monotonic() > self._frozen_until:
@@ -50,7 +50,7 @@ class WatchedProcess:
 
 
 class Rehearsal:
-    """Faults one after the other, as a seed draws them, with peace between. A kind of it says in `one` what may happen."""
+    """Faults in a seeded sequence, with pauses between. A subclass injects one fault in `one`."""
 
     #: Between two faults.
     LONGEST_PEACE_S = 1.0
@@ -70,7 +70,7 @@ class Rehearsal:
             self.one()
 
     def peace(self, seconds: float) -> None:
-        """Nothing goes wrong, and whoever had ended comes back."""
+        """Injects no fault for `seconds`, and restarts processes that have ended."""
         end = time.monotonic() + seconds
         while True:
             for process in self.watched:

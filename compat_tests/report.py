@@ -1,7 +1,7 @@
-"""Writes docs/compatibility.md from what ran: `python -m compat_tests.report`, after the tests.
+"""Writes docs/compatibility.md from the results of the tests: `python -m compat_tests.report`.
 
-Which APIs are served is read from server/handlers, which versions clients used from what the watcher saw go by. Rows of
-tools that did not run (see ecosystem/) stay as they are in the document: `make ecosystem` runs by hand.
+The served APIs come from server/handlers, the versions that clients used from the watcher. Rows of tools that did not run
+(see ecosystem/) stay as they are in the document: `make ecosystem` runs manually.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .java.fetch import ORACLE, SPECIFICATION
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = ROOT / "docs" / "compatibility.md"
 
-#: Folder -> the client's name and the packages whose versions tell what was tested.
+#: Folder -> the client's name, and the packages whose versions were tested.
 CLIENTS = {
     "java": ("Apache Kafka's Java clients and tools", ()),
     "streams": ("Kafka Streams", ()),
@@ -33,7 +33,7 @@ CLIENTS = {
     "franz_go": ("franz-go", ()),
     "spark": ("Apache Spark's Kafka connector", ("pyspark",)),
 }
-#: What the files of compat_tests/cluster show, of three nodes and more.
+#: Descriptions of the files of compat_tests/cluster, with three nodes and more.
 CLUSTERS = {
     "test_order_events.py": (
         "brokers and controllers are killed, added and moved under [`order-events`](failover.md): kafka-python, aiokafka, "
@@ -72,14 +72,14 @@ _TOOLS_HEAD = f"""
 
 
 def served() -> list[Api]:
-    """The APIs that Odradek offers to clients: those with a handler, apart from what only controllers are asked."""
+    """Returns the APIs that Odradek offers to clients: those with a handler that brokers serve."""
     handled = handled_apis()
     return [api for api in APIS.values() if "broker" in api.listeners and api.module in handled]
 
 
 def offered(api: Api) -> str:
-    """The versions that ApiVersions tells."""
-    # Older librdkafka takes a broker that does not know Produce v0 for one without compression.
+    """Returns the versions in the ApiVersions response."""
+    # Older librdkafka concludes from a missing Produce v0 that the broker has no compression.
     low = 0 if api.name == "Produce" else api.versions.low
     high = api.latest_stable_version
     return str(low) if low == high else f"{low}-{high}"
@@ -141,7 +141,7 @@ def tools(ran: list[results.Result], old: str) -> str:
 
 
 def write_tools() -> None:
-    """Writes the section of the tools anew, and nothing else."""
+    """Rewrites the section of the tools, and nothing else."""
     old = DOCUMENT.read_text(encoding="utf-8")
     section = tools(results.read(), old) + "\n\n"
     if _TOOLS_TITLE in old:

@@ -1,6 +1,7 @@
-"""The results of a run: each test of a client, its outcome and its requests, kept for the report.
+"""The results of a run: the outcome and the requests of each client test, kept for the report.
 
-A run writes `.tools/compat-results.json`; later runs replace what they ran again. `python -m compat_tests.report` reads it.
+A run writes `.tools/compat-results.json`; later runs replace the results of repeated tests. `python -m compat_tests.report`
+reads the file.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pytest
 
 FILE = Path(__file__).resolve().parents[1] / ".tools" / "compat-results.json"
 _ROOT = FILE.parents[1]
-#: Folders whose tests are of clients: compat_tests/<client>/, and Spark's.
+#: Folders with tests of clients: compat_tests/<client>/, and Spark's.
 _FOLDERS = ("compat_tests/", "spark_examples/")
 _RECORDER = "compatibility-results"
 
@@ -37,7 +38,7 @@ class Result:
 
 
 class Recorder:
-    """The pytest plugin that keeps what ran, and writes it down at the end."""
+    """The pytest plugin that collects the results, and writes them at the end."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -66,14 +67,14 @@ class Recorder:
 
 
 def of_run(config: pytest.Config) -> list[Result]:
-    """The results of this run so far."""
+    """Returns the results of this run so far."""
     recorder = config.pluginmanager.get_plugin(_RECORDER)
     assert isinstance(recorder, Recorder)
     return recorder.results()
 
 
 def client_of(test: str) -> str:
-    """The client that a test is of: its folder under compat_tests, or Spark; empty for one that is of none."""
+    """Returns the client of a test: its folder under compat_tests, or "spark"; empty for other tests."""
     parts = test.split("::")[0].split("/")
     if parts[0] == "spark_examples":
         return "spark"
@@ -81,12 +82,12 @@ def client_of(test: str) -> str:
 
 
 def write(ran: list[Result], *, whole_files: bool) -> None:
-    """Adds a run against Odradek to the file. Tests that are gone leave it: of a file that is, or that ran as a whole."""
+    """Adds a run against Odradek to the file. Removes tests that are gone: their file is, or it ran whole without them."""
     if not ran:
         return
     FILE.parent.mkdir(exist_ok=True)
     with FILE.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # `make test` runs some of the tests beside others
+        fcntl.flock(lock, fcntl.LOCK_EX)  # `make test` runs some of the tests in parallel
         _replace(ran, whole_files)
 
 
@@ -102,7 +103,7 @@ def file_of(one: Result) -> str:
 
 
 def read() -> list[Result]:
-    """The results of the last runs; none when nothing ran yet."""
+    """Returns the results of the last runs; an empty list when nothing ran yet."""
     if not FILE.exists():
         return []
     return [
@@ -116,5 +117,5 @@ def as_json(one: Result) -> dict[str, Any]:
 
 
 def requested(some: Iterable[Result]) -> set[tuple[int, int]]:
-    """Every (API key, version) that passed tests used."""
+    """Returns every (API key, version) that passed tests used."""
     return {pair for one in some if one.outcome == "passed" for pair in one.requests}

@@ -1,4 +1,4 @@
-"""Clusters whose nodes meet over mutual TLS, and whose clients log in by SCRAM within TLS; there is no other way in."""
+"""Clusters with mutual TLS between nodes, and SCRAM within TLS for clients; there is no other listener."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ USER, PASSWORD = "tester", "tester-secret-1d7e"
 
 
 class SecuredNodes:
-    """The authority and the user of a cluster. `access`: the file with which clients connect."""
+    """The authority and the user of a cluster. `access` is the file with which clients connect."""
 
     def __init__(self, directory: Path) -> None:
         self.security = Security(users={USER: PASSWORD})
@@ -28,14 +28,14 @@ class SecuredNodes:
 
     @property
     def scram(self) -> str:
-        """The user as `odradek format --add-scram` takes it."""
+        """Returns the user in the form of `odradek format --add-scram`."""
         return f"{self.security.mechanism}=[name={USER},password={PASSWORD}]"
 
     def users(self) -> list[UserScramCredentialRecord]:
         return [scram_user(self.scram)]
 
     def secured(self, properties: dict[str, str], host: str, internal_port: int) -> dict[str, str]:
-        """Returns the properties of a node in plain text with its listeners secured, and one more between brokers."""
+        """Returns the properties of a plain-text node with its listeners secured, and a further listener between brokers."""
         node = properties["node.id"]
         key, trusted = self._directory / f"node-{node}.pem", self._directory / "authority.pem"
         identity = self._authority.issue(NODE_NAME, (host, "localhost"))

@@ -1,4 +1,4 @@
-"""Checks of the whole run: foreign clients use every served API, every listed test passed."""
+"""Checks of the whole run: foreign clients use every served API, and every listed test passed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from compat_tests.differential.runner import advertised
 from compat_tests.odradek_process import OdradekProcess
 
 HERE = Path(__file__).resolve().parent
-#: Folders of foreign clients; each must have run for the table to say anything.
+#: Folders of foreign clients; all must have run, else the table is incomplete.
 CLIENTS = ("aiokafka", "franz_go", "java", "kafka_python", "librdkafka", "streams")
-#: What only brokers ask of each other.
+#: Requests that only brokers send to each other.
 BETWEEN_BROKERS = {
     "InitializeShareGroupState",
     "ReadShareGroupState",
@@ -22,7 +22,7 @@ BETWEEN_BROKERS = {
     "DeleteShareGroupState",
     "ReadShareGroupStateSummary",
 }
-#: Served APIs that no client asks for here, and why; the differential test does.
+#: Served APIs that no client requests here, with the reasons; the differential test requests them.
 UNASKED = {
     **dict.fromkeys(
         ("SaslHandshake", "SaslAuthenticate"), "clients ask on listeners with SASL, in compat_tests/security"
@@ -37,7 +37,7 @@ UNASKED = {
 
 
 def ran(config: pytest.Config, target: str) -> list[results.Result]:
-    """The results of all clients in this run against Odradek."""
+    """Returns the results of all clients in this run against Odradek."""
     found = [one for one in results.of_run(config) if one.client in CLIENTS]
     if target != "odradek" or {one.client for one in found} != set(CLIENTS):
         pytest.skip("tells something only after the tests of all clients")

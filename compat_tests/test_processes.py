@@ -1,4 +1,4 @@
-"""The ground that the other tests stand on: both brokers start, answer, are killed and come back."""
+"""Both brokers start, answer, are killed and recover: the basis of the other tests."""
 
 from __future__ import annotations
 

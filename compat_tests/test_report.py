@@ -1,4 +1,4 @@
-"""docs/compatibility.md tells of what is there."""
+"""Checks that docs/compatibility.md matches the code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Stands between clients and a broker, passes every byte on, and notes which requests go by.
+"""A proxy between clients and a broker. It forwards every byte, and notes the requests.
 
-So the table of compatibility says what clients did, not what a test was written to do. The broker advertises the watcher's
-address; clients never learn another.
+So the compatibility table has the requests that clients sent, not those that a test was meant to cause. The broker
+advertises the watcher's address; clients learn no other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import TracebackType
 from .wire import OWN_CLIENT_ID
 
 _PIECE_BYTES = 1 << 18
-#: Length, key, version, correlation id, length of the client id.
+#: Length, API key, version, correlation id, length of the client id.
 _FRAME_HEAD = struct.Struct(">ihhih")
 
 #: (API key, version).
@@ -25,12 +25,12 @@ Request = tuple[int, int]
 
 
 class FrameReader:
-    """Finds the head of each request in a stream that comes in pieces of any size; our own client's are not noted."""
+    """Finds the head of each request in a stream of pieces of any size. Requests of our own client are not noted."""
 
     def __init__(self, note: Callable[[Request], None]) -> None:
         self._note = note
         self._head = bytearray()
-        #: Bytes of the head: at first up to the length of the client id, then with it.
+        #: Bytes of the head: at first without the client id, then with it.
         self._wanted = _FRAME_HEAD.size
         self._skip = 0
 
@@ -61,7 +61,7 @@ class FrameReader:
 
 
 class Watcher:
-    """Listens on a free port of 127.0.0.1. `target`, "host:port", is where the broker listens: set before a client comes."""
+    """Listens on a free port of 127.0.0.1. `target`, "host:port", is the broker's listener: set before a client connects."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -114,7 +114,7 @@ class Watcher:
 
 
 def _pass_on(source: socket.socket, sink: socket.socket, reader: FrameReader | None) -> None:
-    """Passes on all bytes until either end closes; then both are closed."""
+    """Forwards all bytes until either end closes; then closes both."""
     with contextlib.suppress(OSError):
         while data := source.recv(_PIECE_BYTES):
             if reader is not None:

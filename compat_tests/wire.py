@@ -1,6 +1,6 @@
-"""A client of bare requests and answers over a socket: nothing is retried, hidden or remembered.
+"""A client that sends single requests over a socket: it retries, hides and remembers nothing.
 
-It speaks through Odradek's codecs, which tests/protocol holds against Apache's own classes.
+It uses Odradek's codecs, which tests/protocol checks against Apache's own classes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from odradek.protocol.codec import decode, encode
 from odradek.protocol.internal.headers import RequestHeader, ResponseHeader
 from odradek.protocol.schema import Message
 
-#: How this client calls itself; what it asks is not counted as use by a client.
+#: The client id of this client; its requests do not count as use by a client.
 OWN_CLIENT_ID = "odradek-compat"
 #: A frame longer than this from a test broker is a mistake, not an answer.
 MOST_FRAME_BYTES = 64 << 20
@@ -34,7 +34,7 @@ def api_of(request: Message) -> Api:
 
 
 def request_frame(request: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """Length, header and body of one request, as they go over the wire."""
+    """Returns length, header and body of a request, as sent over the wire."""
     api = api_of(request)
     header = RequestHeader(
         request_api_key=api.key, request_api_version=version, correlation_id=correlation_id, client_id=client_id
@@ -44,8 +44,8 @@ def request_frame(request: Message, version: int, correlation_id: int, client_id
 
 
 class WireClient:
-    """A connection. `call` sends a request and returns its answer; `send` and `receive` do so in two steps. `tls` makes it
-    one over TLS, to a server with the name of the host. `source`: the address that the client comes from.
+    """A connection. `call` sends a request and returns its response; `send` and `receive` are its two steps. `tls` makes it
+    a TLS connection to a server with the name of the host. `source` is the client's own address.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class WireClient:
         address = (host.strip("[]"), int(port))
         self._socket = socket.create_connection(address, timeout=timeout, source_address=(source, 0))
         if self._socket.getsockname() == self._socket.getpeername():
-            self._socket.close()  # a port of the range for clients, on which nobody listens yet: it met itself
+            self._socket.close()  # a client port without a listener: the socket connected to itself
             raise ConnectionRefusedError(f"no listener on {bootstrap}")
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
@@ -73,7 +73,7 @@ class WireClient:
         return self.receive(request, version, self.send(request, version))
 
     def send(self, request: Message, version: int) -> int:
-        """Sends a request and gives its correlation id."""
+        """Sends a request and returns its correlation id."""
         number = next(self._numbers)
         self.send_bytes(request_frame(request, version, number, self.client_id))
         return number
@@ -85,7 +85,7 @@ class WireClient:
             raise ConnectionClosed(str(error)) from None
 
     def receive(self, request: Message, version: int, number: int) -> Any:
-        """The next frame, which must be the answer to the request that was sent under `number`."""
+        """Receives the next frame, which must be the response to the request `number`."""
         api = api_of(request)
         frame = self.receive_frame()
         header, body_at = decode(ResponseHeader, api.response_header_version(version), frame)

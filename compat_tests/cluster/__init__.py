@@ -1,1 +1,1 @@
-"""The scenario that every introduction to Kafka tells, played on real processes by real clients: docs/failover.md."""
+"""Failover of a cluster, with real processes and real clients: docs/failover.md."""

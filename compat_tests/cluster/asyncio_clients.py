@@ -1,4 +1,4 @@
-"""aiokafka among the clients of the play: a sender and a group, each on a loop and a thread of its own."""
+"""aiokafka among the clients of the scenario: a sender and a group, each with its own thread and event loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class AiokafkaSender(Sender):
         asyncio.run(self._send_all())
 
     async def _send_all(self) -> None:
-        # How long aiokafka goes on with a record is its request timeout.
+        # aiokafka retries a record until its request timeout.
         producer = AIOKafkaProducer(
             bootstrap_servers=self.bootstrap,
             enable_idempotence=True,

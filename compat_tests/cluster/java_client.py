@@ -1,4 +1,4 @@
-"""Apache's Java client among the clients of the play: OrderClient.java as a process, a sender and a group in one."""
+"""Apache's Java client among the clients of the scenario: OrderClient.java as a process, with a sender and a group."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _END_S = DELIVERY_MS / 1000 + 30
 
 
 class JavaReader(Reader):
-    """The records that the process has read, as JavaSender, whose process it is, reports them."""
+    """The records that the Java process has read. JavaSender owns the process and fills `seen`."""
 
     def start(self) -> None:
-        """The process has begun with the sender."""
+        """Does nothing: the process starts with the sender."""
 
     def end(self) -> None:
         """Does nothing: the reader ends with the sender's process."""
 
 
 class JavaSender(Sender):
-    """`close` ends the process, with its reader, after `end` has ended the sending."""
+    """Orders sent by the Java process. `end` ends the sending; `close` then ends the process with its reader."""
 
     def __init__(self, bootstrap: str, directory: Path) -> None:
         super().__init__("java", bootstrap)
@@ -44,7 +44,7 @@ class JavaSender(Sender):
             )
 
     def send_all(self) -> None:
-        """Takes down what the process tells, until it ends."""
+        """Collects the lines of the process until it ends."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             word, _, what = line.rstrip("\n").partition(" ")
@@ -73,7 +73,7 @@ class JavaSender(Sender):
         assert self._is_done.wait(_END_S), "the Java client does not end"
 
     def close(self) -> None:
-        """Ends the process with its reader; kills it when it does not end by itself."""
+        """Ends the process with its reader; kills it if it does not end in time."""
         assert self._process.stdin is not None
         try:
             with contextlib.suppress(BrokenPipeError):

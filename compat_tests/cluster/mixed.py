@@ -1,4 +1,4 @@
-"""A cluster in which a node may be ours or Apache Kafka's, now the one and then the other, on the same directory."""
+"""A cluster whose nodes run Odradek or Apache Kafka, and may change from one to the other on the same directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _START_S = 120
 
 
 class EitherNode(ClusterNode):
-    """Ports, properties and data are the same whichever it is; it was formatted by us."""
+    """A node with the same ports, properties and data for either broker; Odradek formatted it."""
 
     def __init__(self, directory: Path, node_id: int, properties: dict[str, str]) -> None:
         super().__init__(directory, node_id, properties)
@@ -30,7 +30,7 @@ class EitherNode(ClusterNode):
             super()._wait(deadline)
 
     def becomes(self, *, apache: bool) -> None:
-        """Stops in order, and goes on as the other."""
+        """Stops the node in order, and starts it with Odradek or Apache Kafka."""
         assert self.stop() == 0 or self.is_apache
         self.is_apache = apache
         self.start()

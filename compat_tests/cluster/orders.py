@@ -1,7 +1,7 @@
-"""Orders on their way while brokers die: who sends them, who reads them, and what is there in the end.
+"""Orders in flight while brokers die: their senders, their readers, and the check of the log at the end.
 
-Each order is `client-number`, its key one of a few customers. What a client was told to be written must be there once, and
-the orders of one client for one customer in the order in which they were sent.
+Each order is `client-number`, and its key is one of a few customers. Each acknowledged order must be there exactly once. The
+orders of one client for one customer must be in the order in which they were sent.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from compat_tests import access
 TOPIC = "order-events"
 GROUP = "billing"
 CUSTOMERS = 20
-#: Orders of each client in a second: what matters is that some are always on their way.
+#: Pause between the orders of a client: some are always in flight.
 PAUSE_S = 0.02
-#: Who finds none of the brokers that it knows forgets them by default, and begins anew with those it was told of (KIP-899):
-#: here the one that was killed, while the others have just come back and it is not connected to them yet.
+#: By default a client that reaches none of its brokers goes back to its bootstrap addresses (KIP-899): here the killed
+#: broker's, while the others have just come back and the client is not connected to them yet.
 RECOVERY = {"metadata.recovery.strategy": "none"}
 DELIVERY_MS = 90_000
 READ_DEADLINE_S = 120
 
-#: What is in each partition: (customer, order), in order.
+#: Partition to its (customer, order) pairs, in log order.
 Found = dict[int, list[tuple[str, str]]]
 
 
 class Sender(threading.Thread):
-    """Sends until it is told to stop; `acknowledged` and `failed` are what came of it."""
+    """Sends orders until `end`; `acknowledged` and `failed` are the results."""
 
     def __init__(self, client: str, bootstrap: str) -> None:
         super().__init__(name=client, daemon=True)
@@ -65,7 +65,7 @@ class Sender(threading.Thread):
         raise NotImplementedError
 
     def end(self) -> None:
-        """Every order that is on its way is told of before it returns."""
+        """Stops the sending, and waits for the result of every order in flight."""
         self._is_over.set()
         self.join(DELIVERY_MS / 1000 + 30)
         assert not self.is_alive(), f"{self.client} does not end"
@@ -146,7 +146,7 @@ def read_all(bootstrap: str, at_least: int) -> Found:
 
 
 def anomalies(found: Found, senders: list[Sender]) -> list[str]:
-    """A sentence for each order that is lost, there twice, never sent, or out of its customer's order."""
+    """Returns a sentence for each order that is lost, duplicated, never sent, or out of its customer's order."""
     counts = Counter(order for orders in found.values() for _, order in orders)
     reported = [f"{order} is there {count} times" for order, count in counts.items() if count > 1]
     for sender in senders:

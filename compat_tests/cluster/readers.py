@@ -1,4 +1,4 @@
-"""Groups that read the orders all along, each of one member of another client. `seen` is how often it saw each order."""
+"""Groups that read the orders all along, each with a member of a different client. `seen` counts the reads of each order."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from compat_tests import access
 from .orders import RECOVERY, TOPIC
 
 COMMIT_MS = 500
-#: Partitions that are added are found by then.
+#: Longest time until new partitions are found.
 METADATA_MS = 2_000
 POLL_S = 0.2
-#: A poll of kafka-python that is shorter than a join may lose it (see its FINDINGS), and joins take longer over TLS. It ends
-#: as soon as there are records.
+#: A poll of kafka-python that is shorter than a join may lose the join (see its FINDINGS), and joins take longer over TLS.
+#: A poll ends as soon as there are records.
 KAFKA_PYTHON_POLL_S = 3.0
 _END_S = 60
 
 
 class Reader(threading.Thread):
-    """Reads until it is told to stop; `failed` is what its client did not absorb."""
+    """Reads until `end`; `failed` lists the errors that the client did not absorb."""
 
     def __init__(self, client: str, bootstrap: str) -> None:
         super().__init__(name=f"read by {client}", daemon=True)
@@ -50,7 +50,7 @@ class Reader(threading.Thread):
 
 
 class Billing(Reader):
-    """librdkafka's, which can be told to begin again."""
+    """The group of librdkafka, which can rewind."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__("librdkafka", bootstrap)
@@ -82,7 +82,7 @@ class Billing(Reader):
         consumer.close()
 
     def rewind(self) -> None:
-        """Makes the readers read everything again, from the beginning."""
+        """Makes the group read everything again, from the beginning."""
         self.seen.clear()
         self._rewinds.set()
 
@@ -99,7 +99,7 @@ class KafkaPythonReader(Reader):
             **access.kafka_python(),
         )
         while not self._is_over.is_set():
-            # kafka-python 3.0 now and then lets a refused connection out of poll, see its FINDINGS: one polls again.
+            # kafka-python 3.0 sometimes raises a refused connection from poll, see its FINDINGS: the next poll continues.
             with contextlib.suppress(KafkaConnectionError):
                 for records in consumer.poll(timeout_ms=int(KAFKA_PYTHON_POLL_S * 1000)).values():
                     self.seen.update(record.value.decode() for record in records)

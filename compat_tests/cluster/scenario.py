@@ -1,4 +1,4 @@
-"""A play: a cluster, clients that send orders to it and read them, and the checks between the acts and at the end."""
+"""A scenario: a cluster, clients that send orders to it and read them, and the checks between the steps and at the end."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .orders import TOPIC, Found, Sender, anomalies, read_all
 from .readers import Reader
 from .spark_client import SparkQuery
 
-#: Of every client, between two acts.
+#: Orders that every client sends between two steps.
 _MORE_ORDERS = 20
 _PREFERRED = 0
-#: Where a query of Spark reads along: its start, and a batch beside all the others.
+#: Time for Spark's query, in scenarios that have it: its start, and a batch beside all the others.
 _SPARK_S = 180
 
 
@@ -30,7 +30,7 @@ class Scenario:
     senders: list[Sender]
     readers: list[Reader]
     query: SparkQuery | None = None
-    #: What is in each partition; known when all have ended.
+    #: The records of each partition, once all clients have ended.
     found: Found = field(default_factory=dict)
 
     def begin(self) -> None:
@@ -45,7 +45,7 @@ class Scenario:
         return found
 
     def goes_on(self) -> None:
-        """Every sender is told of orders that it sends from now on, and every group reads on."""
+        """Waits until every sender has more orders acknowledged, and every group reads on."""
         before = [len(sender.acknowledged) for sender in self.senders]
         for sender, count in zip(self.senders, before):
             self.cluster.until(
@@ -60,14 +60,14 @@ class Scenario:
             )
 
     def query_goes_on(self) -> None:
-        """Not asked after every act: when a broker vanishes Spark's AdminClient may wait a minute before it asks another."""
+        """Waits for a batch of Spark. Not in every step: Spark's AdminClient may wait a minute after a broker vanishes."""
         query = self.query
         assert query is not None
         batches = query.batches
         self.cluster.until(lambda: query.batches > batches + 1, "Spark has begun a batch and committed it", _SPARK_S)
 
     def is_whole(self, replicas: int = 3) -> None:
-        """Returns whether the killed nodes are back and have caught up."""
+        """Starts the killed nodes, and waits until all replicas have caught up."""
         for node in self.cluster.nodes.values():
             if not node.is_running:
                 node.begin()
@@ -107,7 +107,7 @@ class Scenario:
         )
 
     def ends(self) -> None:
-        """Every order that was sent is there once and in order, and every group has seen all of them."""
+        """Checks that every order is there once and in order, and that every group has seen all of them."""
         for sender in self.senders:
             sender.end()
         acknowledged = {order for sender in self.senders for order in sender.acknowledged}

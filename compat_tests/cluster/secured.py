@@ -1,4 +1,4 @@
-"""The clusters of the plays with mutual TLS between nodes and SCRAM for clients: `pytest compat_tests/cluster --secured`."""
+"""Clusters of the scenarios with mutual TLS between nodes and SCRAM for clients: `pytest compat_tests/cluster --secured`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .mixed import MixedCluster
 
 
 class SecuredCluster(Cluster):
-    """A cluster without a listener in plain text. Its clients connect as `compat_tests.access.granted` says."""
+    """A cluster without a plain-text listener. Its clients connect as in `compat_tests.access.granted`."""
 
     def __init__(self, directory: Path, roles: Iterable[str], **overrides: str) -> None:
         self._provided = SecuredNodes(directory / "access")
@@ -33,9 +33,9 @@ class SecuredCluster(Cluster):
 
 
 class SecuredMixedCluster(SecuredCluster, MixedCluster):
-    """Nodes of either kind."""
+    """A secured cluster with nodes of Odradek and Apache Kafka."""
 
 
 def access_of(cluster: Cluster) -> Path | None:
-    """Returns the file with which clients connect; None where they come in plain text."""
+    """Returns the properties file with which clients connect; None for plain text."""
     return cluster.access if isinstance(cluster, SecuredCluster) else None

@@ -1,4 +1,4 @@
-"""Spark among the clients of the play: spark_orders.py as a process."""
+"""Spark among the clients of the scenario: spark_orders.py as a process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .orders import TOPIC
 
 _PROGRAM = Path(__file__).resolve().parent / "spark_orders.py"
 _END_S = 240
-#: What ends soon is better compiled quickly than well.
+#: Quick compilation suits a short process.
 _QUICK_JVM = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
@@ -40,7 +40,7 @@ class SparkQuery:
         return sum(file.name.isdigit() for file in (self._directory / "checkpoint" / "commits").glob("*"))
 
     def end(self) -> dict[int, list[tuple[int, str, str]]]:
-        """Returns what it has kept when it has read all: partition to (offset, customer, order), by offset."""
+        """Ends the query. Returns its rows after it has read all: partition to (offset, customer, order), by offset."""
         self._process.communicate(b"enough\n", timeout=_END_S)
         assert self._process.returncode == 0, f"the query has failed\n{self.last_words()}"
         kept: dict[int, list[tuple[int, str, str]]] = defaultdict(list)
@@ -50,7 +50,7 @@ class SparkQuery:
         return {partition: sorted(orders) for partition, orders in kept.items()}
 
     def kill(self) -> None:
-        """The driver and its JVM at once."""
+        """Kills the driver together with its JVM."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

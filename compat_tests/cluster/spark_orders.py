@@ -1,7 +1,7 @@
 """A streaming query that keeps every order as a row: `spark_orders.py BOOTSTRAP TOPIC DIRECTORY`, a program of its own.
 
-A line on its standard input has it read what is there, end the query, and write what the sink holds, as Spark reads it, to
-DIRECTORY/rows.jsonl. It ends with an error when the query does.
+After a line on its standard input it reads the available records, ends the query, and writes the rows of the sink, as Spark
+reads them, to DIRECTORY/rows.jsonl. It fails when the query fails.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Apache Kafka's own tools for a cluster, against three of our nodes, one of which is killed between."""
+"""Apache Kafka's tools for a cluster, against three nodes of Odradek, one of which is killed meanwhile."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def host(java_tools: None) -> Iterator[ToolHost]:
 
 @pytest.fixture(scope="module")
 def run(host: ToolHost, cluster: Cluster) -> Run:
-    """Returns the output of a tool, which must succeed."""
+    """Returns a function that runs a tool, which must succeed, and returns its output."""
 
     def ran(tool: str, *arguments: str) -> str:
         bootstrap = ["--bootstrap-server", cluster.bootstrap]
@@ -95,7 +95,7 @@ def test_a_level_that_would_lose_metadata_is_refused(host: ToolHost, cluster: Cl
 def test_a_release_raises_all_features_and_static_voters_move_into_the_log(
     host: ToolHost, run: Run, cluster: Cluster
 ) -> None:
-    """kraft.version is raised once every voter has told the controller which directory it votes with."""
+    """kraft.version can rise once every voter has sent its directory id to the controller."""
     assert directories_of_voters(run) == []
     words = ("--bootstrap-server", cluster.bootstrap, "upgrade", "--release-version", "4.3-IV0")
     upgraded = cluster.until(

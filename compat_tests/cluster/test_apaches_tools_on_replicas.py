@@ -1,4 +1,4 @@
-"""Apache Kafka's tools that look at what the nodes of a cluster hold: replicas compared, logs dumped, metadata shown."""
+"""Apache Kafka's tools that inspect the nodes of a cluster: replicas compared, logs dumped, metadata shown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VERIFICATION = "org.apache.kafka.tools.ReplicaVerificationTool"
 _DUMP = "org.apache.kafka.tools.DumpLogSegments"
 _SHELL = "org.apache.kafka.shell.MetadataShell"
 _DEADLINE_S = 90
-#: Where a batch has its length, its checksum and what that is of.
+#: Positions in a batch: its length, its checksum, and the first byte that the checksum covers.
 _LENGTH, _CHECKSUM, _CHECKED = 8, 17, 21
 
 
@@ -61,7 +61,7 @@ def verified(cluster: Cluster, topic: str, until: str, directory: Path) -> str:
 
 
 def test_the_replicas_of_every_partition_are_equal_up_to_the_high_watermark(cluster: Cluster, tmp_path: Path) -> None:
-    """No partition lags behind the one whose lag is the largest."""
+    """The tool reports the largest lag of all partitions: it must be 0."""
     whole = rf"max lag is 0 for partition {TOPIC}-\d at offset [1-9]\d* among 3 partitions"
     report = verified(cluster, TOPIC, whole, tmp_path)
     assert "unmatched" not in report and "doesn't match" not in report
@@ -78,10 +78,10 @@ def test_a_replica_that_was_altered_is_found(cluster: Cluster, tmp_path: Path) -
 
 
 def alter_first_batch(log: Path) -> None:
-    """The last byte of its last value, and the checksum to match: what only a comparison of replicas finds."""
+    """Changes the last byte of the last value, and the checksum to match: only a comparison of replicas finds it."""
     data = bytearray(log.read_bytes())
     end = _LENGTH + 4 + int.from_bytes(data[_LENGTH : _LENGTH + 4], "big")
-    data[end - 2] ^= 1  # behind it is the number of headers
+    data[end - 2] ^= 1  # the last byte is the number of headers
     data[_CHECKSUM:_CHECKED] = crc32c(bytes(data[_CHECKED:end])).to_bytes(4, "big")
     log.write_bytes(data)
 

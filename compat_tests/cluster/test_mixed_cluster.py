@@ -1,4 +1,4 @@
-"""Two nodes of ours and one of Apache Kafka 4.3.1 as one cluster, one quorum: each leads, controls and follows the others.
+"""Two nodes of Odradek and one of Apache Kafka 4.3.1 in one cluster and quorum: each leads, controls and follows the others.
 
 The tests are the steps of one scenario, in this order; orders are sent and read all along.
 """
@@ -24,11 +24,11 @@ from tests.server.cluster_process import COMBINED
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.oracle]
 
-#: Of voters that have come as far, a leader that resigns names the lowest first.
+#: A leader that resigns names the lowest of equally caught-up voters first.
 APACHE = 1
 OURS = (2, 3)
 _PREFERRED = 0
-#: Of those who may follow a controller that stops, Apache Kafka's is not always first.
+#: Apache Kafka's node is not always the first of the possible successors of a stopped controller.
 _MOST_STOPS = 10
 
 
@@ -36,9 +36,9 @@ _MOST_STOPS = 10
 def execute(
     java_tools: None, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Scenario]:
-    # Apache Kafka misses a broker when its session is over.
+    # Apache Kafka fences a broker when its session expires.
     impatient = {"broker_session_timeout_ms": "3000", "broker_heartbeat_interval_ms": "500"}
-    # A node that is only slow stays the controller; a process that ends is noticed by its connections.
+    # A node that is merely slow stays the controller; the end of a process is noticed by its connections.
     impatient["controller_quorum_fetch_timeout_ms"] = "6000"
     overrides = {"offsets_topic_num_partitions": "3", "min_insync_replicas": "2", **impatient}
     kind = SecuredMixedCluster if request.config.getoption("--secured") else MixedCluster
@@ -71,7 +71,7 @@ def elect_preferred_leaders(execute: Scenario) -> None:
 
 
 def hand_controller_to_apache(execute: Scenario) -> None:
-    """Stops the active controller, and has it come back, as long as it is one of ours."""
+    """Restarts the active controller until it is Apache Kafka's node."""
     for _ in range(_MOST_STOPS):
         active = execute.controller()
         if active == APACHE:

@@ -1,4 +1,4 @@
-"""`order-events`, 3 partitions, replication factor 3, 3 brokers; clients work all along, and the counts come out exact.
+"""`order-events`, 3 partitions, replication factor 3, 3 brokers; clients run all along, and the final counts are exact.
 
 The tests are the steps of one scenario, in this order. docs/failover.md describes it.
 """
@@ -41,7 +41,7 @@ def execute(
     made = kind(directory, [COMBINED] * 3, **overrides)
     with granted(access_of(made)), made as cluster, contextlib.ExitStack() as clients:
         cluster.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
-        # A client that knows one broker finds all. Spark makes clients anew all along, which must find one that lives.
+        # A client finds all brokers through one. Spark creates clients all along, so it needs the address of a live broker.
         first, second, third = (node.bootstrap for node in cluster.nodes.values())
         query = SparkQuery(cluster.bootstrap, directory / "spark")
         clients.callback(query.kill)
@@ -159,7 +159,7 @@ def test_in_the_end_every_order_is_there_once_and_in_order_and_everybody_has_rea
 
 
 def test_the_checks_bite() -> None:
-    """The checks of the last act find planted faults."""
+    """The final checks find injected faults."""
     sender = Sender("c", "")
     sender.acknowledged = ["c-0", "c-1", "c-2", "c-3"]
     found = {0: [("k", "c-2"), ("k", "c-1"), ("k", "c-3"), ("k", "c-3")]}
