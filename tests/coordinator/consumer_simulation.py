@@ -6,7 +6,7 @@ timeout. Two clients must never own the same partition. The coordinator must rej
 hold the partition: some clients commit partitions that they owned before they were stopped.
 
 A request may also arrive late, long after later requests of its client. Kafka also accepts a late request with the
-member's current or previous epoch (its connections keep requests in order). One with an older epoch must be fenced.
+member's current or previous epoch (its connections keep requests in order). A request with an older epoch must be fenced.
 """
 
 from __future__ import annotations

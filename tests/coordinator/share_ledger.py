@@ -91,7 +91,7 @@ class Ledger:
             held.pop(offset, None)
 
     def released(self, member_id: str, now: int) -> None:
-        """Records a release: others may acquire the records at once. If the write fails, the member keeps them."""
+        """Records a release: other members may acquire the records at once. If the write fails, the member keeps them."""
         for held in self.held.get(member_id, {}).values():
             held.until_ms, held.is_released = now, True
 

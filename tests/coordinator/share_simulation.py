@@ -1,6 +1,6 @@
 """Seeded simulation of one share partition, its persister and some members.
 
-Locks expire, writes fail or arrive late, leaders change, members crash, and dead letters are lost with their leader.
+Locks expire, writes fail or arrive late, leaders change, members crash, and dead-letter records are lost with their leader.
 The persister responds after its commit, crashes, and restarts from the rest of its log. The ledger checks the
 invariants.
 """
@@ -72,7 +72,7 @@ class ShareSimulation:
         self.persister = ShareStateLog(self.rng, config, image_of(), self.now)
         self.batches: list[FetchedBatch] = []
         self.ledger = Ledger(LIMITS.delivery_count, self.limits.has_dead_letters)
-        #: Dead letters in flight to the queue.
+        #: Dead-letter records in flight to the queue.
         self.dead_letter_records: list[DeadLetter] = []
         self.sent: list[Sent] = []
         #: Pending writes of each leader, one request in flight.

@@ -351,7 +351,7 @@ def test_new_partitions_are_assigned_when_static_leader_upgrades() -> None:
 
 
 def test_outdated_ownership_claim_at_upgrade_is_ignored() -> None:
-    """The member was away while another got the partition, and returns while the group is briefly a classic one."""
+    """The member was away while another member got the partition, and returns while the group is briefly a classic one."""
     stand = Stand()
     old = stand.classic()
     stand.beat(0)

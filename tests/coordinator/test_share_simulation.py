@@ -122,5 +122,5 @@ def _letters_go_out_before_that_is_written(patch: pytest.MonkeyPatch) -> None:
     _locks_never_end,
 )
 def test_simulation_detects_injected_bug_of_share_partitions(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Only every other seed has dead letters.
+    # Only every other seed has dead-letter records.
     assert_caught(bug, monkeypatch, _run, seeds=40)

@@ -35,7 +35,7 @@ Asking = Generator[tuple[Any, int], Any, Any]
 
 
 class Client:
-    """A producer. Another one with the same `transactional_id` may replace it while it is still alive."""
+    """A producer. Another producer with the same `transactional_id` may replace it while it is still alive."""
 
     def __init__(self, name: str, transactional_id: str, bumps: bool, rng: random.Random) -> None:
         self.name, self.transactional_id, self.bumps = name, transactional_id, bumps

@@ -85,7 +85,7 @@ class Simulation:
             self.begin(number)
 
     def begin(self, number: int) -> None:
-        """Starts a producer for the id, even if another has it. Every other id uses the older flow."""
+        """Starts a producer for the id, even if another producer has it. Every other id uses the older flow."""
         bumps = self.config.transaction_version >= 2 and number % 2 == 0
         name = f"id{number}"
         self.clients.append(Client(f"{name}/{len(self.clients)}", name, bumps, self.rng))
@@ -126,7 +126,7 @@ class Simulation:
             self.replies.append((reply.token, decided, reply.response))
 
     def crash(self) -> None:
-        """Crashes the coordinator. Another loads the log. Markers of the previous one may still be in flight."""
+        """Crashes the coordinator. Another coordinator loads the log. Markers of the previous one may still be in flight."""
         self.crashes += 1
         del self.log[self.rng.randrange(self.high_watermark, len(self.log) + 1) :]
         self.high_watermark = len(self.log)

@@ -15,7 +15,7 @@ _JVM_FLAGS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile
 
 
 class Rejected(Exception):
-    """Apache's code threw; the text is its own."""
+    """An exception in Apache's code, with its text."""
 
 
 class CodecOracle:
@@ -28,7 +28,7 @@ class CodecOracle:
         self._process, self._to, self._from = process, process.stdin, process.stdout
 
     def echo(self, java_class: str, version: int, data: bytes) -> tuple[bytes, Any]:
-        """Makes Apache's class decode all of `data`. Returns (its re-encoded bytes, its values as JSON). Raises Refused."""
+        """Makes Apache's class decode all of `data`. Returns (its re-encoded bytes, its values as JSON). Raises Rejected."""
         return self._message(self._ask(b"E", java_class, version, data=data, blocks=2))
 
     def random(self, java_class: str, version: int, seed: int) -> tuple[bytes, Any]:
@@ -36,7 +36,7 @@ class CodecOracle:
         return self._message(self._ask(b"R", java_class, version, seed, blocks=2))
 
     def error_response(self, api: str, version: int, request: bytes, error: int) -> bytes:
-        """Returns the response of Apache's request class to an exception. `api`: as in ApiKeys. Raises Refused."""
+        """Returns the response of Apache's request class to an exception. `api`: as in ApiKeys. Raises Rejected."""
         return self._ask(b"G", api, version, error, request)[0]
 
     def apis(self) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ class CodecOracle:
         return [tuple(each) for each in json.loads(self._ask(b"X", "", 0)[0])]
 
     def batches(self, data: bytes) -> list[dict[str, Any]]:
-        """Returns the batches in `data` and their records, as decoded by Apache. Raises Refused."""
+        """Returns the batches in `data` and their records, as decoded by Apache. Raises Rejected."""
         found: list[dict[str, Any]] = json.loads(self._ask(b"B", "", 0, data=data)[0])
         return found
 

@@ -1,4 +1,4 @@
-"""The lz4 block format, decoded a token at a time as its specification has it: slow, and plain enough to be trusted."""
+"""A decoder of lz4 blocks that follows the specification token by token: slow, but simple enough to be trusted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _LEAST_MATCH = 4
 
 
 class NoBlock(ValueError):
-    """The bytes are no block, or one whose result decoders disagree on."""
+    """The bytes are not a valid block, or decoders disagree on its content."""
 
 
 def decoded(block: bytes) -> bytes:

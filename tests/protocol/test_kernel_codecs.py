@@ -1,7 +1,7 @@
-"""The compiled decompressors accept what the libraries accept, with the same bytes, and touch no byte outside of the room.
+"""The compiled decompressors return the same bytes as the libraries, and write no byte outside of their output buffer.
 
-They reject in addition what decoders read differently. `python -m tests.protocol.test_kernel_codecs SEED SECONDS` goes
-on for longer.
+They also reject payloads that decoders read differently. `python -m tests.protocol.test_kernel_codecs SEED SECONDS` runs
+for longer.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def by_kernel(codec: Compression, data: bytes, room: int) -> tuple[int, bytes]:
 
 
 def is_lz4_by_the_book(frame: bytes) -> bool:
-    """Returns whether each block of a frame that the library accepts is one by the specification."""
+    """Returns whether each block of a frame that the library accepts is valid by the specification."""
     at = 15 if frame[4] & 8 else 7
     (word,) = struct.unpack_from("<I", frame, at)
     while word:
@@ -135,7 +135,7 @@ def is_lz4_by_the_book(frame: bytes) -> bool:
 
 
 def compare(rng: random.Random) -> str:
-    """Compares one mutated payload. Returns what became of it."""
+    """Compares one mutated payload. Returns the outcome."""
     data = plain(rng)
     codec, good = packed(rng, data)
     payload = mutated(rng, codec, good)
@@ -145,7 +145,7 @@ def compare(rng: random.Random) -> str:
         assert found == expected, (codec, room, payload.hex())
         return f"{codec.name} made"
     if expected[0] >= 0:
-        # Whatever the kernel alone rejects, the specification rejects as well.
+        # The specification must reject a payload that only the kernel rejects.
         assert codec is Compression.LZ4 and not is_lz4_by_the_book(payload), (codec, room, payload.hex())
         return "by the kernel alone"
     return f"{codec.name} rejected"

@@ -59,7 +59,7 @@ def fields_differ(
         return faults
     for spec, field in zip(specs, made.SCHEMA.fields, strict=True):
         at = f"{where}.{field.name}"
-        # A tagged field may omit either.
+        # A tagged field may omit `versions` or `taggedVersions`.
         carried = within(Versions.parse(spec.get("versions", spec.get("taggedVersions"))), versions)
         faults += compare(f"{at} versions", carried, within(field.versions, versions))
         nullable = within(Versions.parse(spec.get("nullableVersions", "none")), carried)

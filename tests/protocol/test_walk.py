@@ -30,7 +30,7 @@ NOW = 1_700_000_000_000
 SEED = 11
 MUTATIONS = 4000
 
-#: Both, if the compiled one is installed.
+#: Both walks, if the compiled one is installed.
 WALKS: list[Callable[..., Any]] = [pure_walk, *([walks.raw_walk] if walks.IS_COMPILED else [])]
 
 

@@ -286,7 +286,7 @@ class Simulation:
             self._tell_that_gone(node)
 
     def _tell_that_gone(self, gone: Node) -> None:
-        """Reports to the other nodes, after a delay, that its process has died; it may have restarted by then."""
+        """Reports to the other nodes, after a delay, that the node's process has died; it may have restarted by then."""
         for node in self.nodes.values():
             if node is not gone and node.replica is not None and self.rng.random() < 0.5:
                 node.later(self.rng.randint(1, 60), lambda node=node: node.handle(LeaderGone(gone.id)))

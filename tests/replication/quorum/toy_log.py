@@ -18,7 +18,7 @@ ENTRIES_PER_READ = 4
 class Entry(NamedTuple):
     epoch: int
     payload: Any
-    #: Of this entry and all entries before it.
+    #: The digest of this entry and all entries before it.
     digest: int
 
 
@@ -89,7 +89,7 @@ class ToyLog:
     # ---- snapshots
 
     def take_snapshot(self, end_offset: int, is_start: bool) -> None:
-        """Takes a snapshot of what is committed and synced; the log below it may be deleted."""
+        """Takes a snapshot of committed and synced entries; the log below it may be deleted."""
         if end_offset > 0 and (not self.snapshots or self.snapshots[-1].end_offset < end_offset):
             self.snapshots.append(SnapshotId(end_offset, self.entries[end_offset - 1].epoch))
         if is_start and self.snapshots:
