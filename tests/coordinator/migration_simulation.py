@@ -149,7 +149,7 @@ class MigrationSimulation(GroupSimulation):
                 self.leave(one)
 
     def _visit(self, client: MigratingClient) -> None:
-        """Replaces a client by one with the new protocol that leaves at once, possibly several times.
+        """Replaces a client by a client with the new protocol that leaves at once, possibly several times.
 
         So the group changes its protocol repeatedly in the middle of a rebalance.
         """
@@ -270,7 +270,7 @@ class MigrationSimulation(GroupSimulation):
         elif isinstance(group, ClassicGroup):
             check_group(group)
         if group is None or not group.members:
-            self.last_epoch = self.reported_epoch = 0  # a group of another kind may start again
+            self.last_epoch = self.reported_epoch = 0  # a group of another kind may start over
             return
         if not self.kinds or self.kinds[-1] != group.kind:
             self.kinds.append(group.kind)

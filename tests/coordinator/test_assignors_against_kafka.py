@@ -1,6 +1,6 @@
 """Assignors compared with Kafka's classes, on random changing groups: the same partitions for the same members.
 
-With equal subscriptions Kafka's `uniform` takes topics in the order of a hash map, ours in the order of their ids. Then
+With equal subscriptions Kafka's `uniform` takes topics in the order of a hash map, Odradek's in the order of their ids. Then
 the tests compare how many partitions members get, and how many they keep. The same holds for `simple` of share groups.
 `sticky` of streams groups is compared task by task. Among members that are equally suitable for a task, and only then,
 our assignor gets Kafka's choice.

@@ -1,6 +1,6 @@
 """Warm-up tasks of streams groups (KIP-1071).
 
-Neither Kafka 4.4's assignors nor ours assign warm-up tasks, but a log may have targets and members with them. They are
+Neither Kafka 4.4's assignors nor Odradek's assign warm-up tasks, but a log may have targets and members with them. They are
 assigned, recorded, handed over and revoked like standby tasks.
 """
 

@@ -114,7 +114,7 @@ class Client:
             # The transaction timed out before the commit; the producer may still request the abort.
             yield from self._end(tag, False)
         elif answer.error_code:
-            # The end is unknown if another producer has replaced this one.
+            # The end is unknown if another producer has replaced this producer.
             yield from self._recover(None)
         else:
             self.reported[tag] = committed

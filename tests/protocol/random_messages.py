@@ -1,4 +1,4 @@
-"""Random messages of any class and version of ours, with every field that the version allows."""
+"""Random messages of any of Odradek's classes and versions, with every field that the version allows."""
 
 from __future__ import annotations
 

@@ -70,6 +70,6 @@ def specifications() -> dict[str, dict[str, Any]]:
 
 
 def snake_case(name: str) -> str:
-    """Converts Kafka's names to ours: `ThrottleTimeMs` is `throttle_time_ms`, and KRaft is one word."""
+    """Converts Kafka's names to Odradek's: `ThrottleTimeMs` is `throttle_time_ms`, and KRaft is one word."""
     name = name.replace("KRaft", "Kraft").replace("kRaft", "kraft")
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

@@ -72,7 +72,7 @@ def test_list_of_errors_equals_apaches(codec_oracle: CodecOracle) -> None:
 
 
 def snake(value: Any) -> Any:
-    """Converts the names in Apache's JSON to ours."""
+    """Converts the names in Apache's JSON to Odradek's."""
     if isinstance(value, dict):
         return {snake_case(key): snake(each) for key, each in value.items()}
     return [snake(each) for each in value] if isinstance(value, list) else value

@@ -58,7 +58,7 @@ COMPACTED = {
     "segment.bytes": str(1 << 20),
     "message.timestamp.after.max.ms": str((1 << 63) - 1),
 }
-#: The next cleaning removes tombstones and markers, or they stay.
+#: SOON: the next cleaning removes tombstones and markers. LATE: they stay.
 SOON, LATE = {"delete.retention.ms": "1"}, {"delete.retention.ms": str(86_400_000)}
 TOPICS = {
     "soon": COMPACTED | SOON,

@@ -52,7 +52,7 @@ def voter(node_id: int) -> Voter:
 
 
 class Node:
-    """A process and its disk. A crash loses what is not synced."""
+    """A process and its disk. A crash loses unsynced data."""
 
     def __init__(self, simulation: Simulation, node_id: int) -> None:
         self.id, self.simulation = node_id, simulation
