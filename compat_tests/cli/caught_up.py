@@ -1,4 +1,4 @@
-"""Waits until every broker shows what was changed before: a client asks any of them, and one may lag the controller."""
+"""Waits until every broker has applied earlier changes: a client may connect to a broker that lags the controller."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from compat_tests.recipes import eventually
 from compat_tests.wire import WireClient
 
 _GROUP_RESOURCE, _SET = 32, 0
-#: A group that has no members; its config is the mark.
+#: A group without members; its config is the marker.
 _GROUP, _KEY = "caught-up", "consumer.session.timeout.ms"
 #: The key's values are from 45 to 60 seconds.
 _values = itertools.cycle(range(45_001, 60_000))
@@ -24,9 +24,9 @@ _DEADLINE_S = 60
 
 
 def await_brokers(bootstrap: str) -> None:
-    """The metadata log has an order: a broker that shows a mark shows the changes before it.
+    """Waits until every broker shows a marker. The metadata log is ordered: such a broker has the changes before it.
 
-    Apache Kafka applies a batch of changes part by part, configs first, so a second mark is for the rest of the first one's.
+    Apache Kafka applies a batch of changes in parts, configs first, so a second marker covers the rest of the first batch.
     """
     with contextlib.ExitStack() as stack:
         clients = []
@@ -36,7 +36,7 @@ def await_brokers(bootstrap: str) -> None:
                 _shown(client)
                 clients.append(client)
         if not clients:
-            return  # nothing listens there, or with TLS or SASL: those tests have one broker
+            return  # no listener, or only TLS or SASL: those tests have one broker
         for _ in range(2):
             value = str(next(_values))
             config = AlterableConfig(_KEY, _SET, value)

@@ -1,4 +1,4 @@
-"""A command of `odradek` in this process: what it printed, and its exit status."""
+"""Runs a command of `odradek` in this process; keeps its output and exit status."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from odradek.cli.main import main
 
 from compat_tests.cli.caught_up import await_brokers
 
-#: Subcommands that change what other brokers learn of later.
+#: Subcommands whose changes reach other brokers later.
 _CHANGES = {"create", "alter", "delete", "set", "trim"}
-#: The exit status of a command that was not understood.
+#: The exit status of a usage error.
 _USAGE = 2
 _BOOTSTRAP_OPTIONS = ("--bootstrap-server", "-b")
 
@@ -39,13 +39,13 @@ class Done:
 
 
 class _Input(io.TextIOWrapper):
-    """Standard input with bytes, which is no terminal."""
+    """Standard input with bytes, not a terminal."""
 
 
 def odradek_command(*words: str, stdin: bytes | str = b"", bootstrap: str | None = None) -> Done:
-    """Runs `odradek WORDS` in this process; a change is shown by every broker when this returns.
+    """Runs `odradek WORDS` in this process. After a change it returns once every broker has applied it.
 
-    `bootstrap`: the addresses of the cluster, where the words do not name it.
+    `bootstrap`: the addresses of the cluster, if the words do not name them.
     """
     done = _run(words, stdin)
     named = (words[at + 1] for at, word in enumerate(words[:-1]) if word in _BOOTSTRAP_OPTIONS)

@@ -6,7 +6,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from compat_tests.recipes import eventually
 
-#: A new cluster answers with these for a while; librdkafka does not call all of them retriable.
+#: Errors of a new cluster for a while; librdkafka does not regard all of them as retriable.
 _LATER = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,

@@ -1,4 +1,4 @@
-"""Clusters that the commands are tried on: three nodes of Odradek, and Apache Kafka 4.3.1."""
+"""Clusters for the commands: three nodes of Odradek, and Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from compat_tests.oracle import ApacheKafka
 
 @pytest.fixture(autouse=True)
 def own_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No context and no variable of the person who runs the tests."""
+    """Removes the contexts and variables of the user who runs the tests."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("ODRADEK_BOOTSTRAP_SERVER", raising=False)
 
 
 @pytest.fixture(scope="session")
 def three_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the nodes of `three` have their folders."""
+    """The directory with the folders of the nodes of `three`."""
     return tmp_path_factory.mktemp("three")
 
 

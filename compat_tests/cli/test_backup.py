@@ -22,14 +22,14 @@ from compat_tests.cli.caught_up import await_brokers
 from compat_tests.cli.commands import Done, Run, odradek_command
 from compat_tests.recipes import DEADLINE_S, eventually
 
-#: A process that is to be killed on its way may come to its end first, on a busy machine.
+#: Attempts to kill a process before it ends by itself, which may fail on a busy machine.
 _TRIES = 10
 
 Read = list[tuple[int, int, int, bytes | None, bytes | None, Any]]
 
 
 def all_of(bootstrap: str, topic: str, partitions: int, isolation: str = "read_committed") -> Read:
-    """Partition, offset, timestamp, key, value and headers of every record."""
+    """Returns partition, offset, timestamp, key, value and headers of every record."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.partition.eof": True}
     consumer = Consumer({**settings, "auto.offset.reset": "earliest", "isolation.level": isolation})
     consumer.assign([TopicPartition(topic, index, -2) for index in range(partitions)])
@@ -60,7 +60,7 @@ def write(bootstrap: str, topic: str, first: int, count: int, partitions: int = 
 
 
 def write_transactions(bootstrap: str, topic: str, name: str) -> None:
-    """Partition 0: a committed, an aborted and a committed transaction. Partition 1: an aborted and a committed one."""
+    """Partition 0 gets a committed, an aborted and a committed transaction; partition 1 an aborted and a committed one."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
     producer.init_transactions(DEADLINE_S)
     for number, (partition, is_committed) in enumerate(((0, True), (0, False), (0, True), (1, False), (1, True))):
@@ -94,7 +94,7 @@ def delete_topics(bootstrap: str, *names: str) -> None:
 
 
 def ends(bootstrap: str, topic: str, partitions: int) -> list[tuple[int, int]]:
-    """Log starts and ends."""
+    """Returns log start and log end offset of each partition."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ends"})
     try:
         return [consumer.get_watermark_offsets(TopicPartition(topic, index), DEADLINE_S) for index in range(partitions)]
@@ -112,7 +112,7 @@ def test_topics_configs_and_groups_return_with_their_offsets(run: Run, cluster: 
     admin = AdminClient({"bootstrap.servers": cluster})
     (trimmed,) = admin.delete_records([TopicPartition("saved-orders", 0, 7)]).values()
     trimmed.result(DEADLINE_S)
-    # Of the offsets of transactions only 0 and 4 are committed records in partition 0, and 2 in partition 1.
+    # Of the offsets of transactions only 0 and 4 are committed records in partition 0, and only 2 in partition 1.
     commit(cluster, "saved-billing", {("saved-orders", 0): 20, ("saved-orders", 1): 50, ("saved-changes", 0): 3})
     (first,) = run("backup", place, *words, "--output", "json").json
     assert (first["number"], first["topics"], first["groups"], first["records"]) == (1, 2, 1, 96), first
@@ -203,7 +203,7 @@ def end_of(bootstrap: str, topic: str) -> int:
 
 
 def test_killed_backup_and_restore_are_completed_by_the_next(three: str, tmp_path: Path) -> None:
-    """The records are too many for one chunk: the processes are killed when a first one is there."""
+    """The records need several chunks: the processes are killed when the first chunk is there."""
     count, place = 24, tmp_path / "backup"
     odradek_command("topic", "create", "large", "--partitions", "1", "-b", three)
     producer = Producer({"bootstrap.servers": three})

@@ -1,4 +1,4 @@
-"""A cluster of three whose broker is killed, seen and operated with nothing but `odradek`."""
+"""A cluster of three nodes with a killed broker, inspected and operated with `odradek` alone."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_killed_broker_is_found_and_started_again(tmp_path: Path) -> None:
         assert lags(sampler) == dict.fromkeys(groups, 3)
         os.kill(pid_of(directory, "3"), signal.SIGKILL)
         awaited(lambda: len(lacking(run)) == 6, lambda: run("topic", "describe", "orders").out)
-        # `top` runs on: the groups have other coordinators now.
+        # `top` continues: the groups have new coordinators now.
         awaited(lambda: lags(sampler) == dict.fromkeys(groups, 3))
         assert [one["finding"] for one in findings(run, "partition")] == ["brokers 3 are out of sync"] * 6
         assert run("topic", "list", "--under-replicated", "--output", "plain").out.startswith("orders\t6")
@@ -63,7 +63,7 @@ def test_killed_broker_is_found_and_started_again(tmp_path: Path) -> None:
 
 
 def lags(sampler: Sampler) -> dict[str, int]:
-    """Lag of the groups that have a coordinator now."""
+    """Returns the lag of each group that has a coordinator now."""
     try:
         return {one["group"]: one["lag"] for one in sampler.sample()["groups"]}
     except KafkaError as error:

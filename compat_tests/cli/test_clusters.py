@@ -15,7 +15,7 @@ from compat_tests.cli.commands import Run, odradek_command
 from compat_tests.recipes import eventually
 from compat_tests.wire import WireClient
 
-#: Produce of producers that register partitions with the coordinator themselves.
+#: The last Produce version whose producers register partitions with the coordinator themselves.
 PRODUCE_WITHOUT_VERIFICATION = 11
 
 
@@ -134,7 +134,7 @@ def test_open_transaction_is_described_and_aborted(run: Run, cluster: str, topic
 
 
 def test_hanging_transaction_is_listed_and_aborted(run: Run, cluster: str, topic: str, unverified: None) -> None:
-    """Producers before KIP-890 left records of a transaction that had ended; this one writes such by bare requests."""
+    """Producers before KIP-890 could leave records of an ended transaction; single requests write such records here."""
     run("topic", "create", topic, "--partitions", "1")
     hour_ago, producer_id = int(time.time() * 1000) - 3_600_000, 777_000
     batch = encode_batch(
@@ -160,7 +160,7 @@ def test_hanging_transaction_is_listed_and_aborted(run: Run, cluster: str, topic
     assert run(*listed, "--older-than-ms", str(24 * 3_600_000)).json == []
     (state,) = [one for one in run("txn", "producers", topic, "--output", "json").json if one["start_offset"] == 0]
     assert state["hangs"]
-    assert run("consume", topic, "--from-beginning").out == ""  # committed records behind it cannot be read
+    assert run("consume", topic, "--from-beginning").out == ""  # later committed records cannot be read
     place = ("txn", "abort", "--topic", topic, "--partition", "0", "--producer-id", str(producer_id))
     assert "would be aborted" in run(*place, "--dry-run").out and run(*listed).json
     assert run(*place).status == 0
@@ -171,7 +171,7 @@ def test_hanging_transaction_is_listed_and_aborted(run: Run, cluster: str, topic
 
 @pytest.fixture
 def unverified(run: Run) -> Iterator[None]:
-    """Brokers that take transactional records without a coordinator's transaction, as brokers before KIP-890 do."""
+    """Lets brokers accept transactional records without a coordinator's transaction, as brokers before KIP-890 do."""
     key = "transaction.partition.verification.enable"
     assert run("config", "set", "broker", "default", f"{key}=false").status == 0
     for broker in run("cluster", "describe", "--output", "json").json[0]["brokers"]:

@@ -1,4 +1,4 @@
-"""`odradek log dump` and `odradek doctor` on data directories that Odradek and Apache Kafka wrote, and on both clusters."""
+"""`odradek log dump` and `odradek doctor` on data directories of Odradek and Apache Kafka, and on both clusters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def data_dir(
     copy = tmp_path / "copy"
     copy.mkdir()
     shutil.copy(source / "meta.properties", copy)
-    # Indexes in use have 10 MB each in Apache Kafka's directories: only what the tests look at is copied.
+    # Active indexes have 10 MB each in Apache Kafka's directories: only the tested logs are copied.
     for name in ("__cluster_metadata-0", f"{topic}-0"):
         shutil.copytree(source / name, copy / name)
     return copy
@@ -64,7 +64,7 @@ def test_coordinators_records_are_decoded(
     cluster: str, data_dir: Path, topic: str, group: str, three_directory: Path, apache_kafka: ApacheKafka
 ) -> None:
     sources = [apache_kafka.data_dir]
-    if "," in cluster:  # replicas of the internal topics may be behind on one node, not on all
+    if "," in cluster:  # replicas of the internal topics may lag on one node, not on all
         sources = [three_directory / f"node-{number}" / "data" for number in (1, 2, 3)]
     found = [
         one

@@ -97,7 +97,7 @@ def test_share_groups_have_members_and_lag(run: Run, cluster: str, topic: str, g
 
     run("topic", "create", topic, "--partitions", "2")
     assert run("config", "set", "group", group, "share.auto.offset.reset=earliest").status == 0
-    # A partition of which nothing was acknowledged has no start offset that a coordinator knows, and so no lag.
+    # A partition without an acknowledgement has no start offset at the coordinator, and so no lag.
     run("produce", topic, "-p", "0", stdin="1\n2\n3\n4\n5\n")
     consumer = ShareConsumer({"bootstrap.servers": cluster, "group.id": group, "client.id": "shop"})
     read: list[bytes | None] = []
@@ -119,7 +119,7 @@ def test_share_groups_have_members_and_lag(run: Run, cluster: str, topic: str, g
             return [one["lag"] for one in run("group", "lag", group, "--output", "json").json]
 
         def acknowledged() -> bool:
-            consumer.poll(0.2)  # acknowledges what the polls before gave
+            consumer.poll(0.2)  # acknowledges the records of earlier polls
             return bool(lag()) and sum(lag()) == 0
 
         eventually(acknowledged, what="all is acknowledged", deadline_s=60)
@@ -140,7 +140,7 @@ def test_offsets_of_share_groups_are_reset_and_deleted(run: Run, cluster: str, t
         return {one["partition"]: one["committed"] for one in done.json} if done.status == 0 else {-1: -1}
 
     def succeeds(*words: str) -> str:
-        """The output, when the coordinators of groups and of share states are there."""
+        """Returns the output, once the coordinators of groups and of share states are available."""
         return eventually(lambda: (done := run("group", *words)).status == 0 and done.out, what=f"{words} succeeds")
 
     reset = ("reset", group, "--share", "--topic", topic, "--to", "1", "--output", "json")

@@ -51,7 +51,7 @@ def test_positions_choose_records(run: Run, orders: str) -> None:
     ):
         done = run("consume", orders, *position, "--output", "jsonl")
         found = [one["offset"] for one in done.lines]
-        # All five may have one timestamp.
+        # All five may have the same timestamp.
         assert found == offsets or (found and found[0] in offsets and "-c" in position), (position, done)
 
 

@@ -41,7 +41,7 @@ def test_rules_are_created_listed_and_deleted(secured: str, request: pytest.Fixt
     if not on(secured, "acl", "list").status or request.node.callspec.id == "apache":
         _use_rules(secured)
         return
-    # Without an authorizer a broker refuses every question about rules, and so do the commands, in one line.
+    # A broker without an authorizer rejects all requests about ACLs, and each command reports it in one line.
     for words in (("list",), ("create", "--allow", "x", "--operation", "read", "--topic", "t"), ("delete", "--all")):
         done = on(secured, "acl", *words)
         assert done.status == 1 and done.err.count("\n") == 1 and "uthorizer" in done.err, done
@@ -143,7 +143,7 @@ def test_settings_and_share_groups_are_backed_up_and_restored(secured: str, tmp_
 
     place = str(tmp_path / "backup")
     (made,) = rows("backup", place, "--topic", "saved", "--group", "saved-.*")
-    # A rule each, a quota, a user, and configs of brokers, a group and client metrics.
+    # Two ACLs, a quota, a user, and configs of brokers, a group and client metrics.
     assert (made["groups"], made["settings"]) == (2, 7), made
     changed("topic", "delete", "saved", "--yes")
     changed("group", "delete", "saved-shares", "saved-texts", "--yes")

@@ -1,4 +1,4 @@
-"""Output on a terminal: tables with lines, progress, questions, and `top` on the whole screen."""
+"""Output on a terminal: tables with lines, progress, prompts, and `top` on the whole screen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEADLINE_S = 60
 
 
 def at_terminal(*words: str, answer: str = "") -> tuple[int, str]:
-    """Exit status and screen of a command at a terminal of 100 columns; `answer` is typed after a question mark."""
+    """Returns exit status and screen of a command at a terminal of 100 columns; `answer` is typed after a question mark."""
     primary, secondary = pty.openpty()
     environment = {**os.environ, "COLUMNS": "100", "LINES": "40", "TERM": "xterm"}
     command = [sys.executable, "-m", "odradek", *words]

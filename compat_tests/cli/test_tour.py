@@ -1,4 +1,4 @@
-"""The tour in the documentation is what the commands print."""
+"""The tour in the documentation matches the output of the commands."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from compat_tests.cli.tour import PAGE, recorded
 
 
 def test_recorded_tour_is_what_the_commands_print(tmp_path: Path) -> None:
-    """A cluster of its own: topics of other tests are in no list. Record it again by `python -m compat_tests.cli.tour`."""
+    """Uses its own cluster, without topics of other tests. `python -m compat_tests.cli.tour` records the tour again."""
     with three_nodes(tmp_path / "three") as bootstrap:
         assert recorded(bootstrap) == PAGE.read_text(encoding="utf-8")

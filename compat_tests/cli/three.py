@@ -1,4 +1,4 @@
-"""Three nodes of Odradek, as `odradek cluster start` makes them."""
+"""Three nodes of Odradek, started by `odradek cluster start`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _SERVING = re.compile(r"^odradek: 3 brokers serving on (?P<addresses>\S+)")
-#: Groups begin at once, and the internal topic is small.
+#: Groups start without a delay, and the internal topic is small.
 _OVERRIDES = ("group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=6")
 
 
 @contextlib.contextmanager
 def three_nodes(directory: Path) -> Iterator[str]:
-    """The addresses of three nodes with their folders in `directory`, which are stopped at the end."""
+    """Starts three nodes with their folders in `directory`. Yields their addresses, and stops the nodes at the end."""
     command = [sys.executable, "-m", "odradek", "cluster", "start", "--port", "0", "--data-dir", str(directory)]
     overrides = [word for one in _OVERRIDES for word in ("--override", one)]
     process = subprocess.Popen([*command, *overrides], stdout=subprocess.PIPE, text=True)

@@ -1,7 +1,7 @@
-"""The recorded tour of the command line: commands, and what they print on a cluster of three.
+"""The recorded tour of the command line: commands and their output on a cluster of three nodes.
 
-`recorded` runs the commands and returns the page docs/command-line-tour.md. What differs from run to run stands under fixed
-names: addresses, times, ids. `python -m compat_tests.cli.tour` writes the page; test_tour.py compares it.
+`recorded` runs the commands and returns the page docs/command-line-tour.md. Addresses, times and ids differ from run to run,
+so they have fixed values. `python -m compat_tests.cli.tour` writes the page; test_tour.py compares it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ SCENES: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
 
 
 def recorded(bootstrap: str) -> str:
-    """The page, from the commands as they are now. The configuration directory must be a new one."""
+    """Runs the commands and returns the page. The configuration directory must be empty."""
     parts = [HEAD]
     for heading, commands in SCENES:
         shown = []
@@ -96,7 +96,7 @@ def recorded(bootstrap: str) -> str:
 
 
 def masked(text: str, bootstrap: str) -> str:
-    """The text with fixed values for addresses and times, without blanks at the ends of lines."""
+    """Returns the text with fixed values for addresses and times, without blanks at the ends of lines."""
     text = text.replace(bootstrap, "127.0.0.1:9092")
     text = re.sub(r"\b1[6-9]\d{11}\b", "1767225600000", text)
     return "".join(f"{line.rstrip()}\n" for line in text.splitlines())

@@ -1,4 +1,4 @@
-"""Debian's Chromium, driven by Selenium, and axe-core, which judges a page by WCAG 2 A and AA."""
+"""Debian's Chromium, driven by Selenium, and axe-core, which checks a page against WCAG 2 A and AA."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Browser:
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def scheme(self, name: str) -> None:
-        """Dark or light, as the system of the viewer says."""
+        """Sets the color scheme of the viewer's system: "dark" or "light"."""
         features = [{"name": "prefers-color-scheme", "value": name}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
@@ -78,7 +78,7 @@ class Browser:
                 if found := holds():
                     return found
             except StaleElementReferenceException:
-                pass  # a live part was replaced in between
+                pass  # a live part was replaced meanwhile
             assert time.monotonic() < deadline, self.text
             time.sleep(POLL_S)
 
@@ -99,17 +99,17 @@ class Browser:
         form.find_element(By.TAG_NAME, "button").click()
 
     def confirm(self, selector: str) -> None:
-        """Presses a button that asks a question first, and answers yes."""
+        """Presses a button with a confirmation dialog, and accepts it."""
         self.find(selector).click()
         WebDriverWait(self.driver, DEADLINE_S).until(alert_is_present()).accept()
 
     def violations(self) -> list[str]:
-        """The rules of axe-core that the page breaks, with the first element for each."""
+        """Returns the rules of axe-core that the page breaks, with the first element for each."""
         self.driver.execute_script(AXE_SCRIPT)
         found: Any = self.driver.execute_async_script(_AXE)
         assert isinstance(found, list), found
         return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found]
 
     def errors(self) -> list[str]:
-        """Messages of the page's scripts and of its Content-Security-Policy since the last call."""
+        """Returns errors of the page's scripts and of its Content-Security-Policy since the last call."""
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]

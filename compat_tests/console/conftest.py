@@ -1,4 +1,4 @@
-"""A cluster of three with its console, Apache Kafka with its own, and Chromium."""
+"""A cluster of three nodes and Apache Kafka, each with a console, and Chromium."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def console_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def nodes_to_stop() -> Iterator[list[Any]]:
-    """Nodes that a test has started again, which serve the tests after it."""
+    """Nodes that a test has restarted for the tests after it; they are stopped at the end."""
     nodes: list[Any] = []
     yield nodes
     for node in nodes:
@@ -33,7 +33,7 @@ def nodes_to_stop() -> Iterator[list[Any]]:
 
 @pytest.fixture(scope="session")
 def console_three(console_directory: Path, nodes_to_stop: list[Any]) -> Iterator[str]:
-    """Addresses of three nodes, with a topic and a group that is behind."""
+    """The addresses of three nodes, with a topic and a group with lag."""
     with three_nodes(console_directory / "three") as bootstrap:
         odradek_command("topic", "create", "orders", "--partitions", "3", "--replicas", "3", "-b", bootstrap)
         lines = "\n".join(f'k{n}:{{"id": {n}, "total": {n * 3}, "password": "secret{n}"}}' for n in range(60))
@@ -72,7 +72,7 @@ def browser(driver: object, console: ConsoleProcess) -> Browser:
     made = Browser(driver, console.address)  # type: ignore[arg-type]
     made.size(1200, 900)
     made.scheme("light")
-    made.errors()  # those of the test before
+    made.errors()  # discards those of the previous test
     return made
 
 

@@ -1,7 +1,7 @@
 """An OpenID Connect issuer on a port of its own: discovery, keys, a page to log in, codes for PKCE, signed ID tokens.
 
-Keys and tokens are those of tests/security/issuer.py, which brokers get, too. It runs as localhost and the console as
-127.0.0.1: two sites for a browser.
+Keys and tokens come from tests/security/issuer.py, as for brokers. The issuer runs as localhost and the console as
+127.0.0.1: a browser treats them as two sites.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class LoginIssuer:
         self._server.server_close()
 
     def settings(self, **more: str) -> str:
-        """The file of `--oidc`."""
+        """Returns the content of the `--oidc` file."""
         given = {
             "issuer.url": self.url,
             "client.id": CLIENT,
@@ -109,7 +109,7 @@ class LoginIssuer:
         }
 
     def authorized(self, given: dict[str, str]) -> str:
-        """The address of the client with a code."""
+        """Returns the client's redirect address with a code."""
         assert given["response_type"] == "code" and given["client_id"] == CLIENT, given
         assert given["code_challenge_method"] == "S256" and given["nonce"], given
         code = secrets.token_urlsafe(12)
@@ -117,7 +117,7 @@ class LoginIssuer:
         return f"{given['redirect_uri']}?{urllib.parse.urlencode({'code': code, 'state': given['state']})}"
 
     def token(self, form: dict[str, str]) -> str | None:
-        """The ID token for a code, once, and for the verifier and the address that the code is of."""
+        """Returns the ID token for a code, once, if its verifier and redirect address match."""
         given = self._codes.pop(form.get("code", ""), None)
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""The console as a process, and a visitor without a browser: cookies and forms, nothing else."""
+"""The console as a process, and a visitor without a browser, with cookies and forms only."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ConsoleProcess:
 
 
 class Visitor:
-    """Loads pages and sends their forms. `status` is of the last answer; redirects are followed."""
+    """Loads pages and sends their forms. `status` is that of the last response; redirects are followed."""
 
     def __init__(self, address: str, context: ssl.SSLContext | None = None) -> None:
         self.address = address

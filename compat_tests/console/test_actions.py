@@ -1,4 +1,4 @@
-"""Changes by forms: in Chromium against a cluster of three, and without a browser against Apache Kafka, too."""
+"""Changes by forms: in Chromium against three nodes, and without a browser against Apache Kafka, too."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_group_is_reset_after_a_preview_and_deleted(browser: Browser, console_th
 
 
 def test_members_and_their_partitions_are_shown(visitor: Visitor) -> None:
-    """A group of the classic kind, while its member reads."""
+    """The group is classic, and its member is reading."""
     from confluent_kafka import Consumer
 
     visitor.post("/topics", name="watched", partitions="2", replicas="1")

@@ -22,7 +22,7 @@ def renamed(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def filled(apache_kafka: ApacheKafka) -> None:
-    """A topic, and a group that is behind."""
+    """A topic, and a group with lag."""
     address = ("-b", apache_kafka.bootstrap)
     for words, given in (
         (("topic", "create", TOPIC, "--partitions", "2"), ""),
@@ -38,12 +38,12 @@ def apache_browser(driver: object, console_of_apache: ConsoleProcess, filled: No
     made = Browser(driver, console_of_apache.address)  # type: ignore[arg-type]
     made.size(1200, 900)
     made.scheme("light")
-    made.errors()  # those of the test before
+    made.errors()  # discards those of the previous test
     return made
 
 
 def broker_path(browser: Browser) -> str:
-    """The page of the only broker, "" until the page of brokers has it."""
+    """Returns the page of the only broker; "" until the page of brokers lists it."""
     links = [str(one.get_attribute("href")) for one in browser.all("main a[href*='/brokers/']")]
     return links[0].removeprefix(browser.address) if links else ""
 

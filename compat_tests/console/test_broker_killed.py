@@ -1,4 +1,4 @@
-"""The console while a broker of three is dead, and when it is back."""
+"""The console while one of three brokers is down, and after its return."""
 
 from __future__ import annotations
 

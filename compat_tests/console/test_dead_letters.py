@@ -1,4 +1,4 @@
-"""A share group and its dead-letter queue: a record is rejected, shown with its origin, and driven back."""
+"""A share group and its dead-letter queue: a record is rejected, shown with its origin, and sent back."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def test_rejected_record_is_shown_and_driven_back(browser: Browser, console_thre
 
 
 def drawn_lag(browser: Browser) -> str:
-    """The words of the chart in the row of the only partition."""
+    """Returns the label of the chart in the row of the only partition."""
     return str(browser.find("#live td .spark").get_attribute("aria-label"))
 
 
 def rejected(bootstrap: str) -> Any:
-    """A share consumer that has rejected the first record, and stays a member."""
+    """Returns a share consumer that has rejected the first record, and stays a member."""
     from confluent_kafka import AcknowledgeType, ShareConsumer
 
     settings = {"bootstrap.servers": bootstrap, "group.id": "sharers", "share.acknowledgement.mode": "explicit"}

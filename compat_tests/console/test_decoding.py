@@ -1,4 +1,4 @@
-"""Values with schemas of a registry, as pages, filters and masks see them."""
+"""Values with schemas of a registry, in pages, filters and masks."""
 
 from __future__ import annotations
 

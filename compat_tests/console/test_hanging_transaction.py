@@ -1,4 +1,4 @@
-"""A transaction that no coordinator has: shown with its age, aborted in the browser."""
+"""A transaction without a coordinator: shown with its age, aborted in the browser."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _VERIFICATION = "transaction.partition.verification.enable"
 
 @pytest.fixture
 def unverified(console_three: str) -> Iterator[None]:
-    """Brokers that take transactional records without a coordinator's transaction, as brokers before KIP-890 do."""
+    """Lets brokers accept transactional records without a coordinator's transaction, as brokers before KIP-890 do."""
 
     def run(*words: str) -> Done:
         return odradek_command(*words, "-b", console_three)

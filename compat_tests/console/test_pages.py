@@ -1,4 +1,4 @@
-"""Every page in Chromium: what it shows, in light and dark, on a phone, by keyboard."""
+"""Every page in Chromium: its content, in light and dark, on a phone, by keyboard."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 from compat_tests.cli.commands import odradek_command
 from compat_tests.console.browser import Browser
 
-#: Pages, and words that each shows.
+#: Pages, and a text on each.
 PAGES = {
     "/": "Active controller",
     "/topics": "orders",
@@ -30,7 +30,7 @@ PAGES = {
     "/access": "Access rules",
     "/clients": "Members of groups",
 }
-#: Screenshots of the guide: file, page, scheme. `ODRADEK_SCREENSHOTS=docs/images` writes them where the guide has them.
+#: Screenshots of the guide: file, page, scheme. `ODRADEK_SCREENSHOTS=docs/images` writes them to the guide's directory.
 SCREENSHOTS = (
     ("console-overview.png", "/", "light"),
     ("console-messages.png", "/topics/orders/messages?from=beginning&limit=12", "dark"),

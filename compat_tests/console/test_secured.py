@@ -1,4 +1,4 @@
-"""A console served over TLS, of a cluster with SASL_SSL, an authorizer and client telemetry."""
+"""A console over TLS, for a cluster with SASL_SSL, an authorizer and client telemetry."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Secured(NamedTuple):
 
 
 def properties_of(user: str, directory: Path) -> str:
-    """The client properties of a user, as Kafka's tools take them."""
+    """Returns the client properties of a user, in the format of Kafka's tools."""
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     return (
         "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"

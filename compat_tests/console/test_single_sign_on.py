@@ -1,4 +1,4 @@
-"""Logins by an OpenID Connect issuer: roles, answers that are not accepted, logout; once in Chromium over two sites."""
+"""Logins by an OpenID Connect issuer: roles, rejected responses, logout; once in Chromium over two sites."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def issuer() -> Iterator[LoginIssuer]:
 def signed_on(
     issuer: LoginIssuer, console_three: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ConsoleProcess]:
-    """A console whose logins are the issuer's."""
+    """A console with logins by the issuer."""
     directory = tmp_path_factory.mktemp("signed-on")
     (directory / "oidc.properties").write_text(issuer.settings())
     made = ConsoleProcess(console_three, directory, "--oidc", str(directory / "oidc.properties"))
@@ -37,10 +37,10 @@ def signed_on(
 
 
 class IssuerVisitor(Visitor):
-    """Follows the way of a login, over both sites."""
+    """Follows the steps of a login over both sites."""
 
     def login(self, account: str) -> str:
-        """The issuer's address, without its host, where the account logs in."""
+        """Returns the issuer's login address of the account, without its host."""
         page = self.get("/login/oidc")
         found = re.search(rf'href="([^"]+account={account})"', page)
         assert found, page

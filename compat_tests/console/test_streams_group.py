@@ -1,4 +1,4 @@
-"""A streams group with its topology, drawn from what a member has sent. The member's requests are made here."""
+"""A streams group with its topology, drawn from the description of a member. This test sends the member's requests."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_topology_of_a_streams_group_is_a_graph(browser: Browser, console_three:
 
 
 def answered(bootstrap: str, request: Message, version: int) -> Any:
-    """The answer of the group's coordinator, once it is there."""
+    """Returns the response of the group's coordinator, once it is available."""
 
     def ask() -> Any:
         with Connection({"bootstrap.servers": bootstrap}).admin() as admin:

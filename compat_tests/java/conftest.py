@@ -10,7 +10,7 @@ from compat_tests.java.tool import ToolHost, ToolResult, run_tool
 
 Tool = Callable[..., ToolResult]
 
-#: What each tool's class is called, and how it is told of the broker.
+#: The class of each tool, and its option for the broker's address.
 _TOOLS = {
     "topics": ("org.apache.kafka.tools.TopicCommand", "--bootstrap-server"),
     "acls": ("org.apache.kafka.tools.AclCommand", "--bootstrap-server"),
@@ -41,13 +41,13 @@ _TOOLS = {
     "latency": ("org.apache.kafka.tools.EndToEndLatency", "--bootstrap-server"),
 }
 
-#: Finishes its work in a hook of the JVM's end.
+#: Tools that need their own JVM, because they finish their work in a shutdown hook.
 _SINGLE_NODE_DEFAULTS = {"verifiable_producer"}
 
 
 @pytest.fixture
 def tool(tools: ToolHost, bootstrap: str) -> Tool:
-    """`tool("topics", "--list")`: runs a tool against the broker. What it answers is not checked."""
+    """`tool("topics", "--list")` runs a tool against the broker. Its result is not checked."""
 
     def run(name: str, *arguments: str, stdin: str = "", timeout: float = 60) -> ToolResult:
         class_name, option = _TOOLS[name]

@@ -1,7 +1,7 @@
-"""Brings Apache Kafka's jars from Maven Central into .tools/: `python -m compat_tests.java.fetch`.
+"""Downloads Apache Kafka's jars from Maven Central into .tools/: `python -m compat_tests.java.fetch`.
 
-4.3.1 is the oracle (broker, clients, tools), 4.4.0 the specification (see poms/); Kafka Streams is apart, for RocksDB is
-large. Nothing is done when all are there.
+4.3.1 is the oracle (broker, clients, tools), 4.4.0 the specification (see poms/). Kafka Streams is separate, because RocksDB
+is large. Does nothing when all are there.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 
 from ..downloads import download
 
-#: The broker that is the oracle, and the tools.
+#: The release of the broker that is the oracle, and of the tools.
 ORACLE = "4.3.1"
-#: The release whose protocol and files Odradek speaks.
+#: The release whose protocol and files Odradek implements.
 SPECIFICATION = "4.4.0"
-#: Kafka Streams, to be laid beside the oracle's jars.
+#: Kafka Streams, used together with the oracle's jars.
 STREAMS = f"streams-{ORACLE}"
 VERSIONS = (ORACLE, SPECIFICATION, STREAMS)
 
@@ -28,22 +28,22 @@ _DEADLINE_S = 900
 
 
 class ToolsMissing(RuntimeError):
-    """Java, Maven or the jars are not there; the text says what to do."""
+    """Java, Maven or the jars are missing; the text has the remedy."""
 
 
 def home(version: str) -> Path:
-    """The directory that holds (or will hold) the jars of a version."""
+    """Returns the directory for the jars of a version."""
     return _TOOLS / f"kafka-{version}"
 
 
 def is_complete(version: str) -> bool:
-    """Returns whether the jars that the POM of today asks for were all copied."""
+    """Returns whether all jars of the current POM were copied."""
     stamp = home(version) / ".complete"
     return stamp.exists() and stamp.read_text() == _fingerprint(version)
 
 
 def jars(version: str) -> list[Path]:
-    """The jars of a version. Raises ToolsMissing when they were not fetched."""
+    """Returns the jars of a version. Raises ToolsMissing when they were not fetched."""
     if not is_complete(version):
         raise ToolsMissing(f"Apache Kafka {version} is not in {home(version)}: run `python -m compat_tests.java.fetch`")
     return sorted(home(version).glob("*.jar"))
@@ -61,7 +61,7 @@ def classpath(version: str) -> str:
 
 
 def java() -> str:
-    """The path of the `java` command. Raises ToolsMissing."""
+    """Returns the path of the `java` command. Raises ToolsMissing."""
     return _command("java", "a JDK of version 17 or newer (Debian: apt-get install openjdk-17-jdk-headless)")
 
 

@@ -1,4 +1,4 @@
-"""Apache's Java consumer in groups of KIP-848 (`group.protocol=consumer`), and the tools that look at such groups."""
+"""Apache's Java consumer in groups of KIP-848 (`group.protocol=consumer`), and the tools that inspect such groups."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from compat_tests.recipes import make_topic
 
 
 def events(out: str, name: str) -> list[dict[str, object]]:
-    """The lines of a verifiable client that tell of one kind of event."""
+    """Returns the lines of a verifiable client for one kind of event."""
     reported = (json.loads(line) for line in out.splitlines() if line.startswith("{"))
     return [one for one in reported if one.get("name") == name]
 
@@ -55,7 +55,7 @@ def test_the_verifiable_consumer_goes_on_where_it_committed(
     tool("console_producer", "--topic", topic, stdin="".join(f"{n}\n" for n in range(300))).checked()
     strategy = f"org.apache.kafka.clients.consumer.{assignor}"
     settings = ("--topic", topic, "--group-id", group, "--reset-policy", "earliest", "--assignment-strategy", strategy)
-    # What it counts is what it polled; what it commits is the limit.
+    # The count is of polled records; the limit is of committed ones.
     tool("verifiable_consumer", *settings, "--max-messages", "120").checked()
     second = tool("verifiable_consumer", *settings, "--max-messages", "180").checked()
     assert sum(int(str(one["count"])) for one in events(second.out, "records_consumed")) == 180

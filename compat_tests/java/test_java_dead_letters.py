@@ -1,4 +1,4 @@
-"""Apache's share consumer of 4.4 and what it gives up, found in the group's dead letter queue (KIP-1191)."""
+"""Records that Apache's share consumer of 4.4 gives up, in the group's dead-letter queue (KIP-1191)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ P = "__dlq.errors."
 
 @pytest.fixture
 def upgraded(tools: ToolHost, tmp_path: Path) -> Iterator[OdradekProcess]:
-    """A broker whose feature was raised by Apache's tool while it ran."""
+    """A broker whose feature level Apache's tool has raised at runtime."""
     with OdradekProcess(tmp_path, SETTINGS) as broker:
         address = ("--bootstrap-server", broker.bootstrap)
         command = "org.apache.kafka.tools.FeatureCommand"

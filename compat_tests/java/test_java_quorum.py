@@ -1,4 +1,4 @@
-"""The quorum by Apache's own tool: looked at, and changed (KIP-853)."""
+"""The quorum, described and changed by Apache's own tool (KIP-853)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 
 
 class Node(OdradekProcess):
-    """Started from a file, as the tool wants to be shown one."""
+    """A node started from a properties file, because the tool needs such a file."""
 
     def __init__(self, directory: Path, node_id: int, role: str, port: int, bootstrap: int, **more: str) -> None:
         listener = "PLAINTEXT" if role == "broker" else "CONTROLLER"
@@ -54,7 +54,7 @@ def roles(described: ToolResult) -> dict[str, str]:
 
 @pytest.fixture
 def noted(request: pytest.FixtureRequest) -> Iterator[Watcher]:
-    """Stands before the broker of this test's own cluster."""
+    """Proxies the broker of this test's own cluster."""
     with Watcher() as watcher:
         yield watcher
         request.node.user_properties.append(("requests", sorted(watcher.snapshot())))

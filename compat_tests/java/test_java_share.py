@@ -22,7 +22,7 @@ TIMEOUT_MS = "60000"
 
 @pytest.fixture
 def from_the_start(tool: Tool, group: str) -> str:
-    """A share group that begins with the first record of a topic."""
+    """Returns a share group that starts at the first record of a topic."""
     entity = ("--entity-type", "groups", "--entity-name", group)
     tool("configs", *entity, "--alter", "--add-config", "share.auto.offset.reset=earliest").checked()
     eventually(lambda: "earliest" in tool("configs", *entity, "--describe").out, what="the setting is described")
@@ -88,7 +88,7 @@ def test_a_verifiable_share_consumer_acknowledges_every_record_once(
     assert all(one["success"] for one in acknowledged)
 
 
-#: Of one batch in the log, and how many of its records a member asks for.
+#: Records of one batch in the log, and the number that a member requests.
 BATCH, WANTED = 50, 10
 
 
@@ -96,7 +96,7 @@ BATCH, WANTED = 50, 10
 def test_a_share_consumer_acquires_whole_batches_or_no_more_records_than_it_asks_for(
     mode: str, tool: Tool, bootstrap: str, topic: str, from_the_start: str
 ) -> None:
-    """KIP-1206. What the first member has not acquired is for the other while the first holds what it has."""
+    """KIP-1206. The second member gets the records that the first has not acquired, while the first holds its own."""
     make_topic(bootstrap, topic)
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 500})
     for number in range(BATCH):

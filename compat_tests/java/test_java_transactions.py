@@ -19,7 +19,7 @@ from compat_tests.wire import WireClient
 
 COPIER = "org.apache.kafka.tools.TransactionalMessageCopier"
 COMMAND = "org.apache.kafka.tools.TransactionsCommand"
-#: The last version of Produce whose partitions are added by the client before.
+#: The last version of Produce whose clients add partitions themselves.
 EXPLICIT = 11
 RECORDS = 300
 
@@ -32,7 +32,7 @@ def lines(out: str) -> list[dict[str, Any]]:
 def test_the_transactional_message_copier_copies_each_record_once(
     mode: tuple[str, ...], tool: Tool, bootstrap: str, topic: str, group: str
 ) -> None:
-    """A third of its transactions it aborts itself."""
+    """The copier aborts a third of its transactions itself."""
     target = f"{topic}-copy"
     for name in (topic, target):
         make_topic(bootstrap, name)
@@ -46,7 +46,7 @@ def test_the_transactional_message_copier_copies_each_record_once(
     copied = tool("console_consumer", *read, "--max-messages", str(RECORDS)).checked().out
     assert [int(line) for line in copied.split()] == list(range(RECORDS))
     assert f"{target}:0:" in (ends := tool("offsets", "--topic", target).checked().out)
-    # Every transaction has a marker; what was aborted stands there as well.
+    # Every transaction has a marker; aborted records are in the log as well.
     assert int(ends.strip().rpartition(":")[2]) >= RECORDS + RECORDS // 20
 
 
@@ -63,14 +63,14 @@ def test_transactions_are_filtered_by_how_long_they_run_and_by_their_names(
         assert "Ongoing" in (reported := tool("transactions", "describe", "--transactional-id", name).checked().out)
         assert f"{topic}-0" in reported
         tool("transactions", "forceTerminateTransaction", "--transactionalId", name).checked()
-    # Ended by the next epoch's beginning, in which nothing has happened yet.
+    # The abort bumps the epoch, and in the new epoch nothing has happened yet.
     assert "Empty" in tool("transactions", "describe", "--transactional-id", name).checked().out
 
 
 def test_transaction_without_coordinator_is_found_hanging_and_aborted(
     new_broker: Callable[[dict[str, str]], BrokerProcess], tools: ToolHost
 ) -> None:
-    """Brokers without verification (KIP-890) left such records of a transaction that had ended."""
+    """Brokers without verification (KIP-890) could leave such records of an ended transaction."""
     broker = new_broker({"transaction.partition.verification.enable": "false"})
     make_topic(broker.bootstrap, "t")
     an_hour_ago = int(time.time() * 1000) - 3_600_000

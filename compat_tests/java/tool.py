@@ -1,7 +1,7 @@
-"""Runs Apache Kafka's command line tools and gives back what they printed.
+"""Runs Apache Kafka's command line tools and returns their output.
 
-`run_tool` starts a JVM for one tool. `ToolHost` keeps one JVM in which tool after tool runs: a test of forty tools pays
-for one start.
+`run_tool` starts a JVM for one tool. `ToolHost` runs tools one after the other in one JVM: a test of forty tools pays for
+one start.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import IO
 
 from .fetch import ORACLE, classpath, java
 
-#: A short start matters more here than speed after minutes.
+#: A short start matters more here than peak speed.
 JVM_FLAGS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
 _HOST_SOURCE = Path(__file__).resolve().parent / "ToolHost.java"
 
@@ -46,7 +46,7 @@ def run_tool(
 
 
 class ToolHost:
-    """A JVM that runs tools one after the other; each call is a line of JSON to it and a line back."""
+    """A JVM that runs tools one after the other; each call sends a line of JSON and receives one."""
 
     def __init__(self, version: str = ORACLE) -> None:
         command = [java(), *JVM_FLAGS, "-cp", classpath(version), str(_HOST_SOURCE)]
@@ -55,7 +55,7 @@ class ToolHost:
         threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
 
     def run(self, tool: str, *arguments: str, stdin: str = "", timeout: float = 60) -> ToolResult:
-        """Runs a tool inside the JVM. One that does not end in time costs the JVM: no later answer may be mixed up."""
+        """Runs a tool inside the JVM. A timeout ends the JVM, so that no later response is mixed up."""
         assert self._process.stdin is not None
         request = json.dumps({"tool": tool, "arguments": arguments, "stdin": stdin})
         self._process.stdin.write(request + "\n")

@@ -1,1 +1,1 @@
-"""Clients that are held to a quota, and one beside them that is not: how many bytes each gets."""
+"""Throughput of clients with a quota beside a client without one."""

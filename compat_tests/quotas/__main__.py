@@ -1,12 +1,12 @@
 """`python -m compat_tests.quotas [--seconds 66] [--broker odradek|apache] [--client KIND ...] [--do produce consume]
 [--windows 11]`
 
-A client is held to 1 MB/s while another one goes on at 3 MB/s. The target is 0.95 to 1.05 MB/s over a minute.
+One client has a quota of 1 MB/s; a second client runs at 3 MB/s without one. The target is 0.95 to 1.05 MB/s over a minute.
 
-Kafka's rate is over eleven windows of a second. A client that wants more sends what ten of them allow in a burst, and
-again when that burst leaves the windows. So a measurement takes whole multiples of 11 s: 60 s have five bursts or six, and
-the same client seems to get 0.87 to 1.10 MB/s from Apache Kafka and 0.92 to 1.10 from Odradek (`--seconds 60`). With four
-windows (`--windows 4`) a producer gets 0.95 to 1.05 in every minute.
+Kafka measures a rate over eleven windows of a second. A client that wants more sends the quota of ten windows in a burst,
+and again when that burst leaves the windows. So a measurement takes whole multiples of 11 s: 60 s contain five bursts or
+six, and the same client seems to get 0.87 to 1.10 MB/s from Apache Kafka and 0.92 to 1.10 from Odradek (`--seconds 60`).
+With four windows (`--windows 4`) a producer gets 0.95 to 1.05 in every minute.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..odradek_process import OdradekProcess
 from ..oracle import SINGLE_NODE, ApacheKafka
 from .held import KINDS, WHATS, measure
 
-#: Of a second each. A measurement begins after as long as all of them.
+#: Windows of a second. A measurement begins after all of them have passed.
 WINDOWS = 11
 
 

@@ -1,6 +1,6 @@
-"""A client that goes on until it is ended: `client.py KIND produce|consume BOOTSTRAP TOPIC CLIENT_ID [BYTES_PER_SECOND]`.
+"""A client that runs until it is killed: `client.py KIND produce|consume BOOTSTRAP TOPIC CLIENT_ID [BYTES_PER_SECOND]`.
 
-Prints the bytes of values so far, several times a second. It tries as hard as it can, or offers `BYTES_PER_SECOND`.
+Prints the bytes of values so far, several times a second. It runs at full speed, or at `BYTES_PER_SECOND`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 VALUE = b"x" * 10_000
 _REPORT_S = 0.1
-#: Records that wait in librdkafka: what is offered ahead counts when it is delivered.
+#: Records queued in librdkafka: few, because records count when they are delivered.
 _MOST_QUEUED = 20
-#: Of kafka-python, which has no such bound.
+#: The same for kafka-python, which has no such setting.
 _MOST_PENDING = 200
 
 
 class Report:
-    """Prints the sum now and then, and waits where less is offered than can be done."""
+    """Prints the sum several times a second, and sleeps to keep to the given rate."""
 
     def __init__(self, per_second: float | None) -> None:
         self._per_second = per_second

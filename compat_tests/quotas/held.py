@@ -1,4 +1,4 @@
-"""Measures a client that is held to a quota beside one that is not. `python -m compat_tests.quotas` says for what."""
+"""Measures a client with a quota beside one without. `python -m compat_tests.quotas` gives the reasons."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from . import client as programs
 KINDS = ("kafka-python", "librdkafka", "java")
 WHATS = ("produce", "consume")
 QUOTA = 1_000_000.0
-#: What the other client offers or reads per second.
+#: Bytes per second that the second client produces or reads.
 FREE = 3_000_000.0
 HELD_ID, FREE_ID = "held", "free"
 _MB = 1 << 20
-#: Of ConsumerPerformance: the MB consumed so far.
+#: In ConsumerPerformance's output: the MB consumed so far.
 _CONSUMED = re.compile(r"^\S+ \S+, \d+, (\d+\.\d+),", re.MULTILINE)
-#: Of ProducerPerformance: records of one interval.
+#: In ProducerPerformance's output: the records of an interval.
 _SENT = re.compile(r"^(\d+) records sent,", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Bytes per second of both clients, and what the free one offered or asked for."""
+    """Bytes per second of both clients, and the rate at which the free one ran."""
 
     held: float
     free: float
@@ -105,7 +105,7 @@ def set_quota(bootstrap: str, what: str, per_second: float | None) -> None:
 
 
 def filled(bootstrap: str, topic: str, size: float) -> None:
-    """Writes so many bytes of values to partition 0."""
+    """Writes `size` bytes of values to partition 0."""
     producer = Producer({"bootstrap.servers": bootstrap, "client.id": "filling", "linger.ms": 5, "acks": "1"})
     for _ in range(int(size / len(programs.VALUE))):
         while True:
@@ -120,7 +120,7 @@ def filled(bootstrap: str, topic: str, size: float) -> None:
 def measure(
     bootstrap: str, kind: str, what: str, directory: Path, *, seconds: float, warm_s: float, free: float = FREE
 ) -> Outcome:
-    """Runs both clients. The first `warm_s` seconds, in which a client may use the windows before, do not count."""
+    """Runs both clients. The first `warm_s` seconds do not count: a client may use up earlier windows in them."""
     topics = [f"{name}-{kind}-{what}-{time.monotonic_ns()}" for name in (HELD_ID, FREE_ID)]
     for topic in topics:
         make_topic(bootstrap, topic)
@@ -143,8 +143,8 @@ def measure(
 
 
 def _over(running: list[Running], seconds: float, warm_s: float) -> tuple[float, ...]:
-    """Returns the rates between two moments at which each client has just reported."""
-    time.sleep(warm_s)  # the time that is measured itself
+    """Returns the rates between two reports of each client."""
+    time.sleep(warm_s)  # a duration that is part of the measurement
     before = [_report(one) for one in running]
     time.sleep(seconds)
     after = [_report(one) for one in running]

@@ -1,8 +1,8 @@
-"""A client of librdkafka is held to its quota while another one loses nothing, in a few seconds.
+"""A librdkafka client keeps to its quota while a second client loses nothing, in a few seconds.
 
 `python -m compat_tests.quotas` measures a minute, with all clients. Here there are three windows of a second. Kafka counts
-two of them, and a burst leaves after three: so a client gets two thirds of its quota at least, and a fifth less or more
-where a machine is busy.
+two of them, and a burst leaves after three, so a client gets at least two thirds of its quota. A busy machine may change
+this by a fifth.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Policies, a builder of principals and a quota callback that write down what they get: OwnClasses.java has the same for
+"""Policies, a principal builder and a quota callback that write down their arguments. OwnClasses.java has the same for
 Apache Kafka. The broker imports this module.
 """
 
@@ -20,7 +20,7 @@ def note(line: str) -> None:
 
 
 def shown(value: Any) -> str:
-    """Returns the text that Java has for a value."""
+    """Returns Java's text for a value."""
     if value is None:
         return "null"
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Brokers of either kind with SASL listeners, and the users that both know."""
+"""Brokers of either kind with SASL listeners, and the same users in both."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE, ApacheKafka
 from compat_tests.wire import WireClient
 
-#: Password of the users in the JAAS configuration.
+#: Passwords of the users in the JAAS configuration.
 PLAIN_USERS = {"admin": "admin-secret-7f31", "alice": "alice-secret-a90c", "bob": "bob-secret-5d2e"}
-#: Of those in the metadata.
+#: Passwords of the users in the metadata.
 SCRAM_USERS = {"sam": "sam-secret-c40b", "comma,equals=": "odd-secret-9e77"}
 #: delegation.token.secret.key
 TOKEN_SECRET = "token-secret-e5b8"
@@ -26,7 +26,7 @@ SALT = b"salt-of-the-tests"
 MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 SESSION_MS = 3000
 MAX_RECEIVE_BYTES = 4096
-#: Long enough to be told from a busy machine.
+#: Long enough to distinguish from a busy machine.
 DELAY_MS = 700
 
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required " + " ".join(

@@ -1,7 +1,7 @@
 """Spark's sink and source, in batches and in a stream: `spark_secured.py BOOTSTRAP TOPIC COPY COUNT DIRECTORY`.
 
-Writes COUNT records to TOPIC, has a stream copy them to COPY, and prints how many different values COPY has. Connects by
-the properties that compat_tests/access.py finds.
+Writes COUNT records to TOPIC, copies them to COPY with a stream, and prints the number of distinct values in COPY. Connects
+with the properties of compat_tests/access.py.
 """
 
 from __future__ import annotations

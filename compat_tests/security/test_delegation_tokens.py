@@ -1,4 +1,4 @@
-"""Delegation tokens: the same answers as Apache Kafka's, logins with a token by Java's clients, and their end."""
+"""Delegation tokens: the same answers as Apache Kafka's, logins with a token by Java's clients, and token expiry."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DEADLINE_S = 30
 
 
 class User:
-    """A connection that is logged in, or not."""
+    """A connection, logged in if the user has a name."""
 
     def __init__(self, bootstrap: str, name: str | None) -> None:
         self.client = WireClient(bootstrap, timeout=15)
@@ -59,7 +59,7 @@ class User:
 
 
 def shown(answer: Any, began_ms: int, ids: dict[str, str]) -> Any:
-    """An answer with hours in the place of times, and names in the place of tokens' ids and HMACs."""
+    """Returns a response with times in hours since `began_ms`, names for token ids, and lengths for HMACs."""
     if isinstance(answer, list):
         return [shown(one, began_ms, ids) for one in answer]
     if not isinstance(answer, Message):
@@ -115,7 +115,7 @@ def executed(broker: Secured) -> list[Any]:
     ask(admin, RenewDelegationTokenRequest(token.hmac, HOUR_MS), 1)
     ask(admin, ExpireDelegationTokenRequest(token.hmac, -1), 1)
     deadline = time.monotonic() + DEADLINE_S
-    while len(alice.ask(describe("User:alice", "User:carol"), 3).tokens) < 5:  # Kafka shows a token a moment later
+    while len(alice.ask(describe("User:alice", "User:carol"), 3).tokens) < 5:  # Kafka lists a token a moment later
         assert time.monotonic() < deadline
         time.sleep(0.02)
     ask(alice, describe("User:bob"), 3)

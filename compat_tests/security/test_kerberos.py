@@ -1,4 +1,4 @@
-"""Stock clients log in by Kerberos (GSSAPI), with the tickets of a real key distribution center."""
+"""Stock clients log in with Kerberos (GSSAPI), with the tickets of a real key distribution center."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INVALID = "Authentication failed during authentication due to invalid credential
 
 
 def of_the_guide(keytab: Path) -> dict[str, str]:
-    """Returns the properties of docs/security.md, with a port, a keytab and a realm that are there."""
+    """Returns the properties of docs/security.md, with an existing port, keytab and realm."""
     (block,) = (one for one in blocks(DOCS / "security.md") if "gssapi.sasl.jaas.config" in one.text)
     text = block.text.replace("broker.acme.com:9092", f"localhost:{free_port()}").replace(
         "broker.acme.com", "localhost"
@@ -39,7 +39,7 @@ def of_the_guide(keytab: Path) -> dict[str, str]:
 
 
 class KerberosBroker(OdradekProcess):
-    """A broker whose clients are of the realm: Alice may do everything, others nothing."""
+    """A broker for clients of the realm: Alice may do everything, others nothing."""
 
     def __init__(self, kdc: Kdc, directory: Path) -> None:
         keytab = kdc.keytab("kafka/localhost")
@@ -123,7 +123,7 @@ def test_kafka_python(kerberos: KerberosBroker, log_in: LogIn, topic: str) -> No
 
 
 def exchange(broker: OdradekProcess, *tokens: Callable[[bytes], bytes]) -> tuple[int, str | None]:
-    """Sends what each of `tokens` makes of the answer before; returns the last error."""
+    """Sends the token that each of `tokens` makes of the previous response; returns the last error."""
     with WireClient(broker.bootstrap, timeout=DEADLINE_S) as client:
         assert client.call(SaslHandshakeRequest(mechanism="GSSAPI"), 1).error_code == 0
         challenge = b""

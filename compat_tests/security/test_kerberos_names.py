@@ -1,4 +1,4 @@
-"""`sasl.kerberos.principal.to.local.rules`: the same names as Apache Kafka makes, and none where it makes none."""
+"""`sasl.kerberos.principal.to.local.rules`: the same names as in Apache Kafka, and none where it makes none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster of Odradek and Apache Kafka nodes that log in at each other: Kerberos for brokers, OAuth for controllers."""
+"""A cluster of Odradek and Apache Kafka nodes that authenticate each other: Kerberos for brokers, OAuth for controllers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def issuer() -> Iterator[KeyServer]:
 
 
 class IssuedNode(EitherNode):
-    """Apache Kafka finds the key distribution center, and may use the issuer's URL, by Java's properties."""
+    """A node whose Java properties give Apache Kafka the key distribution center, and allow it the issuer's URL."""
 
     kdc: Kdc
     issuer: KeyServer

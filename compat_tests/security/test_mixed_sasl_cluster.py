@@ -1,4 +1,4 @@
-"""A cluster of Odradek and Apache Kafka nodes that log in at each other: SCRAM for brokers, PLAIN for controllers."""
+"""A cluster of Odradek and Apache Kafka nodes that authenticate each other: SCRAM for brokers, PLAIN for controllers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stock clients log in with OAuth tokens of an issuer, whose keys the broker reads from a file."""
+"""Stock clients log in with OAuth tokens of an issuer; the broker reads the issuer's keys from a file."""
 
 from __future__ import annotations
 

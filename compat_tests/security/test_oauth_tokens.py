@@ -1,4 +1,4 @@
-"""The requests by which a node gets its OAuth token: the same as Apache Kafka's, for each kind of credentials."""
+"""The requests with which a node gets its OAuth token: the same as Apache Kafka's, for each kind of credentials."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ class Ground:
         }  # fmt: skip
 
     def url(self, name: str) -> str:
-        """Returns the URL of a case, whose path names its requests."""
+        """Returns the URL of a case; its path identifies the requests."""
         server = self.secured.server if self.cases[name].is_secured else self.plain
         return f"{server.url}/{name.replace(' ', '-')}"
 
     def taken(self, name: str) -> list[Any]:
-        """Removes the requests of a case: chosen headers and the form, of each assertion what it says."""
+        """Removes and returns the requests of a case: chosen headers and the form, with the content of each assertion."""
         found, path = [], self.url(name).partition("/keys")[2]
         for server in self.servers:
             for headers, form in zip(server.headers, server.asked, strict=True):
@@ -99,7 +99,7 @@ class Ground:
 
 
 def said_in(key: str, text: str) -> Any:
-    """An assertion without what differs each time."""
+    """Returns the content of an assertion without the values that differ each time."""
     if not key.endswith("assertion"):
         return text
     header, claims = jwt.get_unverified_header(text), jwt.decode(text, options={"verify_signature": False})
@@ -119,7 +119,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
 
 @pytest.fixture(scope="module")
 def of_kafka(java_tools: None, ground: Ground) -> dict[str, tuple[str, list[Any]]]:
-    """The result and the requests of Apache Kafka in each case."""
+    """Returns the result and the requests of Apache Kafka in each case."""
     words = []
     for name, case in ground.cases.items():
         properties = {

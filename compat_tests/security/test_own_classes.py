@@ -1,4 +1,4 @@
-"""Classes of a user's own beside the same ones in Java: they get the same, and clients get the same answers."""
+"""A user's own classes beside the same ones in Java: they get the same arguments, and clients the same answers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ KEYS = {
 
 
 class Own:
-    """A broker with the classes, and the lines that these write."""
+    """A broker with the classes, and the lines that they write."""
 
     def __init__(self, kind: type[BrokerProcess], directory: Path, prefix: str) -> None:
         self.log = directory / "asked"
@@ -220,7 +220,7 @@ def test_a_quota_callback_gets_the_same_clients(both: tuple[Own, Own]) -> None:
         with WireClient(own.at["PLAINTEXT"]) as client:
             assert results(client.call(*topics(topic("produced")))) == [(0, None)]
         is_throttled = {name: throttled_ms(own, name) > 0 for name in ("fast-1", "slow-1")}
-        # Kafka asks for more: also for FETCH, and for the client before it has logged in.
+        # Kafka makes more calls: also for FETCH, and for the client before its login.
         asked = {line for line in own.asked("quota ") if " Team:alice '" in line and "FETCH" not in line}
         asked = {line for line in asked if not line.endswith("'x'")}
         seen.append((is_throttled, sorted(asked)))
@@ -229,7 +229,7 @@ def test_a_quota_callback_gets_the_same_clients(both: tuple[Own, Own]) -> None:
 
 
 def operations(answer: Any) -> list[tuple[str, int]]:
-    """Every field of an answer that names operations, at any depth."""
+    """Returns every field of a response that names operations, at any depth."""
     if isinstance(answer, list):
         return [found for one in answer for found in operations(one)]
     if not isinstance(answer, Message):
@@ -248,7 +248,7 @@ ASKED: list[tuple[Message, int]] = [
 
 @pytest.mark.oracle
 def test_a_super_user_may_do_what_rules_deny(both: tuple[Own, Own]) -> None:
-    """A principal that the builder makes is a super user; of a user who is none the rules decide."""
+    """The builder makes alice a super user; for bob, who is none, the ACLs decide."""
     seen = []
     for own in both:
         with WireClient(own.at["PLAINTEXT"]) as client:
@@ -257,7 +257,7 @@ def test_a_super_user_may_do_what_rules_deny(both: tuple[Own, Own]) -> None:
             made = client.call(CreateAclsRequest([AclCreation(*denied), AclCreation(*allowed)]), 3)
             assert {one.error_code for one in made.results} == {0}
         found = {}
-        for user in ("bob", "alice"):  # what bob may shows that the rules are there
+        for user in ("bob", "alice"):  # bob's result shows that the ACLs are effective
             with WireClient(own.at["LOGIN"], client_id="x") as client:
                 log_in(client, PasswordLogin("PLAIN", user, USERS[user]))
                 eventually(

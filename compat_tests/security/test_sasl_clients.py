@@ -1,4 +1,4 @@
-"""Stock clients log in with every mechanism that they have, write and read; wrong passwords are refused as such."""
+"""Stock clients log in with all mechanisms that they support, write and read; wrong passwords fail as such."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""SASL sequences, right and wrong, to Apache Kafka and to Odradek: same codes, same words, in the same order, the
-connection open or closed.
+"""SASL sequences, right and wrong, to Apache Kafka and to Odradek: same codes, same messages, in the same order, and the
+same connections closed.
 
-One difference is meant: an unknown SCRAM user fails at the second message here, where a wrong password fails.
+One difference is intended: an unknown SCRAM user fails at the second message here, where a wrong password fails.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ODD_VERSIONS = ApiVersionsRequest(client_software_name="a b", client_software_ve
 
 
 class Conversation:
-    """Notes what a broker answers."""
+    """A connection that notes the broker's answers."""
 
     def __init__(self, bootstrap: str) -> None:
         self.client = WireClient(bootstrap, timeout=15)
@@ -139,7 +139,7 @@ def scram(mechanism: str, user: str, password: str, **more: Any) -> Callable[[Co
 
 
 def scram_with(final: Callable[[ScramClient, bytes], bytes]) -> Callable[[Conversation], None]:
-    """A final message that is not what it should be."""
+    """Sends an invalid final message."""
 
     def execute(it: Conversation) -> None:
         it.handshake("SCRAM-SHA-256")
@@ -254,7 +254,7 @@ def truncated_authenticate(it: Conversation) -> None:
 
 
 def large_after_authentication(it: Conversation) -> None:
-    """The limit of SASL ends with the authentication."""
+    """The size limit of SASL does not apply after authentication."""
     it.handshake()
     it.authenticate(ALICE)
     it.ask(ListGroupsRequest(states_filter=["x" * (2 * MAX_RECEIVE_BYTES)]), 4)
@@ -315,7 +315,7 @@ SEQUENCES: dict[str, Callable[[Conversation], None]] = {
     "a large request after the authentication": large_after_authentication,
 }
 _AT_ONCE_WITHOUT_DELAY = "a frame that is too large ends the connection without the delay"
-#: What Odradek does otherwise, and why: the sequence is played and must differ.
+#: Intended differences of Odradek, with reasons: the sequence runs and must differ.
 MEANT = {
     **dict.fromkeys(("a giant frame first", "a giant token", "a negative size", "HTTP"), _AT_ONCE_WITHOUT_DELAY),
     "SCRAM with a proof that is too short": "it is answered as any other wrong proof",
@@ -338,7 +338,7 @@ def without_delays(notes: list[Any]) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def conversations(secured: Secured, secured_oracle: Secured) -> dict[str, tuple[list[Any], list[Any]]]:
-    """Returns the answers of both brokers to each sequence. Most of their time is the delay of failures."""
+    """Returns the answers of both brokers to each sequence. The delay after failures takes most of the time."""
     addresses = (secured.at("SASL"), secured_oracle.at("SASL"))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         pairs = {

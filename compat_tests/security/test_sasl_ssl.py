@@ -1,4 +1,4 @@
-"""SASL over TLS: stock clients and nodes log in through it."""
+"""SASL over TLS: stock clients and nodes log in with it."""
 
 from __future__ import annotations
 

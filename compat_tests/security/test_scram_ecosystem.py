@@ -1,4 +1,4 @@
-"""Kafka Streams, Spark and franz-go over SASL_SSL with SCRAM: each does real work and counts. There is no other listener."""
+"""Kafka Streams, Spark and franz-go over SASL_SSL with SCRAM: each checks its counts. There is no other listener."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from compat_tests.streams.word_count import WordCount, Words, exactly, lines_of
 RECORDS = 1_000
 SPARK_S = 240
 _SPARK = Path(__file__).resolve().parent / "spark_secured.py"
-#: Each reads what it wrote, and counts.
+#: Checks that read what they wrote, and count it.
 GO_CHECKS = ("batches-of-zstd", "group-goes-on", "transactions", "admin-of-the-cluster")
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a broker, while clients are granted access to it."""
+    """The address of a broker, while clients have access to it."""
     directory = tmp_path_factory.mktemp("scram-ecosystem")
     security, authority = Security(users={USER: PASSWORD}), Authority.new()
     bootstrap = f"localhost:{free_port()}"

@@ -1,4 +1,4 @@
-"""Stock clients over SSL and SASL_SSL, and Java's own forms of stores, on Odradek and on Apache Kafka."""
+"""Stock clients over SSL and SASL_SSL, with Java's formats of stores, on Odradek and on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from compat_tests.security.secured import PLAIN_USERS, jaas
 from tests.server.certificates import PASSWORD, Authority, Identity
 
 DEADLINE_S = 60
-#: What each listener's stores are, as Java's keytool makes them.
+#: Listener to the format of its stores, made by Java's keytool.
 FORMS = {"PEMS": "PEM", "PKCS": "PKCS12", "JAVA": "JKS"}
 
 
@@ -32,7 +32,7 @@ def keytool(*arguments: str) -> None:
 
 
 class Stores:
-    """An authority and an identity, in the stores of every form."""
+    """An authority and an identity, in stores of every format."""
 
     def __init__(self, directory: Path, authority: Authority, identity: Identity) -> None:
         self._directory = directory
@@ -73,7 +73,7 @@ class Stores:
 
 
 class TlsBroker:
-    """A broker with a listener for each form of stores, which asks for certificates, and one of SASL_SSL."""
+    """A broker with a listener for each format of stores, which requests certificates, and one with SASL_SSL."""
 
     def __init__(self, kind: type[BrokerProcess], directory: Path) -> None:
         self.authority = Authority()
@@ -186,7 +186,7 @@ async def test_aiokafka(tls: TlsBroker) -> None:
 
 
 def test_librdkafka_logs_in_over_sasl_ssl_without_a_certificate(tls: TlsBroker) -> None:
-    """`ssl.client.auth` without the listener's prefix does not act on it (KIP-684)."""
+    """`ssl.client.auth` without the listener's prefix has no effect on SASL_SSL (KIP-684)."""
     options = {
         "bootstrap.servers": tls.at("LOGIN"),
         "security.protocol": "SASL_SSL",

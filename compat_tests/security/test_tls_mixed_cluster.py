@@ -1,4 +1,4 @@
-"""Two nodes of ours and one of Apache Kafka 4.3.1 as one cluster whose nodes meet over mutual TLS."""
+"""Two nodes of Odradek and one of Apache Kafka 4.3.1 in one cluster, with mutual TLS between nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_odradek_and_apache_kafka_replicate_to_each_other_over_mutual_tls(java_t
     with cluster:
         cluster.create_topic("replicated", [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
         producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all")
-        for number in range(RECORDS):  # acknowledged by all three, whichever leads
+        for number in range(RECORDS):  # acknowledged by all three replicas, whichever leads
             producer.send("replicated", b"%d" % number, partition=number % 3).get(timeout=60)
         producer.close()
         consumer = KafkaConsumer("replicated", bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest")

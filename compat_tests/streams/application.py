@@ -10,7 +10,7 @@ from odradek.protocol.messages.streams_group_topology_description_update import 
 )
 
 GROUP, MEMBER, TOPIC = "application", "member", "lines"
-#: Asked again, as clients do.
+#: Errors after which clients, and this one, repeat a request.
 LATER = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -33,7 +33,7 @@ def join() -> StreamsGroupHeartbeatRequest:
 
 
 def describe(topology: TopologyDescription) -> StreamsGroupTopologyDescriptionUpdateRequest:
-    """The member says what its topology is, in the words of `Topology.describe()` (KIP-1331)."""
+    """Returns the request with the member's topology, in the words of `Topology.describe()` (KIP-1331)."""
     return StreamsGroupTopologyDescriptionUpdateRequest(
         group_id=GROUP, member_id=MEMBER, topology_epoch=0, topology_description=topology
     )

@@ -12,7 +12,7 @@ from compat_tests.recipes import make_topic
 from compat_tests.streams.word_count import WordCount, Words, exactly, lines_of
 
 PARTITIONS = 2
-#: A member that was killed is missed soon.
+#: A killed member's session expires soon.
 IMPATIENT = {"session.timeout.ms": "3000", "heartbeat.interval.ms": "500"}
 
 
@@ -67,7 +67,7 @@ def test_words_are_counted_exactly_once_though_program_and_broker_are_killed(
 def test_a_restart_counts_on_where_it_was_and_loses_nothing_when_all_are_killed(
     own_broker: BrokerProcess, program: WordCount, words: Words
 ) -> None:
-    """Processing is at least once; without a crash also at most once."""
+    """Processing is at least once, and exactly once without a crash."""
     program.start()
     words.write(lines_of(100))
     words.read_all()

@@ -1,4 +1,4 @@
-"""Kafka Streams with the streams protocol (KIP-1071) and exactly once, on three brokers of which some are killed."""
+"""Kafka Streams with the streams protocol (KIP-1071) and exactly once, on three brokers, some of which are killed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from compat_tests.streams.word_count import WordCount, Words, exactly, lines_of
 pytestmark = pytest.mark.timeout(600)
 APPLICATION = "app"
 TOPICS = ("lines", "counts")
-#: Sessions run out and a broker is elected, on a machine that does other things.
+#: Sessions expire and a leader is elected, on a busy machine.
 DEADLINE_S = 120
 
 

@@ -1,4 +1,4 @@
-"""Kafka Streams 4.3 with the streams protocol (KIP-1071): the broker assigns the tasks and makes the internal topics."""
+"""Kafka Streams 4.3 with the streams protocol (KIP-1071): the broker assigns the tasks and creates the internal topics."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PARTITIONS = 2
 STREAMS = {
     "group.protocol": "streams",
     "processing.guarantee": "exactly_once_v2",
-    # What a killed instance left open holds up readers for this long.
+    # A killed instance's open transaction blocks readers for this long.
     "producer.transaction.timeout.ms": "3000",
 }
-#: A member that was killed is missed soon, and so is its transaction.
+#: A killed member's session expires soon, and so does its transaction.
 IMPATIENT = {
     "group.streams.min.session.timeout.ms": "3000",
     "group.streams.session.timeout.ms": "3000",
@@ -29,13 +29,13 @@ IMPATIENT = {
     "group.streams.num.standby.replicas": "1",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
 }
-#: Runs StreamsGroupCommand, and gives what it printed.
+#: Runs StreamsGroupCommand, and returns its output.
 Command = Callable[..., str]
 
 
 @pytest.fixture
 def instances(tmp_path: Path) -> Iterator[Callable[[str, str, tuple[str, str]], WordCount]]:
-    """Makes instances of an application, each on a directory of its own, and ends them with the test."""
+    """Creates instances of an application, each with its own directory, and ends them with the test."""
     made: list[WordCount] = []
 
     def make(bootstrap: str, application: str, topics: tuple[str, str]) -> WordCount:

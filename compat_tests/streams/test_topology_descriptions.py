@@ -1,6 +1,6 @@
 """Topology descriptions of members (KIP-1331), as Apache's admin client of 4.4 receives them.
 
-The Kafka Streams that hands descriptions in is not published yet, so a member's requests are made here.
+No published release of Kafka Streams sends descriptions yet, so this test makes a member's requests.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DEADLINE_S = 60.0
 
 
 class Describer:
-    """Describer.java, which says a dot when it has said all."""
+    """Describer.java as a process. It prints a dot at the end of an answer."""
 
     def __init__(self, bootstrap: str) -> None:
         command = [java(), *JVM_FLAGS, "-cp", classpath(SPECIFICATION), str(_SOURCE), bootstrap]

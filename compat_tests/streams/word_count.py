@@ -1,4 +1,4 @@
-"""WordCount.java as a process: started, killed, ended in good order; and what it should have written."""
+"""WordCount.java as a process, which tests start, kill or close; and its expected output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEADLINE_S = 90.0
 
 
 class WordCount:
-    """An instance of the application. With a directory of its own, it is the same instance after a restart."""
+    """An instance of the application. Its own directory makes it the same instance after a restart."""
 
     def __init__(self, bootstrap: str, application: str, topics: tuple[str, str], directory: Path) -> None:
         self.settings = {
@@ -49,7 +49,7 @@ class WordCount:
             self._process = None
 
     def close(self) -> None:
-        """Ends the program by the end of its standard input."""
+        """Closes the program's standard input, which ends it."""
         assert self._process is not None
         try:
             self._process.communicate(timeout=DEADLINE_S)
@@ -74,7 +74,7 @@ class WordCount:
 
 
 class Words:
-    """Lines that go in, and the counts that come out."""
+    """Input lines, and output counts."""
 
     def __init__(self, bootstrap: str, topics: tuple[str, str], partitions: int) -> None:
         self._input, output = topics
@@ -92,7 +92,7 @@ class Words:
         )
         self._consumer.assign([TopicPartition(output, index, 0) for index in range(partitions)])
         self.written: Counter[str] = Counter()
-        #: Word -> every count of it that was told, in order.
+        #: Word -> its counts in the output, in order.
         self.counts: defaultdict[str, list[int]] = defaultdict(list)
 
     def write(self, lines: Iterable[str]) -> None:
@@ -102,11 +102,11 @@ class Words:
         assert self._producer.flush(DEADLINE_S) == 0
 
     def read(self, total: int) -> None:
-        """Reads until so many counts were told since the beginning."""
+        """Reads until the output has `total` counts since the beginning."""
         eventually(lambda: self._read_some() >= total, what=f"{total} counts are there", deadline_s=DEADLINE_S)
 
     def read_all(self) -> None:
-        """Reads until each word's last count is no less than it was written."""
+        """Reads until each word's last count is at least the number of times that it was written."""
         eventually(lambda: self._read_some() and self._is_whole(), what="all are counted", deadline_s=DEADLINE_S)
 
     def _is_whole(self) -> bool:
@@ -123,10 +123,10 @@ class Words:
 
 
 def lines_of(count: int) -> list[str]:
-    """`count` lines of five words out of seventeen."""
+    """Returns `count` lines of five words out of seventeen."""
     return [" ".join(f"word-{(number * 5 + place) % 17}" for place in range(5)) for number in range(count)]
 
 
 def exactly(written: Counter[str]) -> dict[str, list[int]]:
-    """The counts of words that are each counted once."""
+    """Returns the output in which each word is counted once."""
     return {word: list(range(1, count + 1)) for word, count in written.items()}

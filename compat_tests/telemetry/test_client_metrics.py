@@ -1,4 +1,4 @@
-"""Java clients and librdkafka push their metrics, as `kafka-client-metrics.sh` says, and Prometheus sees them."""
+"""Java clients and librdkafka push their metrics as set with `kafka-client-metrics.sh`, and Prometheus scrapes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LINE = re.compile(r"^(?P<name>kafka_client_\w+)\{(?P<labels>.*)\} (?P<value>\S+
 
 
 class Telemetry:
-    """A broker with telemetry, and what it shows."""
+    """A broker with telemetry, and the metrics that it exposes."""
 
     def __init__(self, broker: OdradekProcess, metrics_port: int) -> None:
         self.bootstrap = broker.bootstrap
@@ -65,7 +65,7 @@ def test_a_java_consumer_shows_its_lag(telemetry: Telemetry) -> None:
     properties = [word for one in reported for word in ("--command-property", one)]
 
     def is_shown() -> bool:
-        # It ends 2 s after the last record, or 2 s after its start where it has not joined its group by then.
+        # It ends 2 s after the last record, or 2 s after its start if it has not joined its group by then.
         run_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *arguments, *properties)
         shown = telemetry.names('client_id="shown-java-consumer"')
         return "kafka_client_consumer_fetch_manager_records_lag_max" in shown
