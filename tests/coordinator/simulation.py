@@ -130,7 +130,7 @@ class Simulation:
         self.check()
 
     def crash(self) -> None:
-        """Crashes the leader. A part of its uncommitted records is lost, and pending requests get no response."""
+        """Crashes the leader, losing some uncommitted records. Pending requests get no response. Reloads the log."""
         lost = self.rng.randrange(self.high_watermark, len(self.log) + 1)
         del self.log[lost:]
         self.high_watermark = len(self.log)
