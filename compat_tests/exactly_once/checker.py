@@ -1,14 +1,14 @@
-"""Copiers move records through a chain of topics while brokers and copiers are killed: is each record there exactly once?
+"""Checks that each record arrives exactly once while copiers move records, and brokers and copiers are killed.
 
     python -m compat_tests.exactly_once.checker --seconds 300 --seed 7
     python -m compat_tests.exactly_once.checker --target cluster
 
-What must hold, whatever was killed when:
+The conditions, after any kills:
 
-- every record of the first topic is in the last one exactly once, in its partition and in its order;
-- a read_committed reader that was there all the time has seen exactly what is committed, in order, and nothing aborted;
-- what the broker says is committed, stable and aborted is what its logs say when they are read batch by batch (truth.py);
-- a read_uncommitted reader is shown every record, aborted ones too;
+- every record of the first topic is in the last topic exactly once, in its partition and in order;
+- a read_committed reader that ran all the time has seen exactly the committed records, in order, and no aborted ones;
+- the broker's committed, stable and aborted records are those of its logs, read batch by batch (truth.py);
+- a read_uncommitted reader gets every record, aborted ones too;
 - no transaction is left open.
 """
 
@@ -50,16 +50,17 @@ PROPERTIES = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "300",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
-    # Small segments: recovery, rolling and indexes of aborted transactions take part.
+    # Small segments exercise recovery, rolling and the indexes of aborted transactions.
     "log.segment.bytes": str(1 << 20),
 }
-#: After the last fault: sessions and transactions of the dead run out, and the rest is copied. A busy machine takes long.
+#: The time after the last fault for dead sessions and transactions to expire and the rest to be copied; a busy machine is
+#: slow.
 DRAIN_S = 300.0
 
 
 @dataclass
 class Finding:
-    """The result of a run. `faults` and `restarts` show that something went wrong, `problems` what must not happen."""
+    """The result of a run. `faults` and `restarts` show that faults took place, `problems` lists violations."""
 
     records: int = 0
     aborted: int = 0
@@ -75,12 +76,12 @@ class Finding:
 
 
 class Feeder:
-    """Fills the first topic with numbers while the rest goes on; idempotent, so each is there once."""
+    """Fills the first topic with numbers during the run; it is idempotent, so each number is there once."""
 
     def __init__(self, bootstrap: str, rate: int) -> None:
         self.count = 0
         self._rate = rate
-        # A record may wait as long as it likes for its broker to come back.
+        # A record waits for its broker without a limit.
         endless = {"message.timeout.ms": 0, "linger.ms": 5, "enable.idempotence": True}
         self._producer = Producer({**CLIENT, "bootstrap.servers": bootstrap, **endless})
         self._ended = threading.Event()
@@ -112,7 +113,7 @@ def run(
     rate: int,
     protocol: str = "classic",
 ) -> Finding:
-    """Against a broker that is up; `copiers` for each of the two steps of the chain."""
+    """Runs the check against a running broker, with `copiers` for each of the two steps of the chain."""
     make_topics(broker.bootstrap)
     made = [
         CopierProcess(
@@ -142,7 +143,7 @@ def run(
 
 
 def make_topics(bootstrap: str) -> None:
-    """With as many replicas as there are brokers."""
+    """Creates the topics with as many replicas as there are brokers."""
     servers = bootstrap.count(",") + 1
     admin = AdminClient({**CLIENT, "bootstrap.servers": bootstrap})
     made = admin.create_topics([NewTopic(topic, PARTITIONS, servers) for topic in TOPICS])
@@ -155,13 +156,13 @@ def _drain(faults: Faults, follower: Follower, count: int) -> None:
     end = time.monotonic() + DRAIN_S
     while follower.count() < count and time.monotonic() < end:
         faults.peace(0.2)
-    # Whoever would come twice has time to.
+    # Duplicates have time to arrive.
     faults.peace(1.0)
 
 
 def _check(bootstrap: str, follower: Follower, finding: Finding) -> None:
     finding.problems += follower.complaints
-    # Copiers that were killed left transactions; they end when their time is up.
+    # The transactions of killed copiers end at their timeouts.
     eventually(lambda: _are_stable(bootstrap), what="all transactions have ended", deadline_s=DRAIN_S)
     for topic in TOPICS:
         truths = {index: truth_of(bootstrap, topic, index) for index in range(PARTITIONS)}
@@ -175,7 +176,7 @@ def _check(bootstrap: str, follower: Follower, finding: Finding) -> None:
 
 
 def _are_stable(bootstrap: str) -> bool:
-    # A leader may still be looked for.
+    # A leader election may still be under way.
     with contextlib.suppress(AssertionError, OSError):
         return _all_ended(bootstrap)
     return False
@@ -191,7 +192,7 @@ def _all_ended(bootstrap: str) -> bool:
 
 
 def _problems_of(topic: str, truths: dict[int, Truth], seen: Seen, what: str) -> list[str]:
-    """Returns where a reader saw something else than the log holds."""
+    """Returns the differences between a reader's records and the log."""
     found = []
     for index, truth in truths.items():
         expected = getattr(truth, what)

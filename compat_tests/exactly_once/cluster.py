@@ -1,4 +1,4 @@
-"""Three brokers as the checker's one: whoever kills it kills one of them, and whoever starts it starts that one again."""
+"""Three brokers in place of the checker's one: a kill ends one of them, and a start starts it again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from compat_tests.odradek_process import OdradekProcess
 
 NODES = (1, 2, 3)
 _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
-#: Every partition on all three, and a record acknowledged by two: what one of them takes along is with another.
+#: Every partition is on all three brokers, and two acknowledge a record: if one dies, another has the record.
 _REPLICATED = {
     "offsets.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
@@ -69,7 +69,7 @@ class ThreeBrokers:
         }
 
     def kill(self, node: int | None = None) -> None:
-        """kill -9 of a node, whichever if none is named."""
+        """Kills a node with -9, by default a random one."""
         self.nodes[self._rng.choice(NODES) if node is None else node].kill()
 
     def start(self) -> None:

@@ -1,11 +1,12 @@
-"""One of three brokers dies between any two steps of a transaction: its coordinator, the leader of its partitions, or its
-group's coordinator, each a node of its own. The other two carry the transaction out as a whole or not at all.
+"""One of three brokers dies between any two steps of a transaction, and the other two complete it as a whole or not at all.
+
+The broker is the transaction's coordinator, the leader of its partitions, or its group's coordinator: each its own node.
 
     python -m compat_tests.exactly_once.cluster_steps [--role leader] [--side followed] [--kind torn] [--end commit]
         [--client java]
 
-A node dies at its first, second, ... append (dying.py): of those to what it leads, or of those to what it follows. It is
-started again when all has been looked at without it; then it leads again, and all must still be as it was.
+A node dies at its first, second, ... append (dying.py), of those to topics that it leads or of those that it follows. The
+result is checked without it. Then it starts and leads again, and the result must be the same.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _DEADLINE_S = 120.0
 _PREFERRED = 0
 _PROPERTIES = {
     "group.initial.rebalance.delay.ms": "0",
-    # Who leads again is said here.
+    # The test itself elects the leaders.
     "auto.leader.rebalance.enable": "false",
 }
 
@@ -60,7 +61,7 @@ LED, FOLLOWED = SIDES = ("led", "followed")
 
 
 class ClusterStand(Stand):
-    """Use as a context. The same three brokers for all rounds, all of whom may be told to die."""
+    """The same three brokers for all rounds, as a context; each can get a plan to die."""
 
     def __init__(self, folder: Path, transactor: Transactor) -> None:
         self.brokers = ThreeBrokers(folder, _PROPERTIES)
@@ -103,7 +104,7 @@ class ClusterStand(Stand):
         assert after == before, f"{one.name}: {before} without it, {after} with it"
         return True
 
-    # ---- who leads what
+    # ---- leaders
 
     def _make_topic(self, role: Role) -> None:
         others = [node for node in NODES if node != role.node]
@@ -123,7 +124,7 @@ class ClusterStand(Stand):
         eventually(self._are_in_place, what="each role is where it belongs", deadline_s=_DEADLINE_S)
 
     def _are_in_place(self) -> bool:
-        """Returns whether every node knows the leaders as planned; elects them if all are in sync."""
+        """Returns whether every node's metadata has the planned leaders; elects them if all replicas are in sync."""
         wanted = {role.topic: role.node for role in ROLES.values()}
         request = MetadataRequest([MetadataRequestTopic(name=topic) for topic in wanted], False)
         known = [topic for answer in self._ask(request, 9) for topic in answer.topics]
@@ -137,14 +138,14 @@ class ClusterStand(Stand):
         return False
 
     def _ask(self, request: Any, version: int) -> Iterator[Any]:
-        """The answers of those that give one."""
+        """Yields the answers of the brokers that answer."""
         for process in self.brokers.nodes.values():
             with contextlib.suppress(OSError), WireClient(process.bootstrap) as client:
                 yield client.call(request, version)
 
 
 def topics_of(role: str, side: str) -> tuple[str, ...]:
-    """To which appends count."""
+    """Returns the topics whose appends count."""
     return tuple(other.topic for name, other in ROLES.items() if (name == role) == (side == LED))
 
 

@@ -1,10 +1,10 @@
-"""A broker dies between any two steps of a transaction, which is carried out as a whole or not at all.
+"""A broker dies between any two steps of a transaction, and the transaction completes as a whole or not at all.
 
     python -m compat_tests.exactly_once.commit_steps [--kind torn] [--end commit] [--client java]
 
-Each round is one transaction of a client's, records in two partitions and a group's offset, committed or aborted, against a
-broker that dies at its first, second, ... append (dying.py). When a round ends without a death, every step has been died
-at. A single node is started again at once (here); of three, the others carry it out (cluster_steps.py).
+Each round is one transaction of a client, with records in two partitions and a group's offset, committed or aborted. The
+broker dies at its first, second, ... append (dying.py). When a round ends without a death, the rounds cover every step.
+Here a single node starts again at once; with three nodes the others complete the transaction (cluster_steps.py).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DYING = str(Path(__file__).with_name("dying.py"))
 _TIMEOUT_S = 30.0
 _DEADLINE_S = 120.0
 TOPIC, GROUP, PARTITIONS = "kept", "group", 2
-#: Of a group that has committed nothing.
+#: The offset of a group that has committed nothing.
 NO_OFFSET = -1001
 COMMIT, ABORT = ENDS = ("commit", "abort")
 _ENDED = {"CompleteCommit", "CompleteAbort", "Empty"}
@@ -49,7 +49,7 @@ _ENDED = {"CompleteCommit", "CompleteAbort", "Empty"}
 class Round:
     plan: Plan
     end: str = COMMIT
-    #: Who dies.
+    #: The role of the broker that dies.
     role: str = "broker"
 
     @property
@@ -66,20 +66,20 @@ class Standing(NamedTuple):
 
 
 class Stand:
-    """The setting of all rounds; a subclass plays a round in `play`."""
+    """The setting of all rounds; a subclass runs a round in `execute`."""
 
     def __init__(self, bootstrap: str, transactor: Transactor) -> None:
         self.bootstrap = bootstrap
         self._transactor = transactor
-        #: The offset that was committed last.
+        #: The last committed offset.
         self.offset = 0
 
     def execute(self, one: Round) -> bool:
-        """Returns whether somebody died. Raises AssertionError for what must not be."""
+        """Returns whether a broker died. Raises AssertionError for a violation."""
         raise NotImplementedError
 
     def warm(self) -> None:
-        """The first transaction of all; whatever is made once is made."""
+        """Runs the first transaction, which creates everything that is created only once."""
         assert self._transact("warm", COMMIT)
         eventually(
             lambda: _reported_of(self.bootstrap, "warm").transaction_state in _ENDED, what="the first one has ended"
@@ -89,7 +89,7 @@ class Stand:
         self.offset = 1
 
     def transact(self, one: Round) -> bool | None:
-        """Returns whether the client was told that it is committed; None where it was not told."""
+        """Returns whether the answer to the client was a commit; None without an answer."""
         return self._transact(one.name, one.end)
 
     def _transact(self, name: str, end: str) -> bool | None:
@@ -113,7 +113,7 @@ class Stand:
         return found
 
     def standing(self, one: Round) -> Standing:
-        """Once its transaction has ended."""
+        """Returns the result once the transaction has ended."""
         truths = eventually(
             lambda: self._once_ended(one.name), what=f"{one.name}: it has ended", deadline_s=_DEADLINE_S
         )
@@ -121,8 +121,8 @@ class Stand:
 
     def _once_ended(self, name: str) -> list[Truth] | None:
         """Returns the records of the partitions, once they and the coordinator agree that the transaction is over."""
-        # Somebody may die as late as now, for the client is told of its decision before the markers are written; and
-        # those who lead may be looked for.
+        # A broker may die as late as now, since the client gets its answer before the markers are written. A leader
+        # election may also be under way.
         with contextlib.suppress(OSError, AssertionError):
             truths = [truth_of(self.bootstrap, TOPIC, index) for index in range(PARTITIONS)]
             ends = [last_stable_offset(self.bootstrap, TOPIC, index) for index in range(PARTITIONS)]
@@ -181,7 +181,7 @@ class LoneStand(Stand):
 
 
 def _reported_of(bootstrap: str, name: str) -> TransactionState:
-    """Returns the transaction's state by its coordinator."""
+    """Returns the transaction's state from its coordinator."""
     for server in bootstrap.split(","):
         with contextlib.suppress(OSError), WireClient(server) as client:
             reported: TransactionState
@@ -192,7 +192,7 @@ def _reported_of(bootstrap: str, name: str) -> TransactionState:
 
 
 def committed(bootstrap: str, group: str, topic: str) -> int:
-    """The group's offset of partition 0, once no transaction is open on it."""
+    """Returns the group's offset of partition 0, once no transaction is open on it."""
     admin = AdminClient({**CLIENT, "bootstrap.servers": bootstrap})
     asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0)])
     answer = admin.list_consumer_group_offsets([asked], require_stable=True)[group].result(_TIMEOUT_S)
@@ -203,7 +203,7 @@ def committed(bootstrap: str, group: str, topic: str) -> int:
 def execute_all(
     stand: Stand, kinds: Sequence[str], end: str, *, role: str = "broker", topics: tuple[str, ...] = ()
 ) -> int:
-    """Until the last step has been died at; how many deaths there were."""
+    """Runs rounds until a death at every step is covered. Returns the number of deaths."""
     deaths = 0
     for number in itertools.count(1):
         died = sum(stand.execute(Round(Plan(kind, number, topics), end, role)) for kind in kinds)

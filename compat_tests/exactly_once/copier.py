@@ -2,9 +2,9 @@
 
     python copier.py BOOTSTRAP SOURCE TARGET GROUP classic|consumer NAME SEED
 
-librdkafka's consume-transform-produce loop: what was read, and how far, goes into one transaction of the transactional id
-NAME. Some transactions are aborted on purpose, and what they held is read again. A partition's records go to the same
-partition of the target. Whatever cannot be gone on from ends the program; whoever started it starts it again.
+librdkafka's consume-transform-produce loop: one transaction of the transactional id NAME has the records and the consumed
+offsets. The copier aborts some transactions on purpose, and reads their records again. A partition's records go to the
+same partition of the target. A failure that it cannot recover from ends the program; its parent starts it again.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-#: Of the transactions, those that are aborted although nothing is wrong.
+#: The share of transactions that are aborted on purpose.
 ABORTED_SHARE = 0.2
 MOST_RECORDS = 40
 TIMEOUT_S = 10.0
 CLIENT = {
     "log_level": 0,
-    # When all brokers have been away, 2.16 forgets them and begins anew (KIP-899), but not its transactions: those wait for
-    # the forgotten coordinator for ever, beyond their own time-outs. With `none` it keeps trying where the brokers were.
+    # When no broker is reachable, librdkafka 2.16 bootstraps anew (KIP-899), but its transactions do not: they wait for the
+    # old coordinator for ever, beyond their timeouts. With `none` it keeps trying the brokers' old addresses.
     "metadata.recovery.strategy": "none",
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
@@ -30,7 +30,7 @@ CLIENT = {
     "retry.backoff.max.ms": 200,
 }
 
-#: With `consumer` (KIP-848) it is the broker that says how long a session is.
+#: With `consumer` (KIP-848) the broker sets the session timeout.
 PROTOCOLS = {
     "classic": {"session.timeout.ms": 3_000, "heartbeat.interval.ms": 300},
     "consumer": {"group.protocol": "consumer"},
@@ -55,7 +55,7 @@ class Copier:
                 "fetch.wait.max.ms": 50,
             }
         )
-        # Acknowledged late is acknowledged still: only the transaction's own time ends it.
+        # A late acknowledgement still counts: only the transaction's timeout ends it.
         self.producer = Producer(
             {
                 **CLIENT,
@@ -100,7 +100,7 @@ class Copier:
         retried(lambda: self.producer.send_offsets_to_transaction(moved, metadata, TIMEOUT_S))
 
     def _rewind(self) -> None:
-        """Back to what is committed: what was aborted is read again."""
+        """Seeks to the committed offsets, so that aborted records are read again."""
         assigned = self.consumer.assignment()
         for place in self.consumer.committed(assigned, timeout=TIMEOUT_S):
             place.offset = max(place.offset, 0)
@@ -117,7 +117,7 @@ def _skipped(message: Message) -> bool:
 
 
 def retried(step: Any) -> None:
-    """librdkafka says of some failures that the same call may be made again."""
+    """Makes a call again as long as librdkafka marks its failure as retriable."""
     while True:
         try:
             step()

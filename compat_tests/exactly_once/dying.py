@@ -1,9 +1,9 @@
-"""A broker that dies by itself at one of its appends: `python dying.py PLAN -m odradek start ...`.
+"""A broker that kills itself at one of its appends: `python dying.py PLAN -m odradek start ...`.
 
-Every step of a transaction is an append to some log: of the partitions that join, the records, the offsets, the decision,
-each marker, the completion; and the same again at each follower. They are counted from when the file PLAN is there, which
-says `KIND NUMBER [TOPIC ...]`. At the one with NUMBER, of those to logs of the topics or to any, the process kills itself
-with -9: KIND is `before` it, `torn` (half of its bytes are written), or `after` it, before anybody is told.
+Every step of a transaction is an append to some log: the joined partitions, the records, the offsets, the decision, each
+marker, the completion; and the same again at each follower. The count begins when the file PLAN appears. The file has
+`KIND NUMBER [TOPIC ...]`. The process kills itself with -9 at the append NUMBER to logs of the topics, or of any topic if
+none is named. KIND is `before` the append, `torn` (after half of its bytes), or `after` it, before any answer.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ KINDS = ("before", "torn", "after")
 class Plan(NamedTuple):
     kind: str
     number: int
-    #: Whose logs count; none named: all.
+    #: The topics whose logs count; empty for all.
     topics: tuple[str, ...] = ()
 
     def write(self, file: Path) -> None:
-        """Writes all of it, or a part and dies."""
+        """Writes the plan to the file in one atomic step."""
         beside = file.with_suffix(".new")
         beside.write_text(" ".join((self.kind, str(self.number), *self.topics)))
         beside.replace(file)
@@ -57,7 +57,7 @@ _APPEND = Log.append
 
 
 class Countdown:
-    """Counts anew whenever there is another plan."""
+    """Counts appends; a new plan restarts the count."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -65,7 +65,7 @@ class Countdown:
         self._counted = 0
 
     def due(self, topic: str) -> str | None:
-        """Returns how to die at the next append to `topic`; None if it is not the one."""
+        """Counts an append to `topic`. Returns the kind of death at it, or None if the process goes on."""
         plan = Plan.read(self._file)
         if plan != self._plan:
             self._plan, self._counted = plan, 0

@@ -1,6 +1,6 @@
 """A transactional producer that kills itself with -9 after one step: `python dying_client.py BOOTSTRAP TOPIC STEP`.
 
-With another word for STEP it goes on to the end, unless somebody else kills it (held_steps.py).
+With any other STEP it runs to the end, unless it is killed first (held_steps.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from compat_tests.exactly_once.copier import CLIENT, TIMEOUT_S, retried
 
-#: What has been done when it dies. Of a commit that goes on, nobody knows whether it arrived.
+#: The last completed step before the death. At `committing`, the commit may or may not have arrived.
 STEPS = ("begun", "sent", "flushed", "offsets joined", "committing", "committed")
 VALUE, OFFSET = b"of the dead", 7
 
@@ -43,7 +43,7 @@ def steps(bootstrap: str, topic: str, timeout_ms: int, *, aborts: bool) -> Itera
 
 
 def join_offset(producer: Producer, bootstrap: str, topic: str, offset: int) -> None:
-    """The offset of partition 0, and of the group that is called as the topic is."""
+    """Adds an offset of partition 0 to the transaction, for the group with the topic's name."""
     consumer = Consumer({**CLIENT, "bootstrap.servers": bootstrap, "group.id": topic})
     metadata = consumer.consumer_group_metadata()
     retried(lambda: producer.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], metadata, TIMEOUT_S))

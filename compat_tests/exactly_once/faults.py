@@ -1,4 +1,4 @@
-"""Faults while copiers copy: a seeded sequence, and the processes that it hits."""
+"""Faults during copying: a seeded sequence, and the processes that it hits."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from compat_tests.rehearsal import Rehearsal, WatchedProcess
 from .cluster import ThreeBrokers
 
 _COPIER = Path(__file__).with_name("copier.py")
-#: A copier that stands still for longer than its session has been replaced when it goes on: a zombie.
+#: A copier that is frozen for longer than its session is a zombie when it resumes: the group has replaced it.
 LONGEST_FREEZE_S = 5.0
 
 
 class Route(NamedTuple):
-    """From where to where a group of copiers copies, and by which protocol of groups."""
+    """The source and the target of a group of copiers, and its group protocol."""
 
     source: str
     target: str
@@ -27,7 +27,7 @@ class Route(NamedTuple):
 
 
 class CopierProcess(WatchedProcess):
-    """A copier that is started again whenever it has ended."""
+    """A copier that starts again whenever it ends."""
 
     def __init__(self, bootstrap: str, route: Route, name: str, seed: int, log: Path) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class CopierProcess(WatchedProcess):
 
 
 class Faults(Rehearsal):
-    """Chooses and does: kill -9 of the broker or of a copier, or a copier that stands still for a while."""
+    """Draws faults and applies them: kill -9 of the broker or of a copier, or a copier frozen for a while."""
 
     LONGEST_PEACE_S = 1.2
 

@@ -2,13 +2,13 @@
 
     python -m compat_tests.exactly_once.held_steps [--target apache]
 
-For each request of a transaction of librdkafka's, up to the one that ends it, there are three fates:
+Each request of a librdkafka transaction, up to the one that ends it, has three fates:
 
 - `lost`: the request never arrives;
-- `unheard`: it has been carried out, and nobody hears the answer;
-- `late`: it arrives when the client's successor is in the middle of a transaction of its own, which is none of its business.
+- `unheard`: the broker carries it out, and its answer never arrives;
+- `late`: it arrives while the client's successor is in a transaction of its own, which it must not change.
 
-In each case a client with the same transactional id comes after the dead one, and finds all of its transaction or nothing.
+In each case a client with the same transactional id succeeds the dead one, and finds all of its transaction or nothing.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from .truth import last_stable_offset, truth_of
 
 _ROOT = Path(__file__).resolve().parents[2]
 _DEADLINE_S = 120
-#: Longer than anything here takes: nobody but the successor ends what is left.
+#: A transaction timeout longer than any run: only the successor ends a transaction that is left open.
 _PATIENCE_MS = 600_000
 _SUCCESSOR = b"of the next"
 _KEYS = {api.name: key for key, api in APIS.items()}
 
 
 class Step(NamedTuple):
-    """A request that is held, and how its transaction is to end."""
+    """A request that is held, and the intended end of its transaction."""
 
     api: str
     aborts: bool = False
@@ -73,7 +73,7 @@ CASES = tuple(itertools.product(STEPS, FATES))
 
 
 class Gated(NamedTuple):
-    """`bootstrap` is the broker's own address; to clients it names the gate."""
+    """A broker behind a gate. `bootstrap` is the broker's own address; the broker advertises the gate."""
 
     gate: Gate
     bootstrap: str
@@ -97,13 +97,13 @@ def gated(target: str, folder: Path) -> Iterator[Gated]:
 
 
 def execute(at: Gated, topic: str, step: Step, fate: str) -> None:
-    """With a topic, a group and a transactional id of its own, all of one name. AssertionError for what must not be."""
+    """Runs a case with its own topic, group and transactional id, all of one name. Raises AssertionError for a violation."""
     make_topic(at.bootstrap, topic)
     hold = at.gate.hold(Hold(is_answer=fate == UNHEARD, key=_KEYS[step.api]))
     _die_at(hold, at.client_bootstrap, topic, aborts=step.aborts)
     producer = Producer({**CLIENT, "bootstrap.servers": at.client_bootstrap, "transactional.id": topic})
     retried(lambda: producer.init_transactions(TIMEOUT_S))
-    # Of a decision that was taken nothing is lost; without one nothing was done.
+    # After a commit decision nothing is lost; without one nothing is committed.
     left = Standing([VALUE], OFFSET) if step == END and fate == UNHEARD else Standing([], NO_OFFSET)
     assert (found := standing(at.bootstrap, topic)) == left, f"the dead one left {found}"
     producer.begin_transaction()
@@ -114,7 +114,7 @@ def execute(at: Gated, topic: str, step: Step, fate: str) -> None:
         assert _is_open(at.bootstrap, topic), "the dead one has ended its successor's transaction"
     join_offset(producer, at.client_bootstrap, topic, OFFSET + 1)
     retried(lambda: producer.commit_transaction(TIMEOUT_S))
-    # Not all of it need be there at once: the client is told when it is decided.
+    # The client gets its answer at the decision, before the markers are written.
     eventually(lambda: not _is_open(at.bootstrap, topic), what="the successor's is ended", deadline_s=_DEADLINE_S)
     found = standing(at.bootstrap, topic)
     assert found == Standing([*left.values, _SUCCESSOR], OFFSET + 1), f"with its successor's it is {found}"
@@ -134,7 +134,7 @@ def _die_at(hold: Hold, bootstrap: str, topic: str, *, aborts: bool) -> None:
 
 
 def _deliver(frame: bytes, bootstrap: str) -> None:
-    """A request of the dead, which is refused."""
+    """Delivers a request of the dead client, which the broker must reject."""
     key, version = struct.unpack_from(">hh", frame)
     with WireClient(bootstrap) as client:
         client.send_bytes(struct.pack(">i", len(frame)) + frame)
@@ -143,7 +143,7 @@ def _deliver(frame: bytes, bootstrap: str) -> None:
 
 
 def _errors(answer: Any) -> Iterator[int]:
-    """Every error code in it."""
+    """Yields every error code in an answer."""
     if isinstance(answer, list):
         for one in answer:
             yield from _errors(one)
@@ -161,7 +161,7 @@ class Standing(NamedTuple):
 
 
 def standing(bootstrap: str, topic: str) -> Standing:
-    """Nothing may be open in it."""
+    """Returns the committed result of the topic. No transaction may be open."""
     assert not _is_open(bootstrap, topic), "a transaction is still open"
     values = list(truth_of(bootstrap, topic, 0).committed.values())
     shown = list(read_all(bootstrap, topic, 1, READ_COMMITTED)[0].values())

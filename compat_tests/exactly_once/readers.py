@@ -1,4 +1,4 @@
-"""librdkafka as a witness: what a reader of an isolation level is shown, while things go wrong and after."""
+"""librdkafka as a witness: the records that a reader of an isolation level gets, during faults and after them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _reader(bootstrap: str, topic: str, partitions: int, isolation: str) -> Cons
 
 
 def read_all(bootstrap: str, topic: str, partitions: int, isolation: str) -> Seen:
-    """From the first record of each partition until its end is told."""
+    """Reads each partition from its first record up to its end."""
     seen: Seen = {index: {} for index in range(partitions)}
     reader, ended = _reader(bootstrap, topic, partitions, isolation), set()
     give_up = time.monotonic() + _DEADLINE_S
@@ -52,11 +52,11 @@ def read_all(bootstrap: str, topic: str, partitions: int, isolation: str) -> See
 
 
 class Follower:
-    """A read_committed reader that follows a topic all the time, through every fault."""
+    """A read_committed reader that follows a topic through every fault."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.seen: Seen = {index: {} for index in range(partitions)}
-        #: Anything that no reader may be shown: an offset twice or out of order, an error that is not for a while.
+        #: Violations: an offset twice or out of order, an error that is not temporary.
         self.complaints: list[str] = []
         self._reader = _reader(bootstrap, topic, partitions, READ_COMMITTED)
         self._ended = threading.Event()

@@ -1,4 +1,4 @@
-"""Exactly once, through kill -9 of the broker and of clients: a little of what the programs beside do by hand."""
+"""Exactly once under kill -9 of brokers and clients: short runs of the programs in this folder."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from compat_tests.oracle import ApacheKafka
 from compat_tests.recipes import eventually, make_topic
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Many processes start one after the other; what is waited for has deadlines of its own.
+#: Many processes start one after the other; each wait has its own deadline.
 pytestmark = pytest.mark.timeout(1_200)
-#: For how long things go wrong.
+#: The duration of the faults.
 SECONDS = 6.0
 
 
 @pytest.fixture(scope="module")
 def patient(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker that looks often for transactions whose time is up; killed and started again by its tests."""
+    """A broker that often checks for timed-out transactions; its tests kill and restart it."""
     with checker.BROKERS[target](tmp_path_factory.mktemp("patient"), checker.PROPERTIES) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def between(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[held_steps.Gated]:
-    """A broker with a gate before it, at which frames may be held."""
+    """A broker behind a gate that can hold frames."""
     with held_steps.gated(target, tmp_path_factory.mktemp("gated")) as made:
         yield made
 
@@ -44,22 +44,23 @@ def between(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[h
 def test_a_broker_that_dies_at_any_step_of_a_transaction_carries_it_out_as_a_whole(
     client: str, tmp_path: Path, java_tools: None
 ) -> None:
-    # By hand also aborts, and deaths `before` and `after`; a step that is torn apart is the hardest of the three.
+    # The program also has aborts, and deaths `before` and `after`; `torn` is the hardest of the three.
     with transactors.TRANSACTORS[client]() as transactor:
         stand = commit_steps.LoneStand(tmp_path, transactor)
         deaths = commit_steps.execute_all(stand, ("torn",), commit_steps.COMMIT)
-    # Its producer id, partitions and group join, two records, the offset, the decision, three markers; their joining may
-    # share an append.
+    # Appends: the producer id, the joined partitions and group (one or two), two records, the offset, the decision, three
+    # markers.
     assert deaths >= 9
 
 
 def test_the_others_carry_out_as_a_whole_what_a_coordinator_or_a_leader_dies_in(tmp_path: Path) -> None:
-    # By hand also aborts, deaths `before` and `after`, and those of followers.
+    # The program also has aborts, deaths `before` and `after`, and deaths of followers.
     with cluster_steps.ClusterStand(tmp_path, transactors.Librdkafka()) as stand:
         deaths = cluster_steps.execute_roles(
             stand, cluster_steps.ROLES, (cluster_steps.LED,), ("torn",), (commit_steps.COMMIT,)
         )
-    # Partitions and group join, the decision, and that it is carried out; two records and their markers; an offset and its.
+    # Coordinator: joined partitions, joined group, decision, completion. Leader: two records and their markers. Groups: an
+    # offset and its marker.
     least = {cluster_steps.COORDINATOR: 4, cluster_steps.LEADER: 4, cluster_steps.GROUPS: 2}
     assert all(count >= least[role] for (role, *_), count in deaths.items()), deaths
 
@@ -68,7 +69,7 @@ def test_the_others_carry_out_as_a_whole_what_a_coordinator_or_a_leader_dies_in(
 def test_a_producer_that_dies_at_any_step_leaves_its_transaction_whole_or_not_at_all(
     step: str, patient: BrokerProcess, topic: str
 ) -> None:
-    """No successor follows: the coordinator ends the transaction at its timeout."""
+    """The producer has no successor: the coordinator ends the transaction at its timeout."""
     bootstrap = patient.bootstrap
     make_topic(bootstrap, topic)
     command = [sys.executable, "-m", "compat_tests.exactly_once.dying_client", bootstrap, topic, step]
@@ -98,7 +99,7 @@ def test_a_producer_that_dies_while_a_request_or_its_answer_is_under_way_leaves_
 
 
 def test_copiers_copy_each_record_once_when_any_of_three_brokers_is_killed(tmp_path: Path) -> None:
-    # The first and the third fault of this seed befall a broker; longer, and with others, by hand.
+    # The first and the third fault of this seed hit a broker. The program runs longer, with other seeds.
     seed = 3
     with ThreeBrokers(tmp_path / "brokers", checker.PROPERTIES, seed) as brokers:
         finding = checker.run(brokers, tmp_path, seed=seed, seconds=SECONDS / 2, copiers=1, rate=100)
@@ -110,7 +111,7 @@ def test_copiers_copy_each_record_once_when_any_of_three_brokers_is_killed(tmp_p
 def test_copiers_copy_each_record_once_and_kafka_shows_of_the_same_logs_what_we_showed(
     patient: BrokerProcess, tmp_path: Path, java_tools: None
 ) -> None:
-    """Whatever is killed; then Apache Kafka opens the directory, and both kinds of readers see the same there."""
+    """Runs the checker; then Apache Kafka opens the directory, and readers of both isolation levels get the same records."""
     seed = int(time.time())
     finding = checker.run(patient, tmp_path, seed=seed, seconds=SECONDS, copiers=2, rate=200)
     assert not finding.problems, f"seed {seed}: {finding}"

@@ -1,6 +1,6 @@
-"""Clients for the transactions in which brokers die: `with TRANSACTORS[name]() as transactor`.
+"""Clients for transactions during which brokers die: `with TRANSACTORS[name]() as transactor`.
 
-librdkafka adds partitions and groups before it writes to them. The Java client speaks transaction version 2 (KIP-890): it
+librdkafka adds partitions and groups before it writes to them. The Java client uses transaction version 2 (KIP-890): it
 adds none, and each of its transactions has an epoch of its own.
 """
 
@@ -26,7 +26,7 @@ _SOURCE = Path(__file__).with_name("Transactor.java")
 class Transaction(NamedTuple):
     """A record for each partition, and the group's offset of partition 0."""
 
-    #: The transactional id, and what the records hold.
+    #: The transactional id, and the value of the records.
     name: str
     topic: str
     partitions: int
@@ -36,11 +36,11 @@ class Transaction(NamedTuple):
 
 
 class Transactor(Protocol):
-    #: Whether a producer's epoch is another one after a transaction (KIP-890).
+    #: Whether each transaction bumps the producer's epoch (KIP-890).
     bumps_epochs: bool
 
     def transact(self, bootstrap: str, one: Transaction) -> bool | None:
-        """Returns whether the client was told that it committed; None if it was not told, and a new start decided it."""
+        """Returns whether the client's answer was a commit; None without an answer, when a new start has ended it."""
 
 
 class Librdkafka(AbstractContextManager["Librdkafka"]):
@@ -68,7 +68,7 @@ class Librdkafka(AbstractContextManager["Librdkafka"]):
 
     @staticmethod
     def _join(producer: Producer, bootstrap: str, one: Transaction) -> None:
-        """The transaction up to its end."""
+        """Runs the transaction up to its end."""
         consumer = Consumer({**CLIENT, "bootstrap.servers": bootstrap, "group.id": one.group})
         producer.begin_transaction()
         for index in range(one.partitions):

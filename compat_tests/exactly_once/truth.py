@@ -1,7 +1,7 @@
 """The contents of a partition, computed from its raw batches: independent of the broker's view of stable and aborted.
 
-The broker is asked for everything (read_uncommitted), and each batch is given to its producer's open transaction until a
-marker ends that. So there is a second opinion on what a read_committed reader may see, and where it must stop.
+It fetches all batches (read_uncommitted), and adds each to its producer's open transaction until a marker ends that. The
+result shows independently which records a read_committed reader may see, and where it must stop.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Truth:
 
 
 def truth_of(bootstrap: str, topic: str, partition: int) -> Truth:
-    """Computes the contents now; other writers must be quiet."""
+    """Computes the current contents; there must be no writers."""
     truth = Truth()
     for header, records in read_batches(bootstrap, topic, partition):
         _follow(truth, header, records)

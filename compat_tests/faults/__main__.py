@@ -1,4 +1,4 @@
-"""`python -m compat_tests.faults --rounds 200 --seed 1 --nodes 3`: rounds one after the other, and what each came to."""
+"""`python -m compat_tests.faults --rounds 200 --seed 1 --nodes 3`: runs rounds and prints the outcome of each."""
 
 from __future__ import annotations
 

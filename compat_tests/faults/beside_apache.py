@@ -1,9 +1,9 @@
-"""The fault table beside Apache Kafka: `python -m compat_tests.faults.beside_apache` prints both and where they differ.
+"""The fault table of Odradek and Apache Kafka: `python -m compat_tests.faults.beside_apache` prints both, with differences.
 
-Odradek makes its own faults (`broker.faults`); in front of Apache Kafka a proxy makes the same (`fault_proxy.py`), but for
-MESSAGE_TOO_LARGE, where the topic takes no such record, and for two that befall the process: SIGSTOP, and kill -9 with a
-start. Five clients meet them. A producer's reaction is what its application gets, how many requests it sent, and how many
-records there are afterwards; a consumer's is what its application gets, and the requests with which it recovers.
+Odradek makes its own faults (`broker.faults`); a proxy makes the same ones in front of Apache Kafka (`fault_proxy.py`).
+The exceptions are MESSAGE_TOO_LARGE, a limit of the topic, and SIGSTOP and kill -9 with a start, which hit the process.
+Five clients run against each fault. A producer's reaction is its application's result, the number of its requests, and
+the number of records afterwards. A consumer's is its application's result, and the requests with which it recovers.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ from tests.testing.fault_table import (
 )
 
 _TOPIC, _GROUP = "orders", "billing"
-#: A resource of AlterConfigs, and what is done to its key.
+#: The resource type of topics in AlterConfigs, and the operation that removes a key.
 _TOPIC_RESOURCE, _DELETE = 2, 1
-#: A group without members is gone, or was never there.
+#: The errors of DeleteGroups once the group is deleted, or if it never existed.
 _GONE = (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
 class Reaction(NamedTuple):
-    """`requests`: of a producer all Produces; of a consumer those of the API in the table, up to its count there, since
-    later ones are a matter of time. `records`: in the topic.
+    """A client's reaction. `requests`: a producer's Produce requests, or a consumer's requests of the table's API, up to
+    the count there, since later ones depend on timing. `records`: the number in the topic.
     """
 
     outcome: str
@@ -78,8 +78,8 @@ class Reaction(NamedTuple):
 
 @dataclass(frozen=True)
 class Case:
-    """A fault on both sides. `configs`: of Apache's topic, in place of a fault of the proxy. `api`: the requests counted,
-    and `most` how many of them.
+    """A fault on both sides. `configs`: configs of Apache Kafka's topic, in place of a fault of the proxy. `api`: the API
+    whose requests are counted, up to `most`.
     """
 
     name: str
@@ -110,7 +110,7 @@ def _given_up(error: str) -> Make:
 
 PAUSED, KILLED = "broker paused", "broker killed and started"
 _PAUSE_S = 0.2
-#: All of the fault table, but for a slow disk, which nothing makes for Apache Kafka here.
+#: The whole fault table, except the slow disk: there is none for Apache Kafka here.
 CASES = (
     _produced("leader moved", RETRIED["leader moved"][0], kind="refuse", error=ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2),
     _produced("too few replicas", RETRIED["too few replicas"][0], kind="refuse", error=ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -142,7 +142,7 @@ CASES = (
 
 
 class Side:
-    """A broker behind a proxy. A subclass makes the faults, and the topic as if new."""
+    """A broker behind a proxy. A subclass makes the faults and a new topic."""
 
     name = ""
 
@@ -152,7 +152,7 @@ class Side:
         self.direct = direct
 
     def reaction(self, case: Case, client: Client, name: str) -> Reaction:
-        """Has a client meet a fault."""
+        """Runs a client against a fault, and returns its reaction."""
         self.renew(dict(case.configs))
         if case.consumes:
             self.send()
@@ -186,7 +186,7 @@ class Side:
         raise NotImplementedError
 
     def kill_and_start(self) -> None:
-        """Ends the broker without a farewell, and starts it on its data."""
+        """Kills the broker and starts it on its data."""
         raise NotImplementedError
 
     def renew(self, configs: dict[str, str]) -> None:
@@ -199,7 +199,7 @@ class Side:
         raise NotImplementedError
 
     def end_fault(self) -> None:
-        """Has a consumer's fault strike no more."""
+        """Ends a consumer's fault."""
         raise NotImplementedError
 
     def unmake(self) -> int:
@@ -290,12 +290,12 @@ class ApacheSide(Side):
         self.proxy.end_fault()
 
     def unmake(self) -> int:
-        # Apache Kafka 4.3 gives a new topic the configuration of a deleted one of its name when it starts after a kill.
+        # After a kill and a start, Apache Kafka 4.3 gives a new topic the configs of a deleted topic of the same name.
         resource = AlterConfigsResource(_TOPIC_RESOURCE, _TOPIC, [AlterableConfig("max.message.bytes", _DELETE, None)])
         with WireClient(self.direct) as wire:
             altered = wire.call(IncrementalAlterConfigsRequest(resources=[resource]), 1)
         assert altered.responses[0].error_code == ErrorCode.NONE, altered
-        # A topic's limit strikes the one request that there is, and a pause all of them.
+        # Without a fault of the proxy it is the topic's limit, which hits the only request, or the pause: 1.
         return 1 if self._fault is None else self._fault.count
 
     def resume(self) -> None:
@@ -308,7 +308,7 @@ class ApacheSide(Side):
 
 @contextmanager
 def both_sides(directory: Path) -> Iterator[tuple[Side, Side]]:
-    """Odradek and Apache Kafka, each behind a proxy, with a coordinator of groups that has loaded."""
+    """Starts Odradek and Apache Kafka, each behind a proxy."""
     with ExitStack() as stack:
         mine, theirs = stack.enter_context(FaultProxy()), stack.enter_context(FaultProxy())
         common = {"auto.create.topics.enable": "false"}
@@ -327,7 +327,7 @@ def both_sides(directory: Path) -> Iterator[tuple[Side, Side]]:
 
 
 def warm_up(side: Side, client: Client) -> None:
-    """Has the broker make its topic of offsets, and a client join."""
+    """Has the broker create its offsets topic, and a client join the group."""
     eventually(lambda: coordinator_of(side.direct, _GROUP), what="the group has a coordinator")
     side.renew({})
     side.send(LAST)

@@ -1,7 +1,7 @@
-"""Holds what clients were told against what is there in the end. The anomalies are those of Jepsen's Kafka workload.
+"""Compares the answers to clients with the final contents of the topic. The anomalies are those of Jepsen's Kafka workload.
 
-It knows records, offsets and acknowledgements, and nothing of brokers. Every check is a function of the history and of
-the final reading; a sentence for each anomaly comes out.
+The input is records, offsets and acknowledgements, independent of brokers. Every check is a function of the history and
+of the final contents, and yields a sentence for each anomaly.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from .history import Committed, Line, Resumed, Seen, Sent, value_of
 
 #: (partition, offset).
 Place = tuple[int, int]
-#: The whole of the topic as it was read in the end.
+#: The whole topic, from the final read.
 Final = Mapping[Place, str]
 
 
 @dataclass
 class History:
-    """The lines, by kind and in the order in which each client wrote them.."""
+    """The lines, by kind and in the order in which each client wrote them."""
 
     sent: list[Sent] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
@@ -41,7 +41,7 @@ class History:
 
 
 def anomalies(history: History, final: Final, again: Collection[Place] = ()) -> list[str]:
-    """`again`: copies that are the client's own doing, see `sent_again`."""
+    """Returns all anomalies. `again`: copies that the client itself caused, see `sent_again`."""
     once = {place: value for place, value in final.items() if place not in again}
     return [
         reported for check in CHECKS for reported in check(history, once if check in (duplicated, reordered) else final)
@@ -49,11 +49,11 @@ def anomalies(history: History, final: Final, again: Collection[Place] = ()) -> 
 
 
 def sent_again(final: Final, writers: Mapping[Place, tuple[int, int]]) -> set[Place]:
-    """Places of later copies that the client wrote under a newer epoch of its producer id.
+    """Returns the places of later copies that the client wrote under a newer epoch of its producer id.
 
-    What idempotence promises ends with the epoch. librdkafka takes a new one for all partitions (KIP-360) when one of them
-    tells it that a sequence number is missing, while a batch that it waits for in another partition may be there already;
-    then it sends that batch again, and no broker can tell. `writers`: producer id and epoch of each record.
+    Idempotence holds within one epoch. librdkafka takes a new epoch for all partitions (KIP-360) when one of them reports a
+    missing sequence number. A batch in flight to another partition may already be in the log. librdkafka sends it again,
+    and no broker can detect that. `writers`: producer id and epoch of each record.
     """
     first: dict[str, Place] = {}
     found: set[Place] = set()
@@ -65,7 +65,7 @@ def sent_again(final: Final, writers: Mapping[Place, tuple[int, int]]) -> set[Pl
 
 
 def lost(history: History, final: Final) -> Iterator[str]:
-    """Acknowledged, and not there."""
+    """Yields acknowledged records that are not in the topic."""
     there = set(final.values())
     for one in history.acknowledged:
         if value_of(one.producer, one.number) not in there:
@@ -73,7 +73,7 @@ def lost(history: History, final: Final) -> Iterator[str]:
 
 
 def moved(history: History, final: Final) -> Iterator[str]:
-    """Acknowledged at one place, and standing at another."""
+    """Yields records at another place than the acknowledged one."""
     places = {value: place for place, value in final.items()}
     for one in history.acknowledged:
         value = value_of(one.producer, one.number)
@@ -82,7 +82,7 @@ def moved(history: History, final: Final) -> Iterator[str]:
 
 
 def duplicated(history: History, final: Final) -> Iterator[str]:
-    """Sent once, there twice: idempotent producers are promised that it does not happen, acknowledged or not."""
+    """Yields records that were sent once and are there twice. Idempotence excludes that, acknowledged or not."""
     places: dict[str, list[Place]] = defaultdict(list)
     for place, value in final.items():
         places[value].append(place)
@@ -92,7 +92,7 @@ def duplicated(history: History, final: Final) -> Iterator[str]:
 
 
 def invented(history: History, final: Final) -> Iterator[str]:
-    """There, and never sent."""
+    """Yields records that no producer sent."""
     sent = {value_of(one.producer, one.number) for one in history.sent}
     for place, value in final.items():
         if value not in sent:
@@ -100,7 +100,7 @@ def invented(history: History, final: Final) -> Iterator[str]:
 
 
 def reordered(history: History, final: Final) -> Iterator[str]:
-    """Two records of one producer that stand in a partition in another order than they were sent."""
+    """Yields records of one producer whose order in a partition is not the order of sending."""
     last: dict[tuple[str, int], int] = {}
     for (partition, offset), value in sorted(final.items()):
         producer, _, number = value.rpartition("-")
@@ -111,7 +111,7 @@ def reordered(history: History, final: Final) -> Iterator[str]:
 
 
 def changed(history: History, final: Final) -> Iterator[str]:
-    """A consumer saw a record at a place where another one, or none, is in the end."""
+    """Yields records that a consumer saw at a place where finally there is another record, or none."""
     for one in history.seen:
         there = final.get((one.partition, one.offset))
         if there != one.value:
@@ -119,7 +119,7 @@ def changed(history: History, final: Final) -> Iterator[str]:
 
 
 def regressed(history: History, final: Final) -> Iterator[str]:
-    """A consumer that reads on saw an offset that is not above the one before."""
+    """Yields offsets that are not above the previous one of the consumer's session."""
     last: dict[tuple[str, int], int] = {}
     for one in history.seen:
         before = last.get((one.session, one.partition), -1)
@@ -129,7 +129,7 @@ def regressed(history: History, final: Final) -> Iterator[str]:
 
 
 def skipped(history: History, final: Final) -> Iterator[str]:
-    """A consumer went past a record that is there."""
+    """Yields records that a consumer passed over."""
     last: dict[tuple[str, int], int] = {}
     for one in history.seen:
         before = last.get((one.session, one.partition))
@@ -140,7 +140,7 @@ def skipped(history: History, final: Final) -> Iterator[str]:
 
 
 def forgotten(history: History, final: Final) -> Iterator[str]:
-    """A group was told of an offset below one that had been acknowledged before it asked."""
+    """Yields offsets from which a group resumed, below a commit that was acknowledged before its request."""
     for asked in history.resumed:
         known = [
             one.offset for one in history.committed if one.partition == asked.partition and one.at_ns < asked.at_ns

@@ -59,7 +59,7 @@ def read(bootstrap: str, topic: str, partitions: int, name: str, file: TextIO, s
 
 
 def join(bootstrap: str, topic: str, name: str, file: TextIO, stopped: list[int]) -> None:
-    """Each assignment is a session of its own. The group's offset is asked for before any record of it is read."""
+    """Consumes as a member. Each assignment is a session of its own; it begins with a request for the group's offsets."""
     member = consumer(bootstrap, "members")
     sessions: list[str] = []
 
@@ -96,7 +96,7 @@ def commit(member: Consumer, topic: str, messages: Iterable[Message], file: Text
 
 
 def everything(bootstrap: str, topic: str, partitions: int, deadline_s: float) -> dict[tuple[int, int], str]:
-    """The whole topic, up to where each partition ends now."""
+    """Returns the whole topic, up to the current end of each partition."""
     found: dict[tuple[int, int], str] = {}
     reading = consumer(bootstrap, "everything")
     deadline = time.monotonic() + deadline_s

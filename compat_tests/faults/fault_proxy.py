@@ -1,8 +1,8 @@
-"""A proxy that makes faults between a client and any broker: what a network does, and error codes in a broker's answers.
+"""A proxy that makes faults between a client and any broker: network faults, and error codes in a broker's answers.
 
-The broker advertises the proxy's address, so clients never learn its own. Frames pass unchanged but for those that a fault
-strikes. A produce that is to fail without effect reaches the broker with a damaged checksum: the broker writes nothing, its
-answer says CORRUPT_MESSAGE, and the proxy puts the error there that is meant.
+The broker advertises the proxy's address, so clients never learn its own. Frames pass unchanged unless a fault strikes
+them. To make a produce fail without effect, the proxy damages its checksum. The broker writes nothing and answers
+CORRUPT_MESSAGE, and the proxy replaces that with the intended error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.headers import RequestHeader, ResponseHeader
 
 _KEYS = {api.name: key for key, api in APIS.items()}
-#: The place of the checksum in a batch of records.
+#: The position of the checksum in a record batch.
 _CRC_AT = 17
 #: Fields of a partition's result that are -1 beside an error.
 _UNKNOWN = (
@@ -40,8 +40,8 @@ _UNKNOWN = (
 
 @dataclass
 class ProxyFault:
-    """One fault. `refuse` and `answer_error` have an `error`, `delay` and `throttle` have `seconds`. `count`: how often it
-    struck. `naming`: it strikes requests with these bytes in them.
+    """A fault. `refuse` and `answer_error` have an `error`, `delay` and `throttle` have `seconds`. `count`: the number of
+    requests that it struck. `naming`: it strikes only requests that contain these bytes.
     """
 
     kind: str
@@ -63,7 +63,7 @@ class _Asked(NamedTuple):
 
 
 class FaultProxy:
-    """Listens on a free port of 127.0.0.1. `target`, "host:port", is the broker: set before a client comes."""
+    """Listens on a free port of 127.0.0.1. `target`, "host:port", is the broker: set it before a client connects."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -75,7 +75,7 @@ class FaultProxy:
         self._lock = threading.Lock()
 
     def strike(self, fault: ProxyFault, effect: Callable[[], None] | None = None) -> ProxyFault:
-        """Has the next requests of the fault's API meet it. `effect` is called for each that is dropped."""
+        """Applies the fault to the next requests of its API. Calls `effect` for each dropped request."""
         assert fault.kind in KINDS, fault.kind
         self._fault, self._effect = fault, effect
         return fault
@@ -126,13 +126,13 @@ class FaultProxy:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with contextlib.suppress(OSError):  # a thread in accept() keeps a socket open that is only closed
+        with contextlib.suppress(OSError):  # close() alone leaves the socket open while a thread is in accept()
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
 
 class _Passage:
-    """A client's connection and that to the broker. A thread for each direction; the end of one is the end of both."""
+    """A client's connection and the one to the broker, with a thread for each direction. They end together."""
 
     def __init__(self, proxy: FaultProxy, client: socket.socket, broker: socket.socket) -> None:
         self.proxy, self.client, self.broker = proxy, client, broker
@@ -168,7 +168,7 @@ class _Passage:
                     return
 
     def _answer(self, fault: ProxyFault, key: int, version: int, frame: bytes) -> bool:
-        """Sends a struck answer. Returns whether the connection goes on."""
+        """Sends the answer with its fault. Returns whether the connection stays open."""
         if fault.kind == "delay":
             time.sleep(fault.seconds)
         elif fault.kind == "throttle":
@@ -207,7 +207,7 @@ def _frames(stream: socket.socket) -> Iterator[bytes]:
 
 
 def _damaged(frame: bytes, version: int) -> bytes:
-    """Returns a Produce whose batches have wrong checksums."""
+    """Returns a Produce request with wrong checksums in its batches."""
     api = APIS[_KEYS["Produce"]]
     _, body_at = decode(RequestHeader, api.request_header_version(version), frame)
     request: Any = decode(api.request, version, frame, body_at)[0]
@@ -228,7 +228,7 @@ def _changed(frame: bytes, key: int, version: int, change: Any) -> bytes:
 
 
 def set_errors(answer: Any, version: int, error: ErrorCode) -> None:
-    """Sets the errors of a Produce's and a Fetch's partitions, of a Metadata's topics, of a coordinator, of a Heartbeat."""
+    """Sets the errors of partitions (Produce, Fetch), topics (Metadata), coordinators, or of the answer (Heartbeat)."""
     results = [
         part
         for topic in getattr(answer, "responses", ())

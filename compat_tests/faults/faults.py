@@ -1,4 +1,4 @@
-"""Named faults, drawn by a seed. A fault begins, lasts, and is mended; then the next is drawn."""
+"""Named faults, drawn by a seed. A fault begins, lasts, and is healed; then the next is drawn."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .nodes import ClusterNode, FaultyCluster
 
 
 class Fault(NamedTuple):
-    """`begin` says in words what it did. What it broke, `heal` mends, whatever it was."""
+    """A fault. `begin` starts it and returns a description; `heal` ends every fault."""
 
     name: str
     begin: Callable[[FaultyCluster, Random], str]
 
 
 def minority(cluster: FaultyCluster, rng: Random) -> list[ClusterNode]:
-    """Some nodes, fewer than half: what a cluster must bear."""
+    """Returns some nodes, fewer than half: a cluster must survive their loss."""
     most = (len(cluster.nodes) - 1) // 2
     return rng.sample(list(cluster.nodes.values()), rng.randint(1, most))
 
@@ -35,7 +35,7 @@ def kill(cluster: FaultyCluster, rng: Random) -> str:
 
 
 def kill_all(cluster: FaultyCluster, rng: Random) -> str:
-    """The building's power: what was acknowledged must be on more than one disk's page cache. Processes, not machines."""
+    """Kills all nodes at once. Processes die, not machines: the page cache keeps what was acknowledged."""
     for node in cluster.nodes.values():
         node.kill()
     return "kill -9 of all"
@@ -49,7 +49,7 @@ def stop(cluster: FaultyCluster, rng: Random) -> str:
 
 
 def roll(cluster: FaultyCluster, rng: Random) -> str:
-    """A rolling restart: each is stopped and serves again before the next."""
+    """Restarts the nodes in turn: each serves again before the next stops."""
     for node in cluster.nodes.values():
         node.stop()
         node.start()
@@ -64,7 +64,7 @@ def pause(cluster: FaultyCluster, rng: Random) -> str:
 
 
 def cut_off(cluster: FaultyCluster, rng: Random) -> str:
-    """A minority hears nobody of the others and is not heard by them; clients still reach it."""
+    """Cuts a minority off from the other nodes, in both directions; clients still reach it."""
     apart = {node.node for node in minority(cluster, rng)}
     for source, target in itertools.permutations(cluster.nodes, 2):
         if (source in apart) != (target in apart):
@@ -107,7 +107,7 @@ FAULTS = {
 
 
 def heal(cluster: FaultyCluster) -> None:
-    """Links are whole, disks have room, and every node runs."""
+    """Restores all links, frees the disks, and starts or resumes every node."""
     cluster.network.mend()
     for node in cluster.nodes.values():
         node.free_disk()

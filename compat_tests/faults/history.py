@@ -1,6 +1,6 @@
-"""The answers to clients, as lines of JSON: one kind a line, written by produce.py and consume.py, read by the checker.
+"""The answers to clients, as lines of JSON with their kinds. produce.py and consume.py write them, the checker reads them.
 
-Times are of the machine's monotonic clock in ns, which all processes share.
+Times are in ns of the machine's monotonic clock, which all processes share.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TextIO, Union
 
 
 class Sent(NamedTuple):
-    """The outcome of a record. `error` is empty when it was acknowledged; otherwise it may be in the log or not."""
+    """The outcome of a record. `error` is empty for an acknowledged record; any other may be in the log or not."""
 
     producer: str
     number: int
@@ -22,7 +22,7 @@ class Sent(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A record as a consumer got it. A `session` is one uninterrupted reading of one consumer."""
+    """A record as a consumer got it. A `session` is an uninterrupted read of one consumer."""
 
     session: str
     partition: int
@@ -31,7 +31,7 @@ class Seen(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """The group's offset was acknowledged at this time."""
+    """An acknowledged commit of the group's offset, with its time."""
 
     at_ns: int
     partition: int
@@ -39,7 +39,7 @@ class Committed(NamedTuple):
 
 
 class Resumed(NamedTuple):
-    """The offset from which the group resumed, and the time of the question. -1: nothing was committed."""
+    """The offset from which the group resumed, with the time of the request. -1: nothing was committed."""
 
     at_ns: int
     partition: int
@@ -59,7 +59,7 @@ def write(file: TextIO, line: Line) -> None:
 
 
 def read(files: Iterable[Path]) -> Iterator[Line]:
-    """A last line that a kill cut short is left out: nobody was told what it says."""
+    """Yields the lines of the files. Leaves out a last line that a kill cut short: no answer depends on it."""
     for path in files:
         for text in path.read_text().splitlines(keepends=True):
             if text.endswith("\n"):

@@ -1,9 +1,9 @@
-"""A network of our own: a bridge, and for each node a namespace with a link to it. Needs root and iproute2 on Linux.
+"""A private network: a bridge, and for each node a namespace with a link to it. Needs root and iproute2 on Linux.
 
-Addresses are of 198.18.0.0/15, which is set apart for tests of networks (RFC 2544), and stay inside. A link is cut in one
-direction by a neighbour entry that leads nowhere: what is sent is lost without a word, as on a broken network. A slow
-link delays and loses some of what is sent; where the kernel has no netem it is a token bucket with a short queue, which
-delays what is large or comes at once and drops what does not fit.
+Addresses are in 198.18.0.0/15, which RFC 2544 reserves for tests of networks, and stay inside. A neighbour entry with an
+unused address cuts a link in one direction: packets are lost without an error, as on a broken network. A slow link delays
+packets and loses some. Where the kernel has no netem it is a token bucket with a short queue, which delays large packets
+and bursts, and drops what does not fit.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import shutil
 import subprocess
 from types import TracebackType
 
-#: Belongs to nobody on the bridge.
+#: A hardware address that no interface on the bridge has.
 _NOWHERE = "02:00:00:00:00:fe"
 _PREFIX = 24
-#: Of a slow link: 40 ms, more or less, and one of fifty packets is lost; or 2 Mbit/s, and lost is what would wait for long.
+#: A slow link: a delay of 40±20 ms and a loss of 2%; or 2 Mbit/s and the loss of packets that would wait over 60 ms.
 _LOSSY = ("netem", "delay", "40ms", "20ms", "loss", "2%")
 _NARROW = ("tbf", "rate", "2mbit", "burst", "4kb", "latency", "60ms")
 _nets = itertools.count(os.getpid())
 
 
 class NetworkRefused(RuntimeError):
-    """This machine does not let us make network namespaces."""
+    """Raised when this machine does not permit network namespaces."""
 
 
 def why_not() -> str:
-    """Why no network can be made here; empty when it can."""
+    """Returns why no network can be made here; empty when it can."""
     if shutil.which("ip") is None or shutil.which("tc") is None:
         return "iproute2 is not installed"
     if os.geteuid() != 0:
@@ -44,7 +44,7 @@ def ip(*words: str) -> None:
 
 
 def _free_net() -> tuple[int, str]:
-    """A number, and the beginning of addresses that nobody here has: another round, or one that was killed."""
+    """Returns a number and the prefix of unused addresses. Other rounds may hold addresses, even after a kill."""
     taken = subprocess.run(["ip", "-o", "address"], capture_output=True, text=True, check=True).stdout
     for number in _nets:
         net = f"198.{18 + number // 256 % 2}.{number % 256}"
@@ -70,7 +70,7 @@ class Network:
         return f"{self.tag}n{node}"
 
     def within(self, node: int) -> list[str]:
-        """The beginning of a command that is to run there; the process keeps its pid."""
+        """Returns the start of a command that runs in the node's namespace; the process keeps its pid."""
         return ["ip", "netns", "exec", self.namespace(node)]
 
     def __enter__(self) -> Network:
@@ -101,7 +101,7 @@ class Network:
             subprocess.run(["ip", "netns", "delete", self.namespace(node)], capture_output=True)
         subprocess.run(["ip", "link", "delete", self.tag], capture_output=True)
 
-    # ---- what may happen to it
+    # ---- faults
 
     def cut(self, source: int, target: int) -> None:
         """Drops what `source` sends to `target`; the other direction stays as it is."""
@@ -109,7 +109,7 @@ class Network:
         self._cut.add((source, target))
 
     def mend(self) -> None:
-        """Every link is whole and fast again."""
+        """Restores every link and its speed."""
         for source, target in self._cut:
             ip("-n", self.namespace(source), "neighbour", "delete", *self._nowhere(target))
         self._cut.clear()
@@ -121,7 +121,7 @@ class Network:
         return (self.address(target), "lladdr", _NOWHERE, "nud", "permanent", "dev", "eth0")
 
     def slow(self, node: int) -> None:
-        """Delays what the node sends, and drops some of it."""
+        """Delays the packets of the node, and drops some."""
         put = ["tc", "-n", self.namespace(node), "qdisc", "replace", "dev", "eth0", "root"]
         if subprocess.run([*put, *_LOSSY], capture_output=True).returncode:
             subprocess.run([*put, *_NARROW], check=True)

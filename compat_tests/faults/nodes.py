@@ -19,7 +19,7 @@ from .network import Network
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 _BROKER_PORT, _CONTROLLER_PORT, _INTERNAL_PORT = 9092, 9093, 9094
-#: Timeouts are Kafka's defaults but for these: rounds are short.
+#: Settings other than Kafka's defaults; timeouts are short, since rounds are.
 _PROPERTIES = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
@@ -68,7 +68,7 @@ class ClusterNode(BrokerProcess):
         formats = f"{odradek} format {shlex.quote(str(file))} --cluster-id {CLUSTER_ID} --ignore-formatted"
         if self._secured is not None:
             formats += f" --add-scram {shlex.quote(self._secured.scram)}"
-        # The shell becomes the broker: the pid is one.
+        # With exec the broker has the shell's pid.
         return [*within, "sh", "-c", f"{formats} && exec {odradek} start {shlex.quote(str(file))}"]
 
     def _all_properties(self) -> dict[str, str]:
@@ -89,7 +89,7 @@ class ClusterNode(BrokerProcess):
     def log_dir(self) -> Path:
         return self.data_dir / "kafka"
 
-    # ---- what may happen to it
+    # ---- faults
 
     def pause(self) -> None:
         os.kill(self.pid, signal.SIGSTOP)
@@ -119,7 +119,7 @@ class ClusterNode(BrokerProcess):
 
 
 class FaultyCluster:
-    """The nodes and their network, started together and thrown away in the end."""
+    """The nodes and their network, started together and removed at the end."""
 
     def __init__(self, kind: str, count: int, directory: Path, secured: SecuredNodes | None = None) -> None:
         self._secured = secured

@@ -1,4 +1,4 @@
-"""A producer under faults: idempotent, acks=all, keyed; notes what became of each record. Ends on SIGTERM, flushed.
+"""A producer under faults: idempotent, acks=all, keyed. Notes the outcome of each record. On SIGTERM flushes and ends.
 
 `python -m compat_tests.faults.produce BOOTSTRAP TOPIC NAME FILE`
 """
@@ -17,7 +17,7 @@ from compat_tests import access
 
 from .history import Sent, value_of, write
 
-#: Few records are on their way at a time, so that a fault meets many different states and the history stays readable.
+#: The most records in flight: few, so that a fault meets many different states and the history stays readable.
 MOST_WAITING = 200
 KEYS = 16
 FLUSH_S = 90
@@ -25,7 +25,7 @@ _POLL_S = 0.01
 
 
 class Notes:
-    """Counts what is on its way and writes down what became of it."""
+    """Counts the records in flight and writes down their outcomes."""
 
     def __init__(self, file: TextIO, name: str) -> None:
         self.file = file
@@ -60,7 +60,7 @@ def main(bootstrap: str, topic: str, name: str, path: str) -> None:
 
 
 def produce(bootstrap: str, topic: str, notes: Notes, stopped: list[int]) -> None:
-    """Until it is stopped, or until the producer cannot go on: then the next one has another name."""
+    """Produces until it is stopped or the producer has a fatal error; the next producer has another name."""
     failed: list[KafkaError] = []
     producer = Producer(
         {

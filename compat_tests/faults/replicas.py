@@ -1,5 +1,5 @@
-"""The files of the replicas: whether all hold the same bytes (segments may be rolled elsewhere, their contents may
-not differ), and under which producer epoch each record was written.
+"""The files of the replicas: whether all hold the same bytes, and the producer epoch of each record. Replicas may roll
+segments at different offsets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def log_bytes(partition: Path) -> bytes:
 
 
 def differing(log_dirs: Iterable[Path], topic: str, partitions: int) -> Iterator[str]:
-    """A sentence for each pair of replicas that are not equal."""
+    """Yields a sentence for each pair of replicas that are not equal."""
     places = list(log_dirs)
     for index in range(partitions):
         held = {

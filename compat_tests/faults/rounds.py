@@ -1,4 +1,4 @@
-"""A round: a new cluster, a workload, seeded faults, then rest, a last reading and the checker's verdict."""
+"""A round: a new cluster, a workload, seeded faults, then rest, a final read and the checker's result."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from .replicas import differing, writers
 
 TOPIC = "order-events"
 PARTITIONS = 3
-#: How long a fault lasts, and how long the cluster has to itself between two.
+#: The duration of a fault, and of the rest between two faults.
 LASTS_S = (1.0, 6.0)
 REST_S = (2.0, 5.0)
-#: For clients to end and for the last reading, after everything is healed.
+#: The time for clients to end and for the final read, after the last fault is healed.
 SETTLE_S = 120
 
 
@@ -43,7 +43,7 @@ class Plan:
     faults: int = 3
     producers: int = 2
     names: Sequence[str] = tuple(FAULTS)
-    #: The names one after the other; else one is drawn each time.
+    #: Whether faults come in the order of `names`; else each is drawn.
     in_turn: bool = False
     #: Mutual TLS between nodes, SCRAM within TLS for clients.
     secured: bool = False
@@ -92,7 +92,7 @@ def execute(seed: int, plan: Plan, directory: Path, say: Callable[[str], None] =
 
 
 def rest(rng: Random, between: tuple[float, float]) -> None:
-    """Faults last: this is time that passes for the cluster, nothing is waited for."""
+    """Sleeps while a fault lasts or the cluster recovers; there is no condition to wait for."""
     time.sleep(rng.uniform(*between))
 
 
@@ -153,7 +153,7 @@ class Clients:
         return self
 
     def finish(self) -> None:
-        """Producers end first and flush, so that consumers have seen what there is."""
+        """Ends and flushes the producers first, so that the consumers have read their records."""
         for produces in (True, False):
             ending = [process for kind, process in self._running if kind is produces]
             for process in ending:

@@ -1,4 +1,4 @@
-"""A part of the fault table beside Apache Kafka: clients react alike. `beside_apache.py` runs all of it."""
+"""Clients react alike to faults of Odradek and of Apache Kafka: a part of the table; `beside_apache.py` runs all of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from compat_tests.faults.beside_apache import CASES, Side, both_sides, warm_up
 from tests.testing.clients.python_clients import AioKafka, KafkaPython, LibRdKafka
 
 CLIENTS = (KafkaPython(), AioKafka(), LibRdKafka())
-#: The client of the group.
+#: The client of the consumer's faults.
 CONSUMER = CLIENTS[2]
 NAMES = (
     "producer, leader moved",

@@ -1,4 +1,4 @@
-"""The checker bites: a history without a flaw passes, and each kind of flaw is named."""
+"""The checker passes a history without a flaw, and names each kind of flaw."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Story = tuple[History, dict[tuple[int, int], str]]
 
 
 def good_story() -> Story:
-    """Two producers into two partitions, a reader of all of it, a group that resumed once; one record of unknown fate is
-    there, and another is not."""
+    """Returns a flawless history: two producers, two partitions, a reader of both, and a group that resumes. Of two records
+    with unknown outcomes the topic has one."""
     history, final = History(), {}
     for offset in range(10):
         for partition in (0, 1):

@@ -1,6 +1,6 @@
 """A small budget of rounds; the large one is `python -m compat_tests.faults --rounds 200`.
 
-Each is a cluster of three processes under three kinds of trouble, so that every kind comes.
+Each round is a cluster of three processes under three kinds of faults; together they cover all kinds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def test_nothing_acknowledged_is_lost_moved_or_doubled(seed: int, names: tuple[s
 
 
 def test_nothing_acknowledged_is_lost_on_a_secured_cluster(tmp_path: Path) -> None:
-    """One fault; `python -m compat_tests.faults --secured --rounds 20` has all of them."""
+    """Runs one fault; `python -m compat_tests.faults --secured --rounds 20` runs all of them."""
     outcome = execute(3, Plan(names=("kill",), faults=1, secured=True), tmp_path)
     assert not outcome.anomalies, f"{outcome}\n" + "\n".join(outcome.anomalies[:20])
     assert outcome.seen >= outcome.acknowledged > 0
@@ -55,7 +55,7 @@ def send(network: Network, source: int, target: int, datagrams: int = 1) -> None
 
 
 def reaches(network: Network, source: int, target: int) -> bool:
-    """Returns whether a datagram of `source` arrives before a later one from outside, where no link is cut."""
+    """Returns whether a datagram from `source` arrives before a later one from outside, whose link is never cut."""
     address = network.address(target)
     listen = f"import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('{address}', {PORT}))"
     receiver = subprocess.Popen(
