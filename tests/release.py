@@ -1,10 +1,10 @@
 """Builds the wheel and the sdist into ./dist, checks them, and tries each in a clean environment: `make dist`.
 
-The package's description is the README without relative links, and `[project.urls]` is written, from the project's public
-address (`docs/links.py`): docs/development/releasing.md.
+The package's description is the README without relative links. The project's public address (`docs/links.py`) gives these
+links and `[project.urls]`: docs/development/releasing.md.
 
-The smoke test starts the installed command on a free port and has it serve a topic to a raw Metadata request, so it needs
-nothing that the package itself does not install.
+The smoke test starts the installed command on a free port, sends a raw ApiVersions request, and starts an embedded broker.
+It needs only the packages that the distribution installs.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
-#: The README as the package's description has it.
+#: The README as the package's description.
 DESCRIPTION = "README.package.md"
-#: The names of `[project.urls]`, and their places below the public address.
+#: The names of `[project.urls]`, and their paths below the public address.
 URLS = {
     "Homepage": "",
     "Documentation": "/tree/v{version}/docs",
@@ -63,7 +63,7 @@ def run(*command: str | Path, cwd: Path = ROOT) -> str:
 
 
 def build(address: str) -> list[Path]:
-    """Builds the wheel and the sdist of what git tracks: untracked files do not get in."""
+    """Builds the wheel and the sdist of tracked files, without untracked files."""
     shutil.rmtree(DIST, ignore_errors=True)
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "source"
@@ -81,7 +81,7 @@ def copy_tracked(source: Path) -> None:
 
 
 def describe(source: Path, address: str) -> None:
-    """Gives a copy of the repository a description without relative links, and its URLs where the address is known."""
+    """Gives a copy of the repository a description without relative links, and its URLs if the address is known."""
     links = runpy.run_path(str(ROOT / "docs" / "links.py"))
     detached: Callable[[str, str, str, str], str] = links["detached"]
     version = runpy.run_path(str(ROOT / "version.py"))["__version__"]
@@ -96,7 +96,7 @@ def describe(source: Path, address: str) -> None:
 
 
 def smoke(distribution: Path) -> None:
-    """Installs one distribution into an environment of its own and runs a broker from there."""
+    """Installs a distribution into its own environment and runs a broker there."""
     with tempfile.TemporaryDirectory() as folder:
         environment = Path(folder) / "environment"
         venv.create(environment, with_pip=True)

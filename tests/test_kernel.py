@@ -1,4 +1,4 @@
-"""The compiled walk is an optional distribution: it builds with a compiler, and its absence changes nothing but speed."""
+"""The compiled walk is an optional distribution: it builds with a compiler, and without it the broker is only slower."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ print("served")
 
 
 def build(folder: Path, **environment: str) -> list[str]:
-    """The files of the wheel."""
+    """Builds the wheel. Returns its files."""
     source = folder / "kernel"
     source.mkdir()
     for file in KERNEL.iterdir():

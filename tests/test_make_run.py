@@ -1,4 +1,4 @@
-"""`make run` on a clean clone installs what a broker needs, and serves on the port that it is given."""
+"""`make run` on a clean clone installs the broker's packages, and serves on the given port."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.docs.shells import free_port
 from tests.release import copy_tracked
 
 DEADLINE_S = 240
-#: Packages of the tests, of Spark, of the benchmarks and of the documentation.
+#: Packages that only tests, Spark, benchmarks and documentation need.
 NOT_OF_A_BROKER = {"pyspark", "pytest", "mypy", "matplotlib", "confluent_kafka", "kafka", "mkdocs", "hypothesis"}
 
 
 def run(clone: Path, port: int) -> list[str]:
-    """Runs `make run` until the broker serves. Returns the lines that it printed by then."""
+    """Runs `make run` until the broker serves. Returns the lines printed until then."""
     environment = {
         name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
     }

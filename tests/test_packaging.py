@@ -1,4 +1,4 @@
-"""The wheel holds every package and nothing else. tests/docs/test_deployment.py installs it into clean environments."""
+"""The wheel contains every package and nothing else. tests/docs/test_deployment.py installs it into clean environments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of the code and the pages: the field's terms, and sentences that begin with their subject or their verb."""
+"""The words of code and pages: the field's terms, and sentences that begin with their subject or their verb."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-#: No docstring, heading or test begins with one of them: they hide the noun.
+#: Words that no docstring, heading or test begins with: they hide the noun.
 VAGUE = frozenset(["who", "whoever", "whose", "whom", "which", "what", "that", "it", "its", "of", "nobody", "somebody"])
 #: Words for processes and data that name no actor, in names of tests.
 UNCLEAR_IN_TESTS = {
     "who", "whoever", "whom", "nobody", "somebody", "told", "tells", "tell", "vain", "hears", "knows", "speaks",
     "planted", "played", "plays",
 }  # fmt: skip
-#: Names of an own language, and the terms of the field that took their place.
+#: Home-made names, and the terms of the field that replaced them.
 TERMS = {
     "RESTING": "NOT_IN_TRANSACTION", "REACHED_FROM": "VALID_PREVIOUS_STATES", "LINES": "FETCHERS_PER_SOURCE",
     "PeerFault": "ProtocolViolation", "SteadyClock": "MonotonicClock", "even_clock": "MonotonicClock",
@@ -49,7 +49,7 @@ PHRASES = {
     r"\bby chance\b": "at random",
     r"\bupkeep\b": "maintenance",
 }
-#: Words that name no actor, or make a person of a process. Prose of these packages and of the pages has none of them.
+#: Words that name no actor, or personify a process. Prose of these packages and of the pages has none of them.
 UNCLEAR_IN_PROSE = re.compile(
     r"\b(?:(?:is|are) (?:told|asked)|hears|speaks|knows|says|in vain|elsewhere|whoever|nobody|somebody)\b",
     re.IGNORECASE,
@@ -57,9 +57,9 @@ UNCLEAR_IN_PROSE = re.compile(
 PACKAGES = (
     "protocol", "metadata", "storage", "replication", "coordinator", "server", "cli", "console", "testing",
 )  # fmt: skip
-#: File and sentence: what a person says.
+#: File and sentence: quotations of a person.
 QUOTATIONS = {("docs/troubleshooting.md", 'The client says "no brokers available"')}
-#: Letters of the alphabet are letters.
+#: Files in which a letter is a letter of the alphabet.
 LETTERS_OF_THE_ALPHABET = (
     "server/config/properties.py",
     "tests/metadata/test_configs_against_java.py",
@@ -179,7 +179,7 @@ def test_pages_name_the_actor() -> None:
 
 
 def comments_and_docstrings(source: str) -> Iterator[tuple[int, str]]:
-    """Yields line and text of each comment, and of each string that stands as a statement."""
+    """Yields line and text of each comment, and of each string that is a statement."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string

@@ -1,4 +1,4 @@
-"""The README, pasted from its first block to its last as a newcomer would."""
+"""The README's blocks, pasted from first to last as a new user would."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.docs.pages import ROOT, Block, blocks
 from tests.docs.shells import Shells
 
 README = ROOT / "README.md"
-#: `make run` has a test of its own (tests/test_make_run.py); here its broker is that of the checkout.
+#: The replacement of `make run`, which tests/test_make_run.py tests: here the broker is the checkout's.
 MAKE_RUN = Block("sh", "first shell", "odradek start --port 9092")
 
 
 def pasted() -> list[Block]:
-    """The blocks in order, but for the one with PySpark: spark_examples/tests/test_guide.py runs it in a Spark session."""
+    """Returns the blocks in order, except PySpark's: spark_examples/tests/test_guide.py runs it in a Spark session."""
     found = [MAKE_RUN if block.text.startswith("make run") else block for block in blocks(README)]
     return [block for block in found if "pyspark" not in block.text]
 

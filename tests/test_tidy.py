@@ -1,4 +1,4 @@
-"""The sizes that style.md asks for, as a test: a function fits a screen, a file fits a head."""
+"""The limits of style.md: functions and files are short."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MOST_FILE_LINES = 400
 MOST_FUNCTION_LINES = 70
 MOST_MEDIAN_FUNCTION_LINES = 20
-#: Tables may be as long as what they list.
+#: Tables, whose length has no limit.
 TABLES = ("protocol/messages/", "protocol/internal/")
 ROOMS = ("protocol", "metadata", "storage", "replication", "coordinator", "server", "testing", "cli", "console")
 PURE_ROOMS = ("protocol", "metadata", "replication", "coordinator")
@@ -66,7 +66,7 @@ def test_most_functions_are_short(sources: dict[str, ast.Module]) -> None:
 
 
 def test_rooms_import_each_other_relatively(sources: dict[str, ast.Module]) -> None:
-    """A room imported by its bare name loads twice; by `odradek.` from inside it hides a cycle."""
+    """An absolute import from the root loads a package twice; an import of `odradek.` from inside it hides a cycle."""
     absolute = [
         f"{name}:{node.lineno}"
         for name, tree in sources.items()

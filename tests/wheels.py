@@ -12,13 +12,13 @@ from pathlib import Path
 
 from tests.release import copy_tracked, describe
 
-#: Stands for the public address that a release has.
+#: Replaces the public address of a release.
 ADDRESS = "https://example.org/odradek"
 
 
 @functools.cache
 def built_wheel() -> Path:
-    """Builds the wheel of what git tracks, once a process, into a folder of its own. Takes 4 s."""
+    """Builds the wheel of tracked files, once per process, into its own folder. Takes 4 s."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     copy_tracked(folder / "source")

@@ -1,4 +1,4 @@
-"""`--port`, `--data-dir` and `--override` beside a file: what conflicts is an error, everything else is combined."""
+"""`--port`, `--data-dir` and `--override` beside a file: conflicts are errors, all other values are combined."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_listener_that_asks_for_security_is_never_served_without(tmp_path: Path,
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
 def test_broker_that_only_connects_to_controllers_over_tls_uses_tls(tmp_path: Path, protocol: str) -> None:
-    """A broker needs no key of its own for that, as with Apache Kafka: the controller may trust it by other means."""
+    """As with Apache Kafka, the broker needs no key of its own: the controller may authenticate it in another way."""
     file = (
         "process.roles=broker\nnode.id=2\ncontroller.listener.names=CONTROLLER\nlisteners=PLAINTEXT://:0\n"
         f"{CONTROLLER}listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:{protocol}\n"

@@ -16,7 +16,7 @@ from odradek.cli.client.properties import HIDDEN, jaas_options, shown_properties
 from odradek.cli.client.security import security_of
 from odradek.cli.main import main
 
-#: What only the extras install.
+#: Packages that only the extras install.
 EXTRAS = ("typer", "rich", "confluent_kafka", "kafka")
 WITHOUT_EXTRAS = (
     f"import sys; sys.modules |= dict.fromkeys({EXTRAS}); from odradek.cli.main import main; sys.exit(main())"

@@ -1,4 +1,4 @@
-"""`odradek cluster`, as a person or a script uses it: real processes."""
+"""`odradek cluster` in real processes, as a person or a script uses it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def asked(verb: str, directory: Path) -> subprocess.CompletedProcess[str]:
 
 
 def started(directory: Path, *more: str) -> tuple[subprocess.Popen[str], list[str]]:
-    """The process and the addresses that it printed."""
+    """Starts a cluster. Returns the process and the addresses that it printed."""
     command = cluster("start", directory, *more)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -40,7 +40,7 @@ def started(directory: Path, *more: str) -> tuple[subprocess.Popen[str], list[st
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:
-    """Whatever still runs in it is stopped."""
+    """Yields the cluster's directory, and stops what still runs in it."""
     yield tmp_path / "cluster"
     asked("stop", tmp_path / "cluster")
 

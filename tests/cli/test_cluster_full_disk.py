@@ -1,4 +1,4 @@
-"""A cluster of three, one node of which has a full disk: `odradek` shows it and starts the node again; clients go on."""
+"""A cluster of three with a full disk on one node: `odradek` shows it and restarts the node; clients continue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NEARLY_FULL_BYTES = 1 << 20
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:
-    """The cluster's; the data of node 2 has a small disk of its own."""
+    """Yields the cluster's directory, in which node 2 has its data on a small disk of its own."""
     made = tmp_path / "cluster"
     (made / "node-2").mkdir(parents=True)
     with small_disk(made / "node-2" / "data", _DISK_BYTES):
@@ -43,7 +43,7 @@ def findings(bootstrap: str) -> list[dict[str, str]]:
 
 
 def out_of_sync(bootstrap: str) -> set[str]:
-    """Findings about the partitions of the topic."""
+    """Returns the findings about the topic's partitions."""
     return {one["finding"] for one in findings(bootstrap) if one["subject"].startswith(f"{TOPIC}-")}
 
 
@@ -58,7 +58,7 @@ def test_node_with_a_full_disk_halts_and_returns_when_there_is_room(directory: P
         fill(disk, leave=_NEARLY_FULL_BYTES)
         full = [one for one in findings(bootstrap) if one["check"] == "disk" and "broker 2:" in one["subject"]]
         assert full and full[0]["severity"] == "error" and "retention.ms" in full[0]["advice"], full
-        with contextlib.suppress(OSError):  # the node writes meanwhile: then the disk is full sooner
+        with contextlib.suppress(OSError):  # the node writes too, so the disk may be full earlier
             fill(disk, leave=0)
         eventually(lambda: row(directory, 2)[4] == "down", what="the node has halted", deadline_s=DEADLINE_S)
         assert "make room" in (directory / "node-2" / "node.log").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Clusters of which some nodes run, some are dead and some were started by hand: status, stop and start find them all."""
+"""Clusters with running, dead and manually started nodes: status, stop and start find them all."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def killed(directory: Path, *nodes: Node) -> None:
 
 
 def by_hand(directory: Path, node: Node) -> subprocess.Popen[str]:
-    """Starts a dead node again as docs/failover.md says."""
+    """Starts a dead node again, as docs/failover.md describes."""
     command = [sys.executable, "-m", "odradek", "start", str(properties_file(directory, node))]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
@@ -56,7 +56,7 @@ def is_serving(process: subprocess.Popen[str]) -> bool:
 
 
 def states(directory: Path) -> tuple[dict[str, tuple[str, str]], str]:
-    """Returns the process id and the state of each node, and the output. Runs in this process, because tests ask often."""
+    """Returns the process id and the state of each node, and the output. Runs in this process, as tests call it often."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main(["cluster", "status", "--data-dir", str(directory)])
@@ -77,7 +77,7 @@ def test_manually_started_node_is_shown_and_stopped_and_does_not_block_a_start(d
     while (found := states(directory)[0])["2"] != (str(hand.pid), "serving"):
         assert time.monotonic() < deadline, found
     assert found["3"] == ("-", "down")
-    # The process that began the cluster is gone too: nobody but the locks tells who is left.
+    # The process that started the cluster is gone too: only the locks show which nodes run.
     watcher.kill()
     watcher.wait()
     again = subprocess.run(cluster("start", directory), capture_output=True, text=True, timeout=DEADLINE_S)
@@ -119,7 +119,7 @@ def test_ctrl_c_during_the_start_leaves_nothing_behind(directory: Path) -> None:
 
 @pytest.fixture
 def stranger() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that has the number of a former one."""
+    """Yields a process with the process id of an ended node."""
     with subprocess.Popen(["sleep", "600"]) as process:
         yield process
         process.kill()

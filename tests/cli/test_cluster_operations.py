@@ -1,4 +1,4 @@
-"""A cluster of three that is restarted, killed, moved and stopped with nothing but `odradek`, while clients go on."""
+"""A cluster of three that `odradek` alone restarts, kills, moves and stops, while clients continue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOPIC = "orders"
 
 
 class Clients:
-    """A producer with acks=all and a group that reads, from the beginning to the end of a test."""
+    """A producer with acks=all and a consumer group, both from the beginning to the end of a test."""
 
     def __init__(self, bootstrap: str) -> None:
         settings = {"bootstrap.servers": bootstrap, "log_level": 0}
@@ -66,7 +66,7 @@ class Clients:
         return len(set(self.read)) < self._last and time.monotonic() < self._deadline
 
     def go_on(self) -> None:
-        """Waits until a record that is written from now on is acknowledged and read."""
+        """Waits until the group has read records that were acknowledged after the call."""
         last = max(self.acknowledged, default=-1)
         eventually(lambda: max(self.read, default=-1) > last + 5, what="clients go on", deadline_s=DEADLINE_S)
 
@@ -81,7 +81,7 @@ class Clients:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:
-    """The cluster's; what runs in it is stopped at the end."""
+    """Yields the cluster's directory, and stops what runs in it at the end."""
     yield tmp_path / "cluster"
     asked("stop", tmp_path / "cluster")
 
@@ -91,7 +91,7 @@ def pid_of(directory: Path, node: int) -> int:
 
 
 def row(directory: Path, node: int) -> list[str]:
-    """The line of a node in `odradek cluster status`."""
+    """Returns the line of a node in `odradek cluster status`."""
     lines = asked("status", directory).stdout.splitlines()
     return next(re.split(r"\s{2,}", line) for line in lines if line.startswith(f"{node} "))
 
@@ -127,7 +127,7 @@ def test_cluster_is_restarted_killed_moved_and_stopped_and_clients_lose_nothing(
         eventually(lambda: row(directory, 2)[4] == "serving", what="status shows it", deadline_s=DEADLINE_S)
         clients.go_on()
 
-        # Moved to another folder, and started by hand with a relative path.
+        # The data moves to another folder, and the node starts manually with a relative path.
         os.kill(pid_of(directory, 3), signal.SIGTERM)
         eventually(lambda: row(directory, 3)[4] == "down", what="node 3 has stopped", deadline_s=DEADLINE_S)
         moved = directory.parent / "moved"

@@ -1,4 +1,4 @@
-"""Each command of odradek that the guide names exists, with its options."""
+"""Each command of odradek that the guide lists exists, with its options."""
 
 from __future__ import annotations
 

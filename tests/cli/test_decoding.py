@@ -1,4 +1,4 @@
-"""Avro, Protobuf and JSON values, decoded and encoded with a local schema or those of a registry."""
+"""Avro, Protobuf and JSON values, decoded and encoded with a local schema or a registry's schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`odradek format` says who votes first (KIP-853): real processes, formatted by the command and started from their files."""
+"""`odradek format` sets the initial voters (KIP-853): real processes, formatted by the command and started from files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def formatted(node: ClusterNode, *who_votes: str) -> subprocess.CompletedProcess
 
 
 class Unformatted(Cluster):
-    """Nodes of a quorum that stands in the log: their properties name whom to ask for it."""
+    """Nodes of a quorum whose voters are in the log: their properties have bootstrap servers in place of voters."""
 
     def add(self, node_id: int, role: str = BROKER) -> ClusterNode:
         self.controller_ports.setdefault(node_id, free_port())
@@ -117,7 +117,7 @@ def test_cluster_id_that_is_no_uuid_is_refused_and_nothing_is_written(tmp_path: 
 
 
 def test_directory_with_another_text_for_an_id_keeps_it(tmp_path: Path) -> None:
-    """Kafka's own tool takes any text."""
+    """Kafka's own tool accepts any text."""
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=xyz\n")
     words = ["--override", "log.dirs=one,two", "--ignore-formatted"]

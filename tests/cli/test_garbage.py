@@ -1,4 +1,4 @@
-"""Objects that survived a long garbage collection are not examined again."""
+"""Later garbage collections do not examine objects that survived a long one."""
 
 from __future__ import annotations
 

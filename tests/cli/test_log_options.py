@@ -1,4 +1,4 @@
-"""`odradek start --log-level --log-format --host`, the log of slow requests, and the limit on lines that repeat."""
+"""`odradek start --log-level --log-format --host`, the log of slow requests, and the limit on repeated lines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def as_json(lines: list[str]) -> list[dict[str, Any]]:
 
 
 def refused(*arguments: str) -> str:
-    """Returns the error line of `odradek start` for arguments that it refuses."""
+    """Returns the error line of `odradek start` for arguments that it rejects."""
     command = [sys.executable, "-m", "odradek", "start", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
@@ -127,7 +127,7 @@ def produce(address: str, topic: str) -> None:
 
 
 def test_slow_requests_are_logged_with_the_parts_of_their_time(tmp_path: Path) -> None:
-    """Thousands of partitions take long to create; a Fetch that waits no longer than it asked to is not slow."""
+    """Thousands of partitions take long to create; a Fetch that waits no longer than its max_wait_ms is not slow."""
     started = Started(tmp_path, "--log-format", "json", "--override", "odradek.slow.request.ms=100")
     topic_id = make_topic(started.address, "orders")
     with WireClient(started.address) as client, concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -141,7 +141,7 @@ def test_slow_requests_are_logged_with_the_parts_of_their_time(tmp_path: Path) -
         produce(started.address, "orders")
         assert waiting.result(60).responses[0].partitions[0].records
     lines = [line for line in as_json(started.end(signal.SIGTERM)) if line["logger"] == "odradek.slow"]
-    # What a busy machine makes long is the work: the wait that was asked for counts for nothing.
+    # On a busy machine the work may be slow; the wait that the request allows does not count.
     waits = [line for line in lines if line["api"] == "Fetch" and line["handled_ms"] + line["answered_ms"] < 100]
     assert waits == []
     slow = max((line for line in lines if line["api"] == "CreateTopics"), key=lambda line: float(line["total_ms"]))

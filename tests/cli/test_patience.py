@@ -1,4 +1,4 @@
-"""A command goes on while the brokers of a cluster do not agree yet."""
+"""A command continues while the brokers of a cluster do not agree yet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from odradek.cli.client.connection import Connection
 
 from compat_tests.cli.commands import odradek_command
 
-#: The id of a broker that is in no metadata.
+#: The id of a broker that no metadata contains.
 UNKNOWN = 99
 
 

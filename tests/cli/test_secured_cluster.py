@@ -34,13 +34,13 @@ def cluster(verb: str, directory: Path, *more: str) -> subprocess.CompletedProce
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:
-    """Whatever still runs in it is stopped."""
+    """Yields the cluster's directory, and stops what still runs in it."""
     yield tmp_path / "cluster"
     cluster("stop", tmp_path / "cluster")
 
 
 def start(directory: Path, *more: str) -> tuple[str, str | None]:
-    """Returns the addresses, and the file with the settings of clients."""
+    """Starts a cluster. Returns its addresses, and the file with the clients' settings."""
     command = [sys.executable, "-m", "odradek", "cluster", "start", "--data-dir", str(directory), *more]
     with (directory.parent / "cluster.err").open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
@@ -52,7 +52,7 @@ def start(directory: Path, *more: str) -> tuple[str, str | None]:
 
 
 def librdkafka(file: Path) -> dict[str, str]:
-    """The settings of a file for Kafka's tools, under librdkafka's names."""
+    """Returns the settings of a file for Kafka's tools under librdkafka's names."""
     found = read_client_properties(file)
     made = {
         "bootstrap.servers": found["bootstrap.servers"],
@@ -69,7 +69,7 @@ def librdkafka(file: Path) -> dict[str, str]:
 
 
 def write_and_read(settings: dict[str, str], count: int = 1) -> None:
-    """Writes a record, and reads that there are `count` by now."""
+    """Writes a record, and checks that the topic has `count` records."""
     producer = Producer(settings)
     producer.produce("orders", b"order")
     assert producer.flush(DEADLINE_S) == 0

@@ -1,4 +1,4 @@
-"""The command, as a person or a script uses it: real processes."""
+"""The command in real processes, as a person or a script uses it."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_data_directory_serves_one_broker_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_log_of_an_old_format_is_named_and_the_directory_is_as_it_was(tmp_path: Path) -> None:
-    """Nothing is marked clean, and no checkpoint written, for logs that were never opened."""
+    """The broker marks no directory clean and writes no checkpoint for logs that it never opened."""
     broker = started("--port", "0", "--data-dir", "data", cwd=tmp_path)
     with WireClient(serving_address(broker)) as client:
         topics = [CreatableTopic(name, 1, 1) for name in ("a", "b", "c")]

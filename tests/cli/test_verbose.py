@@ -1,4 +1,4 @@
-"""The lines of `odradek start -v`: what the broker does, one line for each thing; nothing of it without -v."""
+"""The lines of `odradek start -v`: one for each event of the broker, and none without -v."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TOPIC, _SET = 2, 0
 
 
 class Started:
-    """`odradek start` with these arguments, and what it wrote to standard error once it has ended."""
+    """`odradek start` with these arguments; `end` returns its standard error."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         command = [sys.executable, "-m", "odradek", "start", "--port", "0", "--data-dir", str(folder), *arguments]
@@ -91,5 +91,5 @@ def test_start_without_verbose_writes_nothing_to_standard_error(tmp_path: Path) 
     started = Started(tmp_path)
     change_topics(started.address)
     lines = started.end(signal.SIGTERM)
-    # A busy machine may make a turn of the event loop long, which is a warning.
+    # On a busy machine a turn of the event loop may be long, which logs a warning.
     assert [line for line in lines if "odradek.turns" not in line] == []

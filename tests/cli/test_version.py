@@ -1,4 +1,4 @@
-"""`odradek --version` names the version and the level of Apache Kafka."""
+"""`odradek --version` shows the version and the level of Apache Kafka."""
 
 from __future__ import annotations
 

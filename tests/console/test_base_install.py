@@ -1,4 +1,4 @@
-"""The base install and the console: one line without the extra, nothing imported by a broker, all files in the wheel."""
+"""The console and the base install: one error line without the extra, no imports by a broker, all files in the wheel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Masks hide fields of values, headers and texts, and nothing beside them."""
+"""Masks hide fields of values, headers and texts, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of users, sessions and their tokens."""
+"""The users file, sessions and their tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markdown pages of the repository: their links, headings and blocks of code."""
+"""Markdown pages of the repository: their links, headings and code blocks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Block(NamedTuple):
 
 
 def pages() -> list[Path]:
-    """Pages that people write; those below docs/reference are generated."""
+    """Returns the hand-written pages; those below docs/reference are generated."""
     found = [page for page in DOCS.rglob("*.md") if "reference" not in page.relative_to(DOCS).parts]
     return sorted(found) + [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")]
 
@@ -33,13 +33,13 @@ def blocks(page: Path) -> list[Block]:
 
 
 def links(page: Path) -> list[str]:
-    """Links and pictures that stay within the repository."""
+    """Returns the targets of links and pictures within the repository."""
     text = re.sub(r"`[^`\n]*`", "", _FENCE.sub("", page.read_text(encoding="utf-8")))
     found = [link or picture for link, picture in _LINK.findall(text)]
     return [target for target in found if not target.startswith(("http://", "https://", "mailto:"))]
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as Markdown tools make them."""
+    """Returns the anchors of a page's headings, as Markdown tools generate them."""
     headings = re.findall(r"^#+ (.*)$", _FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}

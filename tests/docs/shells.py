@@ -1,8 +1,8 @@
 """The shells of a reader who pastes the blocks of a page.
 
-A page's blocks share one folder. A `sh` block whose title names the first shell starts a broker in the background, in place
-of the one before; other `sh` blocks run to their end; `python` blocks are programs. A block whose title is a file is written
-there. Ports 9092, 9404 and 8080 are replaced by free ones; `secured.properties` has listeners of its own.
+A page's blocks share one folder. A `sh` block whose title begins with "first shell" starts a broker in the background, in
+place of the last one; other `sh` blocks run to their end; `python` blocks are programs. A block whose title is a file is
+written to that file. Free ports replace 9092, 9404 and 8080; `secured.properties` has listeners of its own.
 Apache Kafka's tools are on the path under their own names.
 """
 
@@ -22,7 +22,7 @@ from compat_tests.java.tool import JVM_FLAGS
 from tests.docs.pages import Block
 
 DEADLINE_S = 60
-#: The scripts of Apache Kafka's distribution that pages use, and the classes that they run.
+#: The scripts of Apache Kafka's distribution on the pages, and the classes that they run.
 KAFKA_TOOLS = {
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
     "kafka-client-metrics.sh": "org.apache.kafka.tools.ClientMetricsCommand",
@@ -34,7 +34,7 @@ KAFKA_TOOLS = {
 
 
 def write_kafka_tools(folder: Path) -> None:
-    """Writes a script for each of Apache Kafka's tools: the jars that the tests fetch have none."""
+    """Writes a script for each of Apache Kafka's tools, because the tests fetch only jars."""
     folder.mkdir()
     for name, class_name in KAFKA_TOOLS.items():
         command = [java(), *JVM_FLAGS, "-cp", classpath(ORACLE), class_name]
@@ -44,7 +44,7 @@ def write_kafka_tools(folder: Path) -> None:
 
 
 class Shells:
-    """A first shell with a broker in the foreground, and another one for everything else."""
+    """A first shell with a broker in the foreground, and a second shell for all other commands."""
 
     def __init__(self, folder: Path, tools: bool = False) -> None:
         self.folder = folder / "reader"
@@ -54,7 +54,7 @@ class Shells:
         if tools:
             write_kafka_tools(folder / "kafka-tools")
             path.insert(0, str(folder / "kafka-tools"))
-        config = str(folder / "config")  # contexts of `odradek context`
+        config = str(folder / "config")  # for contexts of `odradek context`
         self.environment = {**os.environ, "PATH": os.pathsep.join(path), "XDG_CONFIG_HOME": config}
         self.first: subprocess.Popen[str] | None = None
 
@@ -65,7 +65,7 @@ class Shells:
         return re.sub(without_port, rf"\1--port {self.ports['9092']} ", text)
 
     def run(self, block: Block) -> str:
-        """Runs a block and returns what it printed. Nothing for a file, and for the first shell."""
+        """Runs a block. Returns its output, which is empty for a file and for the first shell."""
         text = self.placed(block.text)
         if block.title.endswith(".py"):
             with (self.folder / block.title).open("a", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""The page on the architecture agrees with the code: its files exist, its walks go one way, its drawings are current."""
+"""The architecture page agrees with the code: its files exist, no walk enters a package twice, its drawings are current."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def walks() -> dict[str, list[str]]:
 
 
 def package_of(path: str) -> str:
-    """Returns the package as a walk counts it: those of server/ and coordinator/ singly."""
+    """Returns the package of a path; subpackages of server/ and coordinator/ count separately."""
     parts = path.split("/")
     return "/".join(parts[:2]) if parts[0] in ("server", "coordinator") and len(parts) > 2 else parts[0]
 

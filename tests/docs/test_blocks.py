@@ -1,4 +1,4 @@
-"""The blocks of the pages run as a reader would paste them (tests/docs/shells.py), each page from its first to its last."""
+"""The blocks of the pages run as a reader would paste them (tests/docs/shells.py), each page from first to last."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from tests.docs.pages import ROOT, Block, blocks, pages
 from tests.docs.shells import KAFKA_TOOLS, Shells
 
-#: The guide for Spark, frameworks in environments of their own, and the README have tests of their own.
+#: Pages with tests of their own: the Spark guide, frameworks with their own environments, and the README.
 ELSEWHERE = {
     "docs/spark.md": "spark_examples/tests/test_guide.py",
     "docs/testing-frameworks.md": "tests/testing/test_frameworks.py",
     "README.md": "tests/test_readme.py",
 }
 PASTED = ("sh", "python")
-#: Blocks of other languages, and the tests that try them.
+#: Blocks of other languages, and the tests that run them.
 TRIED_BY = {
     ("docs/console.md", "properties"): "tests/console/test_single_sign_on.py",
     ("docs/operations.md", "ini"): "tests/docs/test_deployment.py",
@@ -25,7 +25,7 @@ TRIED_BY = {
     ("docs/security.md", "properties"): "compat_tests/security/test_kerberos.py",
     ("docs/testing.md", "yaml"): "tests/docs/test_deployment.py",
 }
-#: What commands print, and drawings.
+#: Output of commands, and drawings.
 NOT_PASTED = ("text", "mermaid")
 
 
@@ -34,7 +34,7 @@ def name_of(page: Path) -> str:
 
 
 def pasted(page: Path) -> list[Block]:
-    """The blocks to run, in order. `make test` is left out: it is what runs this."""
+    """Returns the blocks to run, in order, without `make test`, which runs this test."""
     found = [block for block in blocks(page) if block.language in PASTED]
     return [block for block in found if not block.text.startswith("make test")]
 

@@ -1,7 +1,7 @@
-"""The parts of the pages that are for other programs: the systemd unit, the container file, and the recipes for CI.
+"""The parts of the pages for other programs: the systemd unit, the container file, and the recipes for CI.
 
-Each is checked by the program that judges it (`systemd-analyze verify`, hadolint, a YAML parser). Then its commands run,
-with the folders, the port and the packages of the test in place of those that it names.
+A linter checks each (`systemd-analyze verify`, hadolint, a YAML parser). Then the test runs its commands, with the test's
+folders, port and packages in place of its own.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from tests.wheels import built_wheel
 
 OPERATIONS, TESTING = DOCS / "operations.md", DOCS / "testing.md"
 INSTALL_DEADLINE_S = 240
-#: What systemd gives a system service (systemd.exec(5)): nothing of the shell that the tests run in.
+#: The environment of a system service (systemd.exec(5)), without variables of the tests' shell.
 SERVICE_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
-#: Runs with the package of the container alone.
+#: A program that needs only the container's package.
 EMBEDDED = """
 import odradek, socket
 with odradek.Broker() as broker:
     host, port = broker.bootstrap_servers.rsplit(":", 1)
     socket.create_connection((host, int(port))).close()
 """
-#: A service with tests, as the recipes for CI expect one.
+#: A service with tests, as the CI recipes expect it.
 SERVICE = """
 [build-system]
 requires = ["flit_core>=3.11,<4"]
@@ -82,7 +82,7 @@ def serves_until_sigterm(
 
 @pytest.fixture
 def unit(tmp_path: Path) -> Path:
-    """The unit of the page, with the command and the files of this test."""
+    """Writes the page's unit with the command and the files of this test. Returns its path."""
     port, data = free_port(), tmp_path / "var-lib-odradek"
     data.mkdir()
     properties = tmp_path / "server.properties"
@@ -119,19 +119,19 @@ def test_command_of_the_unit_serves_and_ends_with_0_on_sigterm(unit: Path, tmp_p
 
 
 def instructions(text: str) -> dict[str, str]:
-    """Returns the instructions of a container file; each comes once."""
+    """Returns the instructions of a container file; each occurs once."""
     lines = text.replace("\\\n", " ").splitlines()
     return {name: value for name, _, value in (line.partition(" ") for line in lines)}
 
 
 @pytest.fixture
 def wheels() -> Path:
-    """A folder with the wheel of this checkout, for pip to find."""
+    """Returns a folder with the wheel of this checkout, for pip."""
     return built_wheel().parent
 
 
 def clean_environment(folder: Path, wheels: Path) -> dict[str, str]:
-    """Makes a virtual environment and returns the variables of a shell in which it is active."""
+    """Makes a virtual environment. Returns the variables of a shell in which it is active."""
     venv.create(folder, with_pip=True)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     return {**kept, "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}", "PIP_FIND_LINKS": str(wheels)}
@@ -139,7 +139,7 @@ def clean_environment(folder: Path, wheels: Path) -> dict[str, str]:
 
 @pytest.fixture
 def root() -> Iterator[Path]:
-    """A folder in the place of a container's root, which another user can read."""
+    """Yields a folder in place of a container's root, which another user can read."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
@@ -153,7 +153,7 @@ def test_linter_accepts_the_container_file() -> None:
 
 
 def test_container_file_installs_the_package_and_serves(root: Path, wheels: Path) -> None:
-    """As root the broker runs as the user of the file; otherwise as the user of the tests, which stands for it."""
+    """With root rights the broker runs as the file's user, otherwise as the tests' user in its place."""
     has = instructions(block_of(OPERATIONS, "dockerfile").text)
     assert list(has) == ["FROM", "RUN", "USER", "VOLUME", "EXPOSE", "ENTRYPOINT", "CMD"]
     environment = clean_environment(root / "python", wheels)

@@ -1,7 +1,7 @@
 """The files of docs/deployment: linters accept them, and their commands run a node of a container and three pods.
 
-The commands are those of the files, with the addresses, the ports and the folders of the test in place of theirs. Pods
-have addresses of the loopback network: 127.0.0.1, .2 and .3.
+The commands are those of the files, with the test's addresses, ports and folders in place of theirs. Pods have addresses of
+the loopback network: 127.0.0.1, .2 and .3.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_kubernetes_schemas_accept_the_manifests() -> None:
 
 
 class Pods:
-    """The three pods, as processes. `ports`: those of the manifests by those of the test."""
+    """The three pods as processes. `ports`: the test's ports by the ports of the manifests."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -119,11 +119,11 @@ def test_pods_become_one_cluster_when_a_majority_is_there(pods: Pods) -> None:
     assert len([json.loads(line)["logger"] for line in lines if line.startswith("{")]) > 5
 
 
-# The container file.
+# ---- the container file
 
 
 def stages() -> list[list[tuple[str, str]]]:
-    """The instructions of each stage."""
+    """Returns the instructions of each stage."""
     text = re.sub(r"\\\n\s*", " ", CONTAINERFILE.read_text(encoding="utf-8"))
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     found: list[list[tuple[str, str]]] = []
@@ -158,7 +158,7 @@ def test_container_serves_as_its_user_and_its_health_check_says_so(tmp_path: Pat
     assert check[0] == "python" and subprocess.run(health, capture_output=True).returncode != 0
 
     class Watched(subprocess.Popen[str]):
-        """The broker's process; its health is checked before it is stopped."""
+        """The broker's process; checks its health before it stops."""
 
         def send_signal(self, sig: int) -> None:
             if sig == signal.SIGTERM:

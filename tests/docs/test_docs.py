@@ -1,4 +1,4 @@
-"""The documentation holds together: links lead somewhere, generated pages list everything, the site builds."""
+"""The documentation is consistent: links have targets, generated pages list everything, the site builds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_links_of_a_page_lead_to_files_and_headings(page: Path) -> None:
         path, _, anchor = target.partition("#")
         found = (page.parent / path).resolve() if path else page
         if "reference/" in path:
-            continue  # generated: the test of the site follows these
+            continue  # generated: the site's test follows these
         if not found.exists() or (anchor and found.suffix == ".md" and anchor not in anchors(found)):
             broken.append(target)
     assert not broken

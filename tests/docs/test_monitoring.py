@@ -1,4 +1,4 @@
-"""The dashboard and the alert rules ask for metrics that a broker really serves."""
+"""The dashboard and the alert rules use metrics that a broker serves."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from compat_tests.broker_process import free_port
 from tests.docs.pages import DOCS, ROOT
 
 MONITORING = DOCS / "monitoring"
-#: A name in PromQL that is a metric: those of functions and labels have no such prefix.
+#: A metric's name in PromQL; names of functions and labels have no such prefix.
 _METRIC = re.compile(r"\b(?:kafka|odradek|process)_[a-z_]+\b")
 
 
 @pytest.fixture(scope="module")
 def served() -> frozenset[str]:
-    """The names of the metrics that a broker serves."""
+    """Returns the names of the metrics that a broker serves."""
     port = free_port()
     with (
         odradek.Broker(config={"odradek.metrics.port": str(port)}),

@@ -285,7 +285,7 @@ class AttackTarget:
         return found
 
     def settled_memory(self) -> list[int]:
-        """`memory` once it no longer falls: a broker gives memory back for some ten seconds."""
+        """Returns `memory` once it no longer falls: a broker gives memory back for some ten seconds."""
         deadline = time.monotonic() + RSS_DEADLINE_S
         least, since = sum(self.memory()), time.monotonic()
         while time.monotonic() < min(deadline, since + SETTLED_S):

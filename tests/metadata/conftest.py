@@ -1,4 +1,4 @@
-"""Fixtures from other folders that the metadata tests use."""
+"""Fixtures of other folders for the metadata tests."""
 
 from __future__ import annotations
 

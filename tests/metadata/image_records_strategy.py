@@ -16,12 +16,12 @@ _NODE_LISTS = st.lists(_NODES, min_size=1, max_size=3, unique=True)
 
 
 class History:
-    """The state after the records so far, as much as is needed to draw further valid records."""
+    """The state after the records so far, as far as the next valid records depend on it."""
 
     def __init__(self, draw: Any) -> None:
         self.draw = draw
         self.topics: dict[bytes, tuple[str, int]] = {}
-        #: A topic's id is never given away again.
+        #: The ids of all topics so far: an id is never used again.
         self.used_ids: set[bytes] = set()
         self.brokers: dict[int, int] = {}
         self.epoch = 0

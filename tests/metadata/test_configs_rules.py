@@ -77,7 +77,7 @@ def test_password_is_never_shown() -> None:
     assert "hush" not in f"{secret} {secret!r} {to_text(secret)}"
 
 
-# Layers of a broker.
+# ---- layers of a broker
 
 
 def test_dynamic_broker_value_overrides_cluster_default_and_file() -> None:
@@ -132,7 +132,7 @@ def test_topic_inherits_each_key_from_broker() -> None:
     assert values.keys() == definition(ResourceType.TOPIC).keys()
 
 
-# Rules.
+# ---- rules
 
 
 def check_topic(tiered: bool = False, existing: dict[str, str] | None = None, **texts: str) -> None:
@@ -281,7 +281,7 @@ def test_subscription_may_match_several_attributes() -> None:
     assert values == {"match": ("client_id=a.*", "client_source_port=1"), "interval.ms": 100}
 
 
-# Changes while a broker runs.
+# ---- changes while a broker runs
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_topic_created_and_deleted_between_applications_leaves_no_trace() -> Non
 def test_replayed_snapshot_rebuilds_image(history: list[Message]) -> None:
     image = replayed(EMPTY_IMAGE, history)
     again = MetadataDelta()
-    # At the highest level, so that no record omits a field.
+    # At the highest feature level no record omits a field.
     for record in image_records(image):
         again.replay(decode_record(encode_record(record, max(DEFAULT, image.features.metadata_version))))
     if not history:

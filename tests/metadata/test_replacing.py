@@ -1,4 +1,4 @@
-"""The records that lead from one image to another, independently built one."""
+"""The records that turn one image into another, independently built one."""
 
 from __future__ import annotations
 

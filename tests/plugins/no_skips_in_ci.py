@@ -1,4 +1,4 @@
-"""In CI a test that would be skipped fails: a missing tool must not pass for a passed test."""
+"""Makes a skipped test fail in CI: a missing tool must not count as a passed test."""
 
 from __future__ import annotations
 

@@ -13,13 +13,13 @@ from tests.protocol.conftest import codec_oracle, java_tools  # noqa: F401  (pyt
 
 @pytest.fixture
 def broker() -> Iterator[odradek.Broker]:
-    """A broker on a thread of its own."""
+    """Yields a broker on its own thread."""
     with odradek.Broker() as running:
         yield running
 
 
 @pytest.fixture
 def wire(broker: odradek.Broker) -> Iterator[WireClient]:
-    """A client of bare requests, called "checkout"."""
+    """Yields a client that sends single requests, with the client id "checkout"."""
     with WireClient(broker.bootstrap_servers, client_id="checkout", timeout=10) as client:
         yield client

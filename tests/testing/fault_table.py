@@ -1,4 +1,4 @@
-"""The fault table: the faults, the five clients, and what each makes of a fault."""
+"""The fault table: the faults, the five clients, and each client's reaction to a fault."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ CLIENTS = Path(__file__).resolve().parent / "clients"
 _BINARY = CLIENTS.parents[2] / ".tools" / "franz-go" / "fault-table"
 NAMES = ("kafka-python", "aiokafka", "librdkafka", "java", "franz-go")
 IDEMPOTENT = ("kafka-python", "java", "franz-go")
-#: How long a consumer may take for its reaction.
+#: The longest time for a consumer's reaction.
 _REACTION_S = 30.0
-#: Heartbeats in one generation that show that a member has no reason left to join.
+#: Heartbeats in one generation that show that a member does not have to rejoin.
 _HEARTBEATS = 2
 _POLL_S = 0.01
 Make = Callable[[Faults], Fault]
@@ -37,7 +37,7 @@ class Client(Protocol):
 
 @dataclass(frozen=True)
 class Recovery:
-    """How a test sees that a consumer recovers: `api` is asked `least` times. `struck`: whether the fault befell it."""
+    """A consumer's recovery: at least `least` requests of `api`. `struck`: whether the fault has affected the consumer."""
 
     api: str
     least: int
@@ -47,7 +47,7 @@ class Recovery:
 
 
 class PipedClient:
-    """A client in a process of its own, which is asked by lines."""
+    """A client in its own process, with one line for each request and response."""
 
     def __init__(self, command: list[str]) -> None:
         self.process = subprocess.Popen(
@@ -72,7 +72,7 @@ class PipedClient:
 
 @contextmanager
 def all_clients() -> Iterator[dict[str, Client]]:
-    """The clients by name; those of Java and Go are processes until the end."""
+    """Yields the clients by name. Those of Java and Go are processes that end with the context."""
     assert shutil.which("go"), "install Go 1.26 or newer"
     _BINARY.parent.mkdir(parents=True, exist_ok=True)
     build = ["go", "build", "-buildvcs=false", "-o", str(_BINARY), "."]
@@ -89,10 +89,10 @@ def all_clients() -> Iterator[dict[str, Client]]:
 
 
 def consume_through(client: Client, address: str, asked: Callable[[str], int], recovery: Recovery) -> str:
-    """Has a client consume until it has recovered from a fault. Returns what it says.
+    """Runs a client's consumer until it has recovered from a fault. Returns the client's output.
 
-    `asked`: how many requests of an API there were. The fault lasts until the requests of the recovery are there. LAST is
-    sent when heartbeats show that the client has no reason left to join.
+    `asked`: the number of requests of an API so far. The fault lasts until the broker has received the requests of the
+    recovery. The test then sends LAST when heartbeats show that the client does not have to rejoin.
     """
     with ThreadPoolExecutor(1) as beside:
         outcome = beside.submit(client.consume, address)
@@ -117,7 +117,7 @@ def consume_through(client: Client, address: str, asked: Callable[[str], int], r
         return outcome.result()
 
 
-#: Faults that a producer retries: the fault, how many requests it strikes, whether the broker had written the record.
+#: Faults that a producer retries: the fault, the number of requests that it affects, whether the broker wrote the record.
 RETRIED: dict[str, tuple[Make, int, bool]] = {
     "leader moved": (lambda faults: faults.leader_moved(topic="orders", times=2), 2, False),
     "too few replicas": (lambda faults: faults.fail("Produce", error="NOT_ENOUGH_REPLICAS", times=2), 2, False),
@@ -130,7 +130,7 @@ RETRIED: dict[str, tuple[Make, int, bool]] = {
     "answer cut": (lambda faults: faults.truncate("Produce", times=1), 1, True),
 }  # fmt: skip
 
-#: Faults that are over without another Produce.
+#: Faults from which a producer recovers without another Produce.
 PASSED_OVER: dict[str, Make] = {
     "slow answer": lambda faults: faults.delay("Produce", seconds=0.1, times=1, after=True),
     "slow disk": lambda faults: faults.slow_disk(0.1, times=1),
@@ -140,7 +140,7 @@ PASSED_OVER: dict[str, Make] = {
     ),
 }
 
-#: Errors that a producer gives to its user.
+#: Errors that a producer returns to its user.
 GIVEN_UP: dict[str, tuple[str, ...]] = {
     "MESSAGE_TOO_LARGE": (
         "MessageSizeTooLargeError", "MessageSizeTooLargeError", "MSG_SIZE_TOO_LARGE", "RecordTooLargeException",
@@ -152,8 +152,8 @@ GIVEN_UP: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 
-#: Faults of consumers: the fault, and requests that its reaction consists of, with how many there are at least. A rebalance
-#: lasts until the member joins: librdkafka ignores one while its application has not taken an assignment.
+#: Faults of consumers: the fault, and the API and least number of requests in the reaction. A rebalance lasts until the
+#: member joins: librdkafka ignores a rebalance until its application has taken an assignment.
 CONSUMED: dict[str, tuple[Make, str, int]] = {
     "leader moved": (lambda faults: faults.leader_moved(topic="orders"), "Fetch", 2),
     "offset out of range": (lambda faults: faults.fail("Fetch", error="OFFSET_OUT_OF_RANGE", times=1), "Fetch", 2),

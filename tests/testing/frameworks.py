@@ -1,7 +1,7 @@
 """Blocks of docs/testing-frameworks.md as test suites; `python -m tests.testing.frameworks FOLDER` runs the large ones.
 
-Each of those gets an environment in the folder, which pip fills. Blocks with few packages run in test_frameworks.py, that of
-PySpark in spark_examples/tests.
+Each large block gets an environment in the folder, which pip fills. test_frameworks.py runs the blocks with few packages,
+and spark_examples/tests runs the block of PySpark.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 from tests.docs.pages import DOCS, ROOT, blocks
 
 _PAGE = DOCS / "testing-frameworks.md"
-#: Blocks that run with the packages of the tests.
+#: Blocks that need only the packages of the tests.
 SMALL = ("test_faststream.py", "test_fastapi.py", "test_django.py")
-#: Blocks with environments of their own, and what pip installs there.
+#: Blocks with their own environments, and the packages that pip installs there.
 LARGE = {
     "test_quix.py": ["quixstreams>=3.20,<4"],
     "test_faust.py": ["faust-streaming>=0.11,<0.16"],
@@ -27,7 +27,7 @@ SPARK = ("conftest.py", "test_pyspark.py")
 
 
 def text_of(title: str) -> str:
-    """Returns the block with a title."""
+    """Returns the text of the block with this title."""
     (found,) = [block.text for block in blocks(_PAGE) if block.title == title]
     return found
 
@@ -45,7 +45,7 @@ def run(python: str, folder: Path, names: list[str]) -> subprocess.CompletedProc
     if not (package / "odradek").exists():
         (package / "odradek").symlink_to(ROOT)
     plugins = ["-p", "no:cacheprovider", "-p", "no:django"]
-    if python != sys.executable:  # where the package is not installed its plugin is not found
+    if python != sys.executable:  # pytest finds the plugin only of an installed package
         plugins += ["-p", "odradek.testing.pytest_plugin"]
     command = [python, "-m", "pytest", "-q", "--rootdir", str(folder), *plugins, *names]
     environment = {**os.environ, "PYTHONPATH": str(package)}

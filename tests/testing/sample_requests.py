@@ -1,4 +1,4 @@
-"""A request of any API and version with two items in every array, each with names and numbers of its own."""
+"""A request of any API and version with two items in every array, each with its own names and numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An order as a schema of each kind."""
+"""The schema of an order, in each format."""
 
 from __future__ import annotations
 

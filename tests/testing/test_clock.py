@@ -1,4 +1,4 @@
-"""The clock of embedded brokers: time passes at a word, and what it makes due is done when `advance` returns."""
+"""The clock of embedded brokers: `advance` moves the time, and returns when all due work is done."""
 
 from __future__ import annotations
 

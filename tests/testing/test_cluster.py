@@ -1,4 +1,4 @@
-"""Clusters in one process: brokers that replicate, die, come back, lose their links and their leadership."""
+"""Clusters in one process: brokers replicate, crash, return, and lose their links and their leadership."""
 
 from __future__ import annotations
 

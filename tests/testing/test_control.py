@@ -1,4 +1,4 @@
-"""The control port, through HTTP as any language speaks it."""
+"""The control port over plain HTTP, as a client in any language uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Disks that are full or slow: the faults act where a broker writes, and the broker does what it does with such a disk."""
+"""Full and slow disks: the faults act on a broker's writes, and the broker reacts as to a real disk."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_full_disk_halts_a_broker_with_one_directory(broker: odradek.Broker) -> 
 
 def test_full_directory_takes_its_partitions_alone_offline(tmp_path: Path) -> None:
     with odradek.Broker(config={"log.dirs": f"{tmp_path}/a,{tmp_path}/b"}) as broker:
-        for topic in ("orders", "payments"):  # one in each directory
+        for topic in ("orders", "payments"):  # one topic in each directory
             broker.topic(topic).create()
         with (
             broker.faults.disk_full(topic="orders") as full,

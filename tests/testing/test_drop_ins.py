@@ -1,4 +1,4 @@
-"""Drop-ins for testcontainers' KafkaContainer and for pytest-kafka: suites written for those run after a changed import."""
+"""Drop-ins for testcontainers' KafkaContainer and for pytest-kafka: existing suites run after a changed import."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from odradek.testing.testcontainers import KafkaContainer
 
 from tests.testing.test_plugin import pytest_of
 
-#: The example of pytest-kafka's README, after the import was changed.
+#: The example of pytest-kafka's README with a changed import.
 PYTEST_KAFKA = """
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Error responses built from the schemas are those that Apache Kafka's request classes give."""
+"""Error responses built from the schemas equal those of Apache Kafka's request classes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tests.protocol.codec_oracle import CodecOracle
 from tests.testing.sample_requests import sample_request
 
 ERROR = ErrorCode.NOT_LEADER_OR_FOLLOWER
-#: Fields in which ours differ, and why.
+#: Fields in which Odradek's responses differ, with the reason.
 DIFFERENT = {
-    # Kafka's is of the whole request, too: clients then do not read the errors of partitions and topics.
+    # Kafka also sets the error of the whole request: clients then ignore the errors of partitions and topics.
     "Fetch": (".error_code", ".session_id", ".responses"),
     "ShareFetch": (".error_code", ".responses"),
     "ShareAcknowledge": (".error_code", ".responses"),
     "Metadata": (".error_code",),
     "ElectLeaders": (".error_code",),
     "AlterPartitionReassignments": (".error_code",),
-    # Kafka names what was asked for beside an error of the whole request, and an anonymous owner.
+    # Kafka repeats the requested resources beside an error of the whole request, and an anonymous owner.
     "ListPartitionReassignments": (".topics",),
     "DescribeUserScramCredentials": (".results",),
     "DescribeClientQuotas": (".entries",),
@@ -37,7 +37,7 @@ CASES = [
 
 
 def flat(message: Message, path: str = "") -> dict[str, Any]:
-    """Returns all values by their paths, without texts and whatever the order of arrays is."""
+    """Returns all values by their paths, except error messages, in any order of arrays."""
     found: dict[str, Any] = {}
     for field in message.SCHEMA.fields:
         value, at = getattr(message, field.name), f"{path}.{field.name}"
@@ -80,7 +80,7 @@ def test_every_response_with_a_place_for_an_error_has_it() -> None:
     for api, version in CASES:
         made = flat(_made(api, version, sample_request(api, version)))
         codes = [value for path, value in made.items() if path.endswith("error_code")]
-        # DescribeLogDirs before version 3 has errors of directories only, which no request names.
+        # Before version 3 DescribeLogDirs only has errors of directories, which no request names.
         named = has_place_for_errors(api.response, version) and (api.name, version >= 3) != ("DescribeLogDirs", False)
         assert (int(ERROR) in codes) == named, (api, version)
 

@@ -1,4 +1,4 @@
-"""The service in examples/payments: each way finds its bug, and finds none in the mended service."""
+"""The service in examples/payments: each program finds its bug, and finds none in the fixed service."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 PAYMENTS = Path(__file__).resolve().parents[2] / "examples" / "payments"
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "-o", "asyncio_mode=auto"]
-#: The program, its folder, and what it says of the bug.
+#: The program, its folder, and its output for the bug.
 PROGRAMS = {
     "faults": ([*PYTEST, "--rootdir", ".", "test_payments.py"], ".", "At index 1 diff: b'order 1' != b'order 2'"),
     "simulation": ([sys.executable, "simulate.py", "--seeds", "3"], ".", "seed 3: paid twice: order 8; not paid: 0"),

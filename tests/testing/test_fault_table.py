@@ -1,8 +1,8 @@
-"""The fault table: each fault through five clients, and what each makes of it.
+"""The fault table: each fault with five clients, and each client's reaction.
 
-kafka-python, aiokafka, librdkafka, Java's and franz-go have their defaults but for shorter back-offs. Idempotent producers
-are the default of kafka-python, Java and franz-go: what is sent again is written once. The others write it twice.
-compat_tests/faults/beside_apache.py compares these reactions with those to Apache Kafka.
+kafka-python, aiokafka, librdkafka, Java's client and franz-go have their defaults except for shorter back-offs. Producers of
+kafka-python, Java and franz-go are idempotent by default: a record that they send again is written once. The others write
+it twice. compat_tests/faults/beside_apache.py compares these reactions with those to Apache Kafka.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def broker(running: odradek.Broker) -> odradek.Broker:
         try:
             running.topic("orders").create()
             break
-        except RuntimeError as failed:  # a client of the test before had it created meanwhile
+        except RuntimeError as failed:  # a client of the last test has just created it
             assert "TOPIC_ALREADY_EXISTS" in str(failed) and time.monotonic() < deadline, failed
     running.requests.clear()
     return running

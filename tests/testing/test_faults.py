@@ -1,4 +1,4 @@
-"""Scripted faults, seen through bare requests and through a client."""
+"""Scripted faults, tested with single requests and with a client."""
 
 from __future__ import annotations
 

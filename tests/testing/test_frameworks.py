@@ -1,4 +1,4 @@
-"""The blocks of docs/testing-frameworks.md that need few packages run as a reader would have them."""
+"""The blocks of docs/testing-frameworks.md that need few packages run as published."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fixtures in a test suite of somebody's own, run by pytest in a process of its own, under xdist too."""
+"""The fixtures in a user's test suite, which pytest runs in its own process, also with xdist."""
 
 from __future__ import annotations
 

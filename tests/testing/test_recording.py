@@ -1,4 +1,4 @@
-"""Records of a cluster, written into a file with fields masked, and put into another broker."""
+"""A cluster's records, written to a file with masked fields, and replayed into another broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of schemas that may follow others. The last two columns: later reads earlier, earlier reads later."""
+"""Tables of compatible and incompatible schemas. The last two columns: later reads earlier, earlier reads later."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _message(fields: str, more: str = "") -> str:
     return f'syntax = "proto3"; package shop; message M {{ {fields} }} {more}'
 
 
-#: Name: the kind, the earlier schema, the later one, whether the later reads the earlier, and the earlier the later.
+#: Name: the kind, the earlier schema, the later schema, whether the later reads the earlier, and the earlier the later.
 CASES: dict[str, tuple[str, Any, Any, bool, bool]] = {
     "avro: field added": (AVRO, _avro(A), _avro(A, B), False, True),
     "avro: field with default added": (AVRO, _avro(A), _avro(A, B_DEFAULT), True, True),

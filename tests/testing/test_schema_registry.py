@@ -46,7 +46,7 @@ def client(broker: odradek.Broker) -> SchemaRegistryClient:
 
 @pytest.fixture
 def ask(broker: odradek.Broker) -> Ask:
-    """Sends a request; returns the status and the answer."""
+    """Returns a function that sends a request and returns the status and the response."""
 
     def ask(method: str, path: str, body: Any = None) -> tuple[int, Any]:
         data = json.dumps(body).encode() if body is not None else None
@@ -62,7 +62,7 @@ def ask(broker: odradek.Broker) -> Ask:
 
 
 def _through_the_broker(broker: odradek.Broker, value: bytes) -> bytes:
-    """Returns the value of a record that a client has produced and another one consumed."""
+    """Produces and consumes a record. Returns its value."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     producer.produce("orders", value)
     assert producer.flush(30) == 0
@@ -137,7 +137,7 @@ def test_references_of_each_kind(client: SchemaRegistryClient) -> None:
 
 def test_versions_and_ids(client: SchemaRegistryClient, ask: Ask) -> None:
     first = client.register_schema("a", Schema('"string"', "AVRO"))
-    assert client.register_schema("a", Schema('{"type": "string"}', "AVRO")) == first  # the same schema
+    assert client.register_schema("a", Schema('{"type": "string"}', "AVRO")) == first  # the same schema again
     assert client.register_schema("b", Schema('"string"', "AVRO")) == first
     assert ask("PUT", "/config/a", {"compatibility": "none"}) == (200, {"compatibility": "NONE"})
     second = client.register_schema("a", Schema('"int"', "AVRO"))
@@ -158,7 +158,7 @@ def test_deleting_is_soft_then_permanent(client: SchemaRegistryClient, ask: Ask)
     assert ask("DELETE", "/subjects/a") == (200, [1])
     assert ask("DELETE", "/subjects/a")[1]["error_code"] == 40404
     assert ask("GET", "/subjects") == (200, []) and ask("GET", "/subjects?deleted=true") == (200, ["a"])
-    assert ask("GET", f"/schemas/ids/{schema_id}") == (200, {"schema": '"string"'})  # records still have it
+    assert ask("GET", f"/schemas/ids/{schema_id}") == (200, {"schema": '"string"'})  # records still use it
     assert ask("POST", "/subjects/a/versions", {"schema": '"string"'})[1]["id"] == schema_id
     assert ask("GET", "/subjects/a/versions") == (200, [2])
     assert ask("DELETE", "/subjects/a/versions/2") == (200, 2)

@@ -1,4 +1,4 @@
-"""`odradek.Broker(security=...)` and `odradek.Cluster(..., security=...)`: stock clients get in, others do not."""
+"""`odradek.Broker(security=...)` and `odradek.Cluster(..., security=...)`: only stock clients with credentials connect."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def secured(request: pytest.FixtureRequest) -> Iterator[odradek.Broker]:
 
 
 def produce(settings: dict[str, str], topic: str = "orders") -> str:
-    """Returns the error of a delivery, "" without."""
+    """Returns the error of a delivery, or "" on success."""
     reported: list[KafkaError | None] = []
     producer = Producer({**settings, "message.timeout.ms": 50_000, "log_level": 0})
     producer.produce(topic, b"order", on_delivery=lambda error, _: reported.append(error))

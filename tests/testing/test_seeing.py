@@ -1,4 +1,4 @@
-"""The contents of brokers that a test sees without a client: records, groups, requests."""
+"""The contents of brokers that a test reads without a client: records, groups, requests."""
 
 from __future__ import annotations
 

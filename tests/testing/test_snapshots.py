@@ -1,4 +1,4 @@
-"""States of brokers, saved and restored."""
+"""Snapshots of brokers: saved and restored."""
 
 from __future__ import annotations
 

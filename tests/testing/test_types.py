@@ -1,4 +1,4 @@
-"""The types of the test kit, as a user's strict type checker sees them in the installed package."""
+"""The types of the test kit in the installed package, checked by a user's strict type checker."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _FACE = (
     odradek.Broker, odradek.Cluster, Isolation, ControlPort, EmbeddedClock, Fault, Faults, SchemaRegistry, GroupView,
     RequestLog, SeenRequest, SeenRecord, TopicView, Node, Process, Simulation,
 )  # fmt: skip
-#: Public by name, and no part of what a test uses: brokers call these, or they are text of messages.
+#: Public names that tests do not use: brokers call them, or messages contain them.
 _OF_BROKERS = {"Fault.strike", "Fault.strike_write", "Faults.add", "RequestLog.add", "Node.life", "Node.server"}
 _OF_BROKERS |= {"Broker.noun", "Cluster.noun"}
-#: Settings of four client libraries have values of many types, among them those of `ssl`.
+#: Settings of four client libraries have values of many types, including types of `ssl`.
 _OF_ANY = {"Broker.client_settings", "Cluster.client_settings"}
-#: A mistake in each line from the second on; the last is a value of type Any.
+#: Each line from the second on has a mistake; the last has a value of type Any.
 _MISTAKES = """import odradek
 odradek.Brocker()
 broker = odradek.Broker(prot=0)
@@ -48,7 +48,7 @@ settings = broker.client_settings("java")
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment where the package is installed, so that a checker reads its py.typed, with the tests' dependencies."""
+    """Returns an environment with the tests' dependencies and the installed package, so that a checker reads py.typed."""
     folder = tmp_path_factory.mktemp("types")
     venv.create(folder / "venv")
     (site,) = (folder / "venv" / "lib").glob("python3*/site-packages")

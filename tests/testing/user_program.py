@@ -1,4 +1,4 @@
-"""A user's program over the public face of the test kit. Type checkers read it; test_types.py says what they must find."""
+"""A user's program with the public interface of the test kit, for type checkers; test_types.py has the expected results."""
 
 from __future__ import annotations
 

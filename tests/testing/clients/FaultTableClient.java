@@ -11,7 +11,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** Java's clients behind pipes: a line "produce ADDRESS" or "consume ADDRESS" is answered by a line. */
+/** Java's clients with pipes: answers each line "produce ADDRESS" or "consume ADDRESS" with a line. */
 public final class FaultTableClient {
     private static final Duration DEADLINE = Duration.ofSeconds(60);
     /** The value of the record after which a consumer commits and ends. */

@@ -1,4 +1,4 @@
-// franz-go behind pipes: a line "produce ADDRESS" or "consume ADDRESS" is answered by a line.
+// franz-go with pipes: answers each line "produce ADDRESS" or "consume ADDRESS" with a line.
 package main
 
 import (

@@ -43,8 +43,8 @@ class KafkaPython:
             heartbeat_interval_ms=100,
             retry_backoff_ms=20,
         )
-        # One poll lasts until it has joined: 3.0.12 forgets a second join that outlives its poll. The join was begun for
-        # new metadata; the leader's assignment ends that reason, and no later poll awaits the join (`need_rejoin`).
+        # One poll lasts until the consumer has joined: 3.0.12 loses a second join that outlives its poll. New metadata
+        # started that join; the leader's assignment clears its reason, and no later poll awaits it (`need_rejoin`).
         polled, until = consumer.poll(timeout_ms=DEADLINE_S * 1000), time.monotonic() + DEADLINE_S
         while not (seen := any(one.value == LAST for records in polled.values() for one in records)):
             if time.monotonic() > until:
