@@ -1,4 +1,4 @@
-"""Dead letters on three brokers: their topic is led elsewhere, and leaders die between archiving and writing (KIP-1191)."""
+"""Dead-letter records whose topic another broker leads, and leaders that die between archiving and writing (KIP-1191)."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def is_upgraded(cluster: Cluster) -> bool:
 
 
 def prepare(cluster: Cluster) -> bytes:
-    """Records of a topic that the second broker leads, and a queue that only the third has; the topic's id."""
+    """Creates a topic with records, led by broker 2, and a queue on broker 3 only. Returns the topic's id."""
     cluster.until(lambda: is_upgraded(cluster), "the level of the feature is raised")
     cluster.create_topic(QUEUE, [[3]], configs=[CreatableTopicConfig("errors.deadletterqueue.group.enable", "true")])
     bootstrap = cluster.bootstrap.split(",")[0]
     configure(bootstrap, GROUP, errors_deadletterqueue_topic_name=QUEUE)
-    cluster.create_topic(TOPIC, [[2, 1, 3]])  # where it is known, so is the config before it
+    cluster.create_topic(TOPIC, [[2, 1, 3]])  # a broker that has this topic has the config before it
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "log_level": 0})
     for number in range(RECORDS):
         producer.produce(TOPIC, b"%d" % number, partition=0)
@@ -70,7 +70,7 @@ def member_of(cluster: Cluster, topic_id: bytes) -> Member:
 
 
 def dead_lettered(cluster: Cluster) -> list[int]:
-    """Offsets of the records whose letters are in the queue."""
+    """Returns the offsets of the records whose dead-letter records are in the queue."""
     return [dead_letter.offset for dead_letter in dead_letter_records(cluster.bootstrap, QUEUE)]
 
 
@@ -88,7 +88,7 @@ def test_next_leader_sends_dead_letter_records_of_a_killed_leader(cluster: Clust
     member = member_of(cluster, topic_id)
     assert cluster.until(member.take, "records")[0][0] == 0
     cluster.nodes[3].kill()
-    # That they are archiving is written down; their letters cannot be delivered.
+    # Their archiving state is stored; their dead-letter records cannot be delivered.
     cluster.until(lambda: member.acknowledge((0, RECORDS - 1, REJECT)).error_code == 0, "it is written down")
     cluster.nodes[2].kill()
     member.close()

@@ -1,4 +1,4 @@
-"""Three real processes as one cluster: who leads when one is killed, paused, stopped, and what clients see of it."""
+"""Three real processes as one cluster: the leaders that clients see after a node is killed, paused or stopped."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from compat_tests.broker_process import free_port
 from tests.server.cluster_process import BROKER, COMBINED, Cluster, scraped
 
-#: What is found out without waiting for the end of a session must be quicker, on a loaded machine too.
+#: A failover that does not wait for the end of a session must be quicker, on a loaded machine too.
 SESSION_S = 30.0
 FENCED = "kafka_controller_kafkacontroller_fencedbrokercount"
-#: Who was fenced because his machine refused.
+#: Counts brokers that were fenced because their machine refused connections.
 GONE = "odradek_brokers_gone_total"
 
 
@@ -31,7 +31,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def whole(cluster: Cluster) -> None:
-    """Every node runs, and every replica is in sync."""
+    """Starts all stopped nodes, and waits until every replica is in sync."""
     for node in cluster.nodes.values():
         if not node.is_running:
             node.start()
@@ -84,7 +84,7 @@ def test_the_death_of_the_active_controller_moves_it_and_its_leaders(three: Clus
 
 
 def led_by_another(cluster: Cluster, topic: str) -> tuple[int, int]:
-    """The active controller, and another node that leads the only partition of a new topic."""
+    """Creates a topic. Returns the active controller, and another node, which leads the topic's only partition."""
     whole(cluster)
     controller = active(cluster)
     other = next(node_id for node_id in cluster.nodes if node_id != controller)
@@ -99,7 +99,7 @@ def leader_of(cluster: Cluster, topic: str, seen_by: int) -> int:
 
 
 def dead(cluster: Cluster, seen_by: int) -> dict[str, float]:
-    """Returns how many brokers are fenced, and how many were ever found gone, as the active controller counts them."""
+    """Returns the active controller's counts of brokers that are fenced, and of brokers that were ever found gone."""
     found = scraped(int(cluster.nodes[seen_by].properties["odradek.metrics.port"]))
     return {name: found[name] for name in (FENCED, GONE)}
 
@@ -159,7 +159,7 @@ def test_paused_broker_is_fenced_after_session_and_dead_broker_at_once(tmp_path:
         lacks, found = "kafka_server_replicamanager_underreplicatedpartitions", {}
 
         def is_found_dead() -> bool:
-            """Whether the controller has fenced it, and the broker beside the controller has taken that over."""
+            """Returns True once the controller has fenced the broker, and its node has an under-replicated partition."""
             found.update(scraped(port))
             return found[FENCED] == found[lacks] == 1
 
@@ -171,7 +171,7 @@ def test_paused_broker_is_fenced_after_session_and_dead_broker_at_once(tmp_path:
 
 
 def test_all_come_back_after_all_were_killed_at_once(three: Cluster) -> None:
-    """The next active controller finds its previous incarnation registered, and must not take it for itself."""
+    """The next active controller finds its previous incarnation registered, and must not use that registration."""
     for _ in range(3):
         whole(three)
         for node in three.nodes.values():

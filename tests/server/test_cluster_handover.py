@@ -1,4 +1,4 @@
-"""Work that moves from one node to another, or is shared by them: three whole nodes in simulated time."""
+"""Work that moves between nodes, or that nodes share: three whole nodes in simulated time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from odradek.testing.simulation import Node, Simulation
 from tests.server.data_path_stand import batch_of
 from tests.server.simulated_cluster import CLUSTER_ID, NODES, TOPIC, active, controller_of, create_topic, nodes, until
 
-#: controller.quorum.fetch.timeout.ms is 2 s, and an election comes behind it.
+#: Without a handover, an election starts after controller.quorum.fetch.timeout.ms, which is 2 s.
 HANDED_OVER_WITHIN_S = 0.5
 PARTITIONS = 16
 
@@ -33,7 +33,7 @@ def left_of(cluster: dict[int, Node], gone: int) -> dict[int, Node]:
 def test_a_controller_that_stops_hands_over_long_before_it_would_be_missed(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Its process that ends would be noticed too: here nobody looks.
+    # The followers would notice the end of the process, too. This check is off here.
     monkeypatch.setattr(Following, "leader_is_gone", lambda *_: None)
 
     async def story() -> None:
@@ -52,7 +52,7 @@ def test_a_controller_that_stops_hands_over_long_before_it_would_be_missed(
 
 
 async def alter(asked: Node, *resources: AlterConfigsResource) -> None:
-    """Returns when it is answered."""
+    """Alters the configurations. Returns when the response has come."""
     answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     request = IncrementalAlterConfigsRequest(list(resources), validate_only=False)
     asked.server.controller.submit(request, 1, answered.set_result)
@@ -126,7 +126,7 @@ def test_brokers_report_replica_directories_to_a_remote_controller() -> None:
         assert all(len(set(of_one.values())) == 2 for of_one in ids.values())
 
         def reported() -> dict[tuple[int, int], bytes]:
-            """By broker and partition, on the controller."""
+            """Returns the directories in the controller's image, by broker and partition."""
             found = cluster[controller].server.metadata.image.topic(TOPIC).partitions
             return {
                 (broker, index): directory

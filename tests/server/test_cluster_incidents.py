@@ -15,7 +15,7 @@ CONTROLLER = "kafka_controller_kafkacontroller_"
 
 
 class Watched:
-    """A cluster whose nodes are asked for their metrics."""
+    """A cluster with a metrics port on each node."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -57,7 +57,7 @@ def test_a_follower_that_is_behind_is_counted_out_and_in(watched: Watched) -> No
     watched.until(leader, f"{REPLICAS}underreplicatedpartitions", 0)
     shrinks, expands = (watched.reported(leader, f"{REPLICAS}isr{change}_total") for change in ("shrinks", "expands"))
     watched.cluster.nodes[follower].pause()
-    # A follower that has everything is in sync, however long it says nothing.
+    # A follower that has every record stays in sync, however long it sends no fetch.
     producer = Producer({"bootstrap.servers": watched.cluster.nodes[leader].bootstrap, "acks": 1, "log_level": 0})
     producer.produce("two", b"more")
     assert producer.flush(DEADLINE_S) == 0

@@ -1,4 +1,4 @@
-"""A cluster of static voters whose kraft.version is raised: from then on who votes stands in the log (KIP-853)."""
+"""An upgrade of kraft.version moves static voters into the log (KIP-853)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_raised(cluster: Cluster) -> bool:
 
 
 def voters(cluster: Cluster) -> dict[int, str]:
-    """By id the directories with which they vote."""
+    """Returns the directory ids of the voters, by node id."""
     asked = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
     (partition,) = cluster.ask_any(asked, 2).topics[0].partitions
     return {voter.replica_id: uuid_to_text(voter.replica_directory_id) for voter in partition.current_voters}

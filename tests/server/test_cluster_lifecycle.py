@@ -1,4 +1,4 @@
-"""A broker and the controller of another node: registration, heartbeats, its death and its leave, by real sockets."""
+"""A broker and a controller on another node, over real sockets: registration, heartbeats, death, controlled shutdown."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def leader(first: BrokerServer) -> int:
 
 
 def counted(owner: object, name: str, calls: list[str]) -> None:
-    """Calls of a method are noted before they are made."""
+    """Adds the method's name to `calls` before each call of the method."""
     method = getattr(owner, name)
 
     def note(*words: Any, **named: Any) -> Any:
@@ -90,7 +90,7 @@ async def test_forwarded_request_is_decided_by_controller(first: BrokerServer, s
 
 
 async def test_forwarded_empty_request_gets_empty_response(second: RemoteBroker) -> None:
-    """The answer looks like a refusal of nothing; it is none, and the request is not made again."""
+    """The broker does not mistake a response without results for an error, and does not send the request again."""
     assert (await asked(second, CreateTopicsRequest([], timeout_ms=10_000), 7)).topics == []
     assert (await asked(second, DeleteTopicsRequest(topics=[], timeout_ms=10_000), 6)).responses == []
     assert (await asked(second, CreatePartitionsRequest([], timeout_ms=10_000), 3)).results == []
@@ -175,7 +175,7 @@ async def test_a_broker_whose_listener_accepts_is_left_to_its_session(
     assert first.broker_sessions is not None
     probed = first.broker_sessions._connections
     second.lifecycle._end()
-    second.peers().close()  # its connections end, but it is there
+    second.peers().close()  # its connections end, but its listener accepts
     await until(lambda: SECOND not in probed.values() and not first.broker_sessions._probes)  # type: ignore[union-attr]
     assert not second.registered.fenced and leader(first) == SECOND
 
@@ -240,7 +240,7 @@ async def test_closed_port_refuses_and_listening_port_does_not() -> None:
 
 
 async def test_a_process_that_is_dying_may_take_a_connection_and_is_gone_all_the_same() -> None:
-    """A dying process closes its sockets one after the other; the connection whose end is noticed may be the first."""
+    """A dying process closes its sockets one by one. A connection may end before the listener does."""
     accepted = asyncio.Event()
 
     def took(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -259,7 +259,7 @@ async def test_a_process_that_is_dying_may_take_a_connection_and_is_gone_all_the
 
 
 async def test_stopped_process_accepts_connections() -> None:
-    """The machine accepts connections for a stopped process; when there are too many, it does not answer."""
+    """The kernel accepts connections for a stopped process. When there are too many, it does not respond."""
     with socket.socket() as stopped, contextlib.ExitStack() as others:
         stopped.bind(("127.0.0.1", 0))
         stopped.listen(0)

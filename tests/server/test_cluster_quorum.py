@@ -1,4 +1,4 @@
-"""The quorum of controllers as real processes: one that was away for long, and voters that come and go."""
+"""The controller quorum as real processes: a controller that was down for long, and voters that join and leave."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from odradek.server.quorum.metadata_log import DIRECTORY_NAME
 from compat_tests.broker_process import free_port
 from tests.server.cluster_process import BROKER, CLUSTER_ID, CONTROLLER, Cluster, ClusterNode
 
-#: So little that the log is soon cut off behind a snapshot.
+#: Limits so small that a snapshot soon replaces the start of the log.
 SMALL_LOG = {
     "metadata_log_max_record_bytes_between_snapshots": "2000",
     "metadata_max_retention_bytes": "1000",
@@ -57,7 +57,7 @@ def test_a_controller_that_was_away_for_long_comes_back_by_a_snapshot(tmp_path: 
         left = cluster.until(lambda: others.get(cluster.controller()), "another leads")
         assert quorum(broker).leader_epoch > epoch
         end, made = quorum(broker).high_watermark, 0
-        # One topic at least: periodic records may have led to a snapshot before the first.
+        # At least one topic: periodic records may have caused a snapshot before the first topic.
         while not made or not snapshots(left) or snapshots(left)[0] <= end:
             cluster.create_topic(f"while-away-{made}", num_partitions=20, replication_factor=1)
             made += 1
@@ -92,7 +92,7 @@ def directory_of(node: ClusterNode) -> bytes:
 
 
 def test_a_voter_joins_one_that_was_alone_and_takes_its_place(tmp_path: Path) -> None:
-    """KIP-853: the set of voters stands in the log, and changes while the cluster works."""
+    """KIP-853: the set of voters is in the log, and changes while the cluster runs."""
     ports = [free_port() for _ in range(3)]
     first = node_of(tmp_path, 1, CONTROLLER, ports[0], ports[0])
     broker = node_of(tmp_path, 2, BROKER, ports[0], ports[1])

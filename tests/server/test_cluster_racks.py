@@ -1,4 +1,4 @@
-"""Three processes in three racks: who says where it stands reads from the replica there (KIP-392)."""
+"""Three processes in three racks: a consumer with a rack id reads from the replica in its rack (KIP-392)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECORDS = 500
 
 
 class Reader:
-    """librdkafka, which says in its statistics from whom it fetches."""
+    """A consumer of librdkafka, whose statistics name the broker that it fetches from."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.fetches_from: int | None = None

@@ -1,4 +1,4 @@
-"""Three processes and librdkafka: what is acknowledged is on every replica, though leaders and coordinators die."""
+"""Three processes and librdkafka: acknowledged records are on every replica, though leaders and coordinators die."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def consumer(cluster: Cluster, group: str) -> Consumer:
 
 
 def send(sending: Producer, topic: str, values: list[bytes]) -> None:
-    """All of them acknowledged."""
+    """Sends the values, and asserts that all are acknowledged."""
     failures: list[Any] = []
     for value in values:
         sending.produce(topic, key=value, value=value, on_delivery=lambda error, _: error and failures.append(error))
@@ -57,7 +57,7 @@ def send(sending: Producer, topic: str, values: list[bytes]) -> None:
 
 
 def read(reading: Consumer, count: int) -> list[bytes]:
-    """The next `count` values that the group is given."""
+    """Returns the next `count` values that the consumer receives."""
     values: list[bytes] = []
     deadline = time.monotonic() + DEADLINE_S
     while len(values) < count:

@@ -70,7 +70,7 @@ def logged_in(node: ClusterNode, listener: str, user: str) -> WireClient:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
-    """The first node has begun alone, so that there is no leader and no metadata."""
+    """A cluster of which only the first node runs, so that there is no leader and no metadata."""
     found = SecuredCluster(tmp_path_factory.mktemp("secured-start"), [COMBINED] * 3)
     try:
         found.nodes[1].begin()
@@ -126,7 +126,7 @@ def enveloped(request: Message, version: int, principal: bytes) -> EnvelopeReque
 
 
 def answered(cluster: SecuredCluster, sender: str, request: Message, version: int, principal: bytes) -> Any:
-    """Sends an Envelope to the active controller. Returns the error of the Envelope, or the answer in it."""
+    """Sends an Envelope to the active controller. Returns the error of the Envelope, or the response in it."""
 
     def ask() -> Any:
         for node in cluster.nodes.values():
@@ -169,7 +169,7 @@ def test_a_client_with_a_token_makes_no_tokens(cluster: SecuredCluster) -> None:
         scram = ScramClient("sha256", token.token_id, hmac, extensions=",tokenauth=true")
         first = client.call(SaslAuthenticateRequest(auth_bytes=scram.first), 2)
         final = client.call(SaslAuthenticateRequest(auth_bytes=scram.final(first.auth_bytes)), 2)
-        if final.error_code:  # this node does not have the token yet, and an unknown one is refused in the end only
+        if final.error_code:  # this node does not have the token yet: SCRAM rejects unknown ones in the last step
             client.close()
             return None
         return client

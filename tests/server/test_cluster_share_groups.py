@@ -1,4 +1,4 @@
-"""Share groups on three brokers: records, groups and states are each with another, and go on when a broker is killed."""
+"""Share groups on three brokers: records, groups and states are on different brokers, and survive a killed broker."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def lags(cluster: Cluster) -> list[int]:
 
 def test_acknowledgements_survive_leader_failure(cluster: Cluster) -> None:
     configure(cluster.bootstrap.split(",")[0], GROUP)
-    cluster.create_topic(TOPIC, ASSIGNMENTS)  # where it is known, so is the config before it
+    cluster.create_topic(TOPIC, ASSIGNMENTS)  # a broker that has this topic has the config before it
     produce(cluster)
     shared = topic_id(cluster)
     for index in range(len(ASSIGNMENTS)):

@@ -1,7 +1,7 @@
-"""Three whole brokers in simulated time, under seeds; and injected bugs, which the checks must find.
+"""Seeded runs of three whole brokers in simulated time, and injected bugs that the checks must find.
 
-`python -m odradek.testing.simulation --seeds 0-9999` is the long run by hand; ODRADEK_CLUSTER_BUDGET_S is what it may
-take here.
+`python -m odradek.testing.simulation --seeds 0-9999` is the long, manual run. ODRADEK_CLUSTER_BUDGET_S limits the seconds
+of the seeds here.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from odradek.testing.simulation.cluster.nodes import Cluster
 from odradek.testing.simulation.cluster.trace import Trace
 
 BUDGET_S = float(os.environ.get("ODRADEK_CLUSTER_BUDGET_S", "35"))
-#: An injected bug is found within as many.
+#: The checks find each injected bug within so many seeds.
 SEEDS_FOR_A_BUG = 60
-#: The seed that finds a bug which few seeds find, to be tried first: the others take 20 s.
+#: For a bug that few seeds find: the seed to run first. The others take 20 s.
 FIRST_SEED = {"counts_who_leaves_as_gone": 23}
 DURATION_S = 12.0
-#: In a batch.
+#: Position of the CRC in a batch.
 CRC_AT = 17
-#: Runs a seed and prints its hash. With "wild": on a machine whose clocks jump at random, and which starts no thread.
+#: Runs a seed and prints its hash. With "wild", clocks jump at random and no thread can be started.
 RUN_A_SEED = """
 import sys, threading, time
 from random import Random
@@ -192,7 +192,7 @@ def acknowledges_what_is_written(inject: pytest.MonkeyPatch) -> None:
 
 
 def never_tries_again(inject: pytest.MonkeyPatch) -> None:
-    """A follower whose fetch had no answer."""
+    """Injects a bug: a follower that gets no response to a fetch does not fetch again."""
     original = ReplicaFetcher._answered
 
     def answered(self: ReplicaFetcher, response: Any) -> None:
@@ -232,13 +232,13 @@ def test_injected_bug_of_a_cluster_is_caught(
         try:
             Run(seed, DURATION_S).run()
         except Broken as broken:
-            # The machine refuses by itself to change what is committed.
+            # The quorum's state machine itself refuses to change committed records.
             rejected = isinstance(broken.__cause__, DivergedCommit)
             found.append(COMMITTED if rejected else broken.invariant)
             if found[-1] in found_by:
                 return
         except Exception as failure:
-            found.append(repr(failure))  # another bite
+            found.append(repr(failure))  # for the message below
     pytest.fail(f"only {set(found)} found anything, in {len(found)} seeds")
 
 

@@ -1,6 +1,6 @@
-"""Three simulated brokers that often are given snapshots: they load them, and learn what there is, in the thinnest slices.
+"""Three simulated brokers that often fetch snapshots. They load these, and controller state, with one step per slice.
 
-Images are published as ever: a role is taken before its image is published, and the invariants are looked at by that.
+Images are published in slices of the usual size: the invariants rely on roles being taken before the image is published.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from odradek.testing.simulation.cluster import Run, nodes
 
 SEEDS = (0, 5)
 DURATION_S = 12.0
-#: The steps of a load, and those of a new controller.
+#: The steps of a snapshot's load, and those of a new controller.
 THIN = (without_gc.__name__, ControllerState.learn.__name__)
 SMALL_LOG = {
     "metadata.max.retention.bytes": "1000",

@@ -52,7 +52,7 @@ def coordinator(cluster: Cluster) -> ClusterNode:
 
 
 def ask(cluster: Cluster, request: Message, version: int) -> Any:
-    """The coordinator's answer, once it is there and knows its groups."""
+    """Returns the coordinator's response, once a coordinator has loaded its groups."""
 
     def answered() -> Any:
         answer = coordinator(cluster).ask(request, version)

@@ -1,4 +1,4 @@
-"""The process that compacts: its priority, its errors, and its end with the broker."""
+"""The compaction process: its priority, its errors, and its end with the broker."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ except Exception as failure:
 
 
 def is_running(pid: int) -> bool:
-    """Returns False for zombies, too: nothing may reap orphans here."""
+    """Returns False for zombies, too: there may be no process here that reaps orphans."""
     found = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return bool(found.stdout.strip()) and not found.stdout.startswith("Z")
 

@@ -1,8 +1,8 @@
-"""Configurations are described, changed and listed as Apache Kafka 4.3.1 does it: the same requests to both, every field of
-the answers compared.
+"""Configurations described, changed and listed as by Apache Kafka 4.3.1: both get the same requests, and every field of the
+responses is compared.
 
-Kafka's own server.properties of that broker configures Odradek's side. What differs on purpose is named here: keys that
-came with 4.4, and words for what Kafka answers with a Java exception.
+Odradek gets the server.properties of the Kafka broker. The intended differences are listed here: keys that are new in 4.4,
+and messages where Kafka returns a Java exception.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ OF_THE_FORMATTED_CLUSTER = {"min.insync.replicas"}
 Change = tuple[str, int, str | None]
 
 
-#: So that every layer and unit has something to show.
+#: Values for every layer and unit.
 STATIC = {
     "log.retention.hours": "100",
     "log.roll.ms": "3600000",
@@ -70,7 +70,7 @@ _PUBLISHED_DEADLINE_S = 10
 
 @pytest.fixture(scope="module")
 def both(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[WireClient, ConfigStand]]:
-    """A Kafka of its own, since the tests change how it works."""
+    """A client of a Kafka broker that only these tests use, since they change its configuration, and the stand."""
     with ApacheKafka(tmp_path_factory.mktemp("configured-kafka"), STATIC) as broker:
         properties = read_properties(broker.directory / "server.properties")
         with WireClient(broker.bootstrap) as kafka:
@@ -108,7 +108,7 @@ def compare_descriptions(both: tuple[WireClient, ConfigStand], *resources: tuple
     request = DescribeConfigsRequest(resources=asked, include_synonyms=version >= 1)
     odradek = described(both[1].call(request, version))
     deadline = time.monotonic() + _PUBLISHED_DEADLINE_S
-    # Kafka answers a change before its broker has taken it over.
+    # Kafka responds to a change before its broker has applied it.
     while (kafka := described(both[0].call(request, version))) != odradek and time.monotonic() < deadline:
         time.sleep(0.05)
     assert odradek == kafka
@@ -154,7 +154,7 @@ def others(resource_type: int, name: str, *changes: Change) -> Callable[[str], M
     return lambda node: incrementally(resource_type, name, *changes)
 
 
-#: In this order, on the same resources: later ones meet what earlier ones left.
+#: Changes in this order, on the same resources: later ones depend on earlier ones.
 CHANGES = (
     topic(("retention.ms", SET, " 5000 "), ("cleanup.policy", SET, "compact,delete")),
     topic(("nope", SET, "1")),

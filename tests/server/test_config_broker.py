@@ -1,4 +1,4 @@
-"""The broker's configuration: what it is when nothing is said, what files say, and how it changes while it runs."""
+"""The broker's configuration: defaults, properties files, and changes at runtime."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from odradek.server.config.broker_config import BrokerConfig, InvalidConfig
 
 BROKER, TOPIC = 4, 2
 
-#: As it ships with Apache Kafka, without its comments.
+#: The server.properties that ships with Apache Kafka, without its comments.
 SHIPPED = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -32,7 +32,7 @@ SHIPPED = {
 
 
 def published(config: BrokerConfig, image: MetadataImage, *changes: tuple[int, str, str, str | None]) -> MetadataImage:
-    """Publishes ConfigRecords (type, resource, key, value) to it."""
+    """Publishes ConfigRecords (type, resource, key, value) to `config`. Returns the new image."""
     delta = MetadataDelta(image)
     for resource_type, resource, name, value in changes:
         delta.replay(ConfigRecord(resource_type=resource_type, resource_name=resource, name=name, value=value))
@@ -41,7 +41,7 @@ def published(config: BrokerConfig, image: MetadataImage, *changes: tuple[int, s
     return after
 
 
-# What nobody says.
+# Defaults.
 
 
 def test_with_nothing_said_it_is_a_single_node_on_the_local_host() -> None:
@@ -80,7 +80,7 @@ def test_the_old_name_of_the_node_id_is_understood() -> None:
     assert BrokerConfig({"broker.id": "7"}).node_id == 7
 
 
-# What is not right says what to do.
+# Errors and their advice.
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_only_ipv4_and_ipv6_listeners_share_a_port() -> None:
             listeners(same)
 
 
-# What has no effect says so.
+# Keys without effect.
 
 
 def test_a_key_without_effect_says_so_when_it_is_set(caplog: pytest.LogCaptureFixture) -> None:
@@ -162,7 +162,7 @@ def test_a_key_that_does_not_exist_is_a_bug() -> None:
         BrokerConfig().get("no.such.key")
 
 
-# Changes while it runs.
+# Changes at runtime.
 
 
 def test_dynamic_change_is_visible_and_notifies_subscribers() -> None:

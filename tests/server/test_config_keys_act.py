@@ -1,4 +1,4 @@
-"""A key acts, or says why it does not: whatever no room reads must be marked as without effect, and the other way round."""
+"""Configuration keys that no package reads are marked as without effect, and no other keys are."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from odradek.metadata.configs.key import ConfigKey
 from odradek.metadata.configs.tables import BROKER, OWN, TOPIC
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Its keys are those of clients.
+#: The keys in this folder are those of clients.
 CLIENT = ROOT / "cli" / "client"
 ROOMS = ("server", "coordinator", "replication", "storage", "cli")
 
-#: Named outside metadata/configs, but only to be filled in for a single node or to be checked.
+#: Keys that code outside metadata/configs names only for single-node defaults or for a check.
 NAMED_WITHOUT_EFFECT = {
     "share.coordinator.state.topic.min.isr",
     "share.coordinator.state.topic.replication.factor",
@@ -25,7 +25,7 @@ NAMED_WITHOUT_EFFECT = {
 
 @pytest.fixture(scope="module")
 def named() -> re.Pattern[str]:
-    """Matches every text that stands in the code of the rooms; what an f-string puts in may be anything."""
+    """Returns a pattern of every name in the code of the packages. A placeholder of an f-string matches any word."""
     texts: set[str] = set()
     for room in ROOMS:
         for file in (ROOT / room).rglob("*.py"):

@@ -1,4 +1,4 @@
-"""Files of properties read as Java reads them."""
+"""Properties files, read as Java reads them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from compat_tests.java.fetch import java
 
 _SOURCE = Path(__file__).parent / "java" / "ReadProperties.java"
 _DEADLINE_S = 60
-#: What lines are made of; mostly what means something.
+#: Parts of random lines, most of them with a special meaning.
 _PIECES = ("a", "key", "é", "\\", "\\\\", "=", ":", " ", "\t", "\f", "#", "!", "\\u0041", "\\u00e9", "\\ud83d\\ude00")
 _ENDS = ("\n", "\n", "\r\n", "\r", "\\\n", "\\\r\n  ", "\n\n", "\n  ")
 _FILES = 400

@@ -1,4 +1,4 @@
-"""Variables in properties: values that stand in the environment or in files."""
+"""Variables in properties: values from the environment or from files."""
 
 from __future__ import annotations
 

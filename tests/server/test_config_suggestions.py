@@ -1,4 +1,4 @@
-"""Properties that no key has are named with the key that was probably meant."""
+"""Warnings about unknown properties, which suggest the key that was probably meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections: frames in any shape, answers in order, limits, and peers that do not behave."""
+"""Connections: frames split in any way, responses in order, limits, and peers that break the protocol."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def raw(broker: odradek.Broker) -> socket.socket:
 
 
 def served(broker: odradek.Broker, made: socket.socket) -> Connection:
-    """The broker's side of a connection."""
+    """Returns the broker's side of a connection."""
     port = made.getsockname()[1]
 
     def find() -> list[Connection]:
@@ -114,7 +114,7 @@ def _produce_frame(topic: str, batch: Any, number: int) -> bytes:
 
 
 def closes_with(broker: odradek.Broker, caplog: pytest.LogCaptureFixture, data: bytes) -> str:
-    """Sends bytes that must end the connection; the one line that the log has about it."""
+    """Sends bytes that must end the connection. Returns the only log line about it."""
     caplog.set_level(logging.WARNING, "odradek.connection")
     caplog.clear()
     with raw(broker) as made:
@@ -228,7 +228,7 @@ def test_a_peer_that_never_reads_costs_a_bounded_buffer(path: DataPath, broker: 
         connection, frames, sent, quiet_looks = served(broker, made), memoryview(fetch * 100), 0, 0
 
         def is_full() -> bool:
-            """Returns True once the broker reads no more, and the socket takes no more, for 20 looks."""
+            """Returns True once, for 20 calls, the broker has stopped reading and the socket accepts no bytes."""
             nonlocal sent, quiet_looks
             quiet_looks = 0 if connection._reading else quiet_looks + 1
             with contextlib.suppress(BlockingIOError):

@@ -19,7 +19,7 @@ from tests.server.data_path_stand import batch_of
 from tests.server.simulated_cluster import NODES, TOPIC, controller_of, create_topic, nodes, partition, until
 
 EVERY_S = 5
-#: A decision is on its way to all nodes for a moment.
+#: Time in which a decision reaches all nodes.
 A_MOMENT_S = 0.5
 
 

@@ -39,7 +39,7 @@ DEAD_LETTER = DeadLetter(3, 4, 1, is_rejected=True)
 
 
 def image(leader: int | None) -> MetadataImage:
-    """`leader`: of the queue's only partition, -1 for nobody; None where there is no topic yet."""
+    """Returns an image. `leader`: that of the queue's only partition, -1 for none; None if there is no topic yet."""
     topics = Map[str, TopicImage]()
     if leader is not None:
         topics = topics.set(QUEUE, TopicImage(QUEUE, b"q" * 16, Map({0: _led_by(leader)})))
@@ -62,7 +62,7 @@ def _led_by(leader: int) -> PartitionImage:
 
 @dataclass
 class Stand:
-    """A broker whose peers and controller answer when the test says so, and whose clock goes on at once."""
+    """A broker whose peers and controller respond when the test calls a method, and whose clock needs no waits."""
 
     first_image: MetadataImage
     metadata: MetadataCache = field(default_factory=MetadataCache)
@@ -99,20 +99,20 @@ class Stand:
         await turn()
 
     async def write(self, error: int | None) -> None:
-        """Answers the Produce; None is silence."""
+        """Responds to the Produce; None means no response."""
         partition = PartitionProduceResponse(0, error or 0)
         topic = TopicProduceResponse(QUEUE, b"q" * 16, [partition])
         self.produced.pop(0)(None if error is None else ProduceResponse(responses=[topic]))
         await turn()
 
     async def create(self, error: int, leader: int | None) -> None:
-        """Answers CreateTopics, with the metadata that is published by then."""
+        """Responds to CreateTopics, after it has set the published metadata."""
         self.metadata.image = image(leader)
         self.created.pop(0)(CreateTopicsResponse(topics=[CreatableTopicResult(name=QUEUE, error_code=error)]))
         await turn()
 
     async def go_on(self) -> int:
-        """To the next try; how long that took."""
+        """Advances the clock to the next retry. Returns the time until then."""
         began = self.now
         self.now, function = self.later.pop(0)
         function()

@@ -1,4 +1,4 @@
-"""Dead letters that wait for one broker: what goes together, and what waits for the next request."""
+"""Dead-letter records that wait for one broker: their batches, and the records that wait for the next request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOM = 5_000
 
 @dataclass
 class Stand:
-    """Stands for peers that answer when the test says so, and for a clock that stands still."""
+    """Stands for peers that respond when the test calls `answer`, and for a clock that stands still."""
 
     asked: list[tuple[Any, Callable[[Any], None]]] = field(default_factory=list)
     reports: list[tuple[int, int | None]] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Stand:
         self.reports.append((delivery.dead_letter.first, error))
 
     def answer(self, error: int = 0) -> list[list[bytes | None]]:
-        """The values in each batch of the oldest request, which is answered."""
+        """Responds to the oldest request. Returns the values in each of its batches."""
         request, reply = self.asked.pop(0)
         topics = [
             TopicProduceResponse(

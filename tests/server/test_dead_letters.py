@@ -1,4 +1,4 @@
-"""Dead letter queues of share groups on the wire: what a group gives up is found in the topic that it names (KIP-1191)."""
+"""Dead letter queues of share groups on the wire: records that a group gives up are in its configured topic (KIP-1191)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 def with_queue(bootstrap: str, name: str, **settings: str) -> str:
-    """The group `name` gets a queue of its own."""
+    """Configures a queue for the group `name`. Returns the queue's topic."""
     queue = f"dlq.{name}"
     configure(bootstrap, name, errors_deadletterqueue_topic_name=queue, **settings)
     return queue
@@ -111,7 +111,7 @@ def test_keys_and_values_come_along_where_the_group_says_so(bootstrap: str, name
 
 
 def exceeded(bootstrap: str, queue: str, offsets: set[int]) -> None:
-    """Letters of just these records come, all for the same reason."""
+    """Waits for dead-letter records of exactly these offsets, all with the same reason."""
     eventually(lambda: len(dead_letter_records(bootstrap, queue)) == len(offsets), what="the letters")
     found = dead_letter_records(bootstrap, queue)
     assert {dead_letter.offset for dead_letter in found} == offsets
@@ -189,7 +189,7 @@ def test_record_too_large_for_queue_is_dead_lettered_without_value(bootstrap: st
 
 
 def scraped(broker: odradek.Broker, group: str) -> dict[str, float]:
-    """The counters of a group."""
+    """Returns the counters of a group."""
     server = broker.server.metrics_server
     assert server is not None
     host, port = server.address

@@ -1,4 +1,4 @@
-"""A broker that is killed at any point: no record that was rejected is missing in the dead letter queue (KIP-1191)."""
+"""A broker that is killed at any point: every rejected record is in the dead letter queue (KIP-1191)."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def broker(tmp_path: Path) -> Iterator[OdradekProcess]:
 class Onlooker:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        #: Offsets of which somebody said so, and the broker that it took note.
+        #: `said`: offsets whose rejection a member sent. `rejected`: those of them that the broker acknowledged.
         self.said: set[int] = set()
         self.rejected: set[int] = set()
         self.accepted: set[int] = set()
 
     def work(self, member: Member, *, rejects: bool = True) -> int:
-        """A member fetches and says of all that it got what became of it; how many records that were."""
+        """Fetches, and acknowledges all acquired records. Returns the number of acquired ranges."""
         taken = member.take(max_records=5, wait_ms=50)
         for first, last, _ in taken:
             kind = self.rng.choice((ACCEPT, REJECT, REJECT)) if rejects else ACCEPT
@@ -48,7 +48,7 @@ class Onlooker:
         return len(taken)
 
     def reject_and_do_not_listen(self, member: Member) -> None:
-        """The broker is killed with this on its way: written as archiving, in the queue, archived, or none of it."""
+        """Sends rejections and reads no response. The kill finds them archiving, in the queue, archived, or not received."""
         for first, last, _ in member.take(max_records=10, wait_ms=50):
             self.said.update(range(first, last + 1))
             member.send_acknowledgement((first, last, REJECT))
@@ -83,6 +83,6 @@ def test_rejected_records_reach_queue_despite_kills(seed: int, broker: OdradekPr
     assert onlooker.rejected <= dead, "what the broker said is rejected is in the queue"
     assert dead <= onlooker.said
     assert dead | onlooker.accepted == set(range(ROUNDS * RECORDS)), "no record is lost"
-    # `produce` begins to count anew in each round.
+    # `produce` counts from 0 in each round.
     assert all(dead_letter.value == b"%d" % (dead_letter.offset % RECORDS) for dead_letter in found)
     assert {dead_letter.headers["message"] for dead_letter in found} == {REJECTED}

@@ -1,4 +1,4 @@
-"""DeleteRecords and OffsetForLeaderEpoch: where a log begins, and where an epoch of it ends."""
+"""DeleteRecords and OffsetForLeaderEpoch: the start offset of a log, and the end offsets of its epochs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker has died, and a client asks another one at once: it is told who leads now, and is not told too much."""
+"""Metadata from a live broker just after another broker has died or stopped: the new leader, and the listed brokers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.server.simulated_cluster import NODES, TOPIC, led_by_others, nodes, p
 
 
 async def notices(node: Node) -> None:
-    """Until a connection to the dead broker has ended; the controller's word is some steps further."""
+    """Waits until a connection to the dead broker has ended, which is before the image has it fenced."""
     while not node.server.stopped_brokers.leaving:
         assert all(not broker.fenced for broker in node.server.metadata.image.cluster.brokers.values()), (
             "it was too late"

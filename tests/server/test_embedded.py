@@ -100,7 +100,7 @@ def test_every_test_finds_the_shared_broker_empty(odradek_broker: odradek.Broker
 
 def test_emptying_a_broker_takes_milliseconds(odradek_broker: odradek.Broker) -> None:
     took = []
-    while len(took) < 10 and min(took, default=1.0) >= 0.25:  # the least of several tries
+    while len(took) < 10 and min(took, default=1.0) >= 0.25:  # the minimum of several tries
         send(odradek_broker.bootstrap_servers, "t", b"x")
         began = time.perf_counter()
         odradek_broker.reset()

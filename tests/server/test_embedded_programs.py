@@ -1,4 +1,4 @@
-"""Whole programs with an `odradek.Broker`: how they end, what they leave, what a type checker says of them."""
+"""Whole programs with an `odradek.Broker`: their exit, the files that they leave, and their type check."""
 
 from __future__ import annotations
 

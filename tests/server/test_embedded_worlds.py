@@ -1,4 +1,4 @@
-"""`odradek.Broker` in plain programs and in programs of coroutines: start, stop, reset, and what is refused."""
+"""`odradek.Broker` in synchronous programs and in coroutines: start, stop, reset, and errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEADLINE_S = 20
 
 @pytest.fixture(autouse=True)
 def no_warnings() -> Iterator[None]:
-    """Neither world may warn of an awaitable that nobody awaited, or of a broker that nobody stopped."""
+    """Asserts that no test causes a warning of an awaitable that was not awaited, or of a broker that was not stopped."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
@@ -68,7 +68,7 @@ def temporary_folders() -> set[str]:
 
 
 class Left:
-    """Threads and folders that were added since its creation: other tests' shared broker may have its own."""
+    """Threads and folders added since its creation: the shared broker of other tests may have its own."""
 
     def __init__(self) -> None:
         self._threads = odradek_threads()
@@ -88,7 +88,7 @@ def left() -> Left:
     return Left()
 
 
-# Plain programs.
+# Synchronous programs.
 
 
 def test_reset_in_plain_with_deletes_topics() -> None:
@@ -200,7 +200,7 @@ def test_start_and_reset_from_several_threads() -> None:
     broker.stop()
 
 
-# Programs of coroutines.
+# Coroutines.
 
 
 async def test_reset_is_awaited_in_async_with(left: Left) -> None:

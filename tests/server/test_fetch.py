@@ -1,4 +1,4 @@
-"""Fetch: what is read, how much, when an answer is due, and what sessions leave out."""
+"""Fetch: the records returned, size limits, the time of the response, and sessions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from odradek.storage.files import open_files as files
 
 from tests.server.data_path_stand import DataPath, batch_of, delete_records, fetch_request, values_of, wait_until
 
-# ---- what is read
+# ---- records
 
 
 @pytest.mark.parametrize("version", range(4, 19))
@@ -95,11 +95,11 @@ def test_fetcher_with_diverging_log_gets_diverging_epoch(path: DataPath) -> None
     assert path.fetch(topic, 2, last_epoch=9).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-# ---- how much
+# ---- size limits
 
 
 def sized(path: DataPath, count: int = 5, size: int = 10_000) -> tuple[str, int]:
-    """A topic of `count` batches, and what each takes."""
+    """Creates a topic of `count` batches. Returns its name and the size of each batch."""
     topic = path.topic()
     for number in range(count):
         path.produce(topic, batch_of(bytes([number]) * size))
@@ -160,11 +160,11 @@ def test_segments_are_read_one_after_the_other(path: DataPath) -> None:
     assert [value[0] for value in values if value] == list(range(8))
 
 
-# ---- when
+# ---- waits
 
 
 def waiting(path: DataPath, topic: str, offset: int = 0, **fields: Any) -> tuple[FetchRequest, int]:
-    """Sends a fetch that must wait; returns when it does."""
+    """Sends a fetch that must wait. Returns once it waits."""
     request = fetch_request(topic, offset, **({"max_wait_ms": 20_000} | fields))
     number = path.client.send(request, 12)
     wait_until(lambda: path.hosted(topic).watchers, "the fetch does not wait")
@@ -249,7 +249,7 @@ def test_deleting_the_records_that_are_waited_behind_ends_the_wait(path: DataPat
     assert answer(path, sent).responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-# ---- bytes that the disk would have to be waited for
+# ---- bytes that are not in the page cache
 
 
 def test_cold_bytes_are_read_by_a_thread_and_then_answered(path: DataPath, monkeypatch: pytest.MonkeyPatch) -> None:

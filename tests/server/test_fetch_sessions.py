@@ -155,7 +155,7 @@ def test_session_that_grows_over_the_limit_ends() -> None:
 
 
 def hosts_the_first(count: int) -> FetchSessions:
-    """Sessions of a broker that hosts so many partitions of every topic."""
+    """Returns the sessions of a broker that hosts the first `count` partitions of every topic."""
 
     def is_hosted(key: PartitionKey, uses_topic_ids: bool) -> bool:
         return key[1] < count

@@ -25,6 +25,6 @@ def test_a_consumer_of_librdkafka_that_is_fed_faster_than_it_reads_does_not_paus
         rdkafka_load("produce", broker.bootstrap, "linger.ms=5")
         consumed = rdkafka_load("consume", broker.bootstrap, "debug=fetch", "queued.min.messages=5000")
     assert json.loads(consumed.stdout)["records"] >= RECORDS - 1
-    # The queue of 5,000 was full more than once, and nobody waited for it.
+    # The queue of 5,000 records was full more than once, and no fetch waited long for it.
     pauses_ms = [int(found) for found in re.findall(r"Fetch backoff for (\d+)ms", consumed.stderr)]
     assert pauses_ms and max(pauses_ms) <= 10, pauses_ms

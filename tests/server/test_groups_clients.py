@@ -1,4 +1,4 @@
-"""Groups as real clients use them, and what is left of them when the broker is killed with -9."""
+"""Groups of real clients, and their state after kill -9 of the broker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from compat_tests.odradek_process import OdradekProcess
 
 PARTITIONS = 4
 DEADLINE_S = 30
-#: Of the best of a few tries: the machine may be busy with other things.
+#: Limit of the best of several tries: the machine may be busy with other work.
 FIRST_RECORD_S = 0.3
 TRIES = 20
 PROPERTIES = {
@@ -57,7 +57,7 @@ def fill(bootstrap: str, topic: str) -> None:
 
 
 def until(step: Callable[[], Any]) -> Any:
-    """Calls `step` again and again until it gives something true, and returns that."""
+    """Calls `step` until it returns a true value. Returns this value."""
     end = time.monotonic() + DEADLINE_S
     while not (found := step()):
         assert time.monotonic() < end, "it did not come about in time"
@@ -77,14 +77,14 @@ def librdkafka(broker: OdradekProcess, group: str, **settings: Any) -> Consumer:
 
 
 def owned(*consumers: Consumer) -> list[set[int]]:
-    """Polls each consumer once, and tells which partitions each has now."""
+    """Polls each consumer once. Returns the partitions of each."""
     for consumer in consumers:
         consumer.poll(0.05)
     return [{place.partition for place in consumer.assignment()} for consumer in consumers]
 
 
 def shared_out(*consumers: Consumer) -> list[set[int]] | None:
-    """The assignments, when everybody has some and each partition has one owner."""
+    """Returns the assignments, if each consumer has partitions and each partition has one owner."""
     found = owned(*consumers)
     everything = sorted(index for indexes in found for index in indexes)
     return found if everything == list(range(PARTITIONS)) and all(found) else None
@@ -240,7 +240,7 @@ def test_no_committed_offset_is_lost_and_no_group_confused_by_kill_9(own_broker:
                 consumer.commit(offsets=[TopicPartition(topic, index, committed[index])], asynchronous=False)
         broker.kill()
         broker.start()
-    # The members are the same, of the same generation: their heartbeats and commits pass, and nobody rebalances.
+    # Members and generation are the same: heartbeats and commits succeed, and no member rebalances.
     until(lambda: shared_out(first, second) and not first.poll(0.2) and not second.poll(0.2))
     assert shared_out(first, second) == before
     last = TopicPartition(topic, min(before[0]), 99)
@@ -254,7 +254,7 @@ def test_no_committed_offset_is_lost_and_no_group_confused_by_kill_9(own_broker:
 
 
 def first_record_seconds(consume: Callable[[str], None], prefix: str) -> float:
-    """The shortest time from the start of a new group's consumer to its first record, of as many as it takes."""
+    """Returns the shortest time from the start of a new group's consumer to its first record, of at most TRIES."""
     times: list[float] = []
     while len(times) < TRIES and min(times, default=FIRST_RECORD_S) >= FIRST_RECORD_S:
         started = time.perf_counter()

@@ -23,7 +23,7 @@ from odradek.server.coordinators.coordinator_driver import (
         ("my-consumer-group", 1_513_705_513),
         # Its hash is the smallest int, which has no absolute value; Kafka takes 0.
         ("polygenelubricants", 0),
-        # Outside of the basic plane: two units.
+        # Outside the basic plane: two UTF-16 units.
         ("\N{GRINNING FACE}", 1_772_899),
     ],
 )
@@ -49,7 +49,7 @@ async def test_the_clock_goes_on_when_the_time_of_day_is_set_back(monkeypatch: p
     assert clock() == 1_000_000
     wall, loop_time = 1_000_500, 50.5
     assert clock() == 1_000_500
-    wall, loop_time = 500_000, 51.5  # an hour back, and a second later
+    wall, loop_time = 500_000, 51.5  # the time of day is set back, and a second passes
     assert 1_000_500 < clock() <= 1_001_500
-    wall, loop_time = 2_000_000, 52.5  # and set right again
+    wall, loop_time = 2_000_000, 52.5  # the time of day is corrected
     assert clock() == 2_000_000

@@ -1,4 +1,4 @@
-"""The group APIs on the wire, in the forms of their versions: names or ids, one group or several, old errors and new."""
+"""The group APIs on the wire in all versions: names or ids, one group or several, old and new errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from compat_tests.wire import ConnectionClosed, WireClient
 TOPIC = "t"
 DEADLINE_S = 30
 NO_SUCH_ID = bytes(range(16))
-#: More groups than there are partitions, so that some are of different shards.
+#: More groups than there are partitions, so that some belong to different shards.
 GROUPS = [f"group-{number}" for number in range(12)]
 
 
@@ -123,7 +123,7 @@ def test_offsets_are_committed_and_fetched_in_every_version(client: WireClient, 
 
 
 def fetched(client: WireClient, group: str, version: int, topic_id: bytes, partition: int = 0) -> tuple[int, str, int]:
-    """Offset, metadata and error, asked in the form of `version`."""
+    """Returns offset, metadata and error from an OffsetFetch of `version`."""
     if version < 8:
         one = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[partition])
         answer = client.call(OffsetFetchRequest(group_id=group, topics=[one]), version)
@@ -269,7 +269,7 @@ def test_every_acknowledged_commit_is_there_after_kill_9_mid_way(process: Odrade
 
 
 def _completed(client: WireClient, group: str, partition: int) -> int:
-    """The committed offset, once the shard is loaded."""
+    """Returns the committed offset, once the shard is loaded."""
     wanted = OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[partition])
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[wanted])])
     answers: list[Any] = []

@@ -87,7 +87,7 @@ class Stand:
         return await asyncio.wait_for(self.submit(request, version), DEADLINE_S)
 
     async def joined(self, group_id: str = "g", session_timeout_ms: int = 10_000) -> Any:
-        """A group of one member, stable; the answer to its JoinGroup."""
+        """Creates a stable group of one member. Returns the response to its JoinGroup."""
         protocols = [JoinGroupRequestProtocol(name="range", metadata=b"m")]
         request = JoinGroupRequest(
             group_id=group_id,
@@ -185,7 +185,7 @@ async def test_a_reply_waits_for_replicas_no_longer_than_offsets_commit_timeout_
     stand.driver = stand.drive(commit_timeout_ms=200)
     stand.partition.role.follower_fetched(OTHER, 0, now_ms())
     assert error_of(await stand.ask(commit(5))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    # It was only slow: what was decided stands, and its reply is not given twice.
+    # The replica was only slow: the decision stands, and its reply is not sent twice.
     stand.partition.role.follower_fetched(OTHER, 1, now_ms())
     stand.partition._committed(0)
     assert await stand.fetched() == {("t", 0): 5}

@@ -47,7 +47,7 @@ async def readiness(broker: odradek.Broker) -> tuple[str, dict[str, Any]]:
     return status.split()[1], json.loads(body)
 
 
-# A node alone.
+# A single node.
 
 
 async def test_serving_broker_is_live_and_ready(broker: odradek.Broker) -> None:
@@ -113,7 +113,7 @@ def lag_is_of_partitions_that_other_brokers_lead(cluster: Cluster) -> None:
     consumer.close()
 
     def lags() -> dict[str, float]:
-        """Only the coordinator of a group knows it."""
+        """Returns the lags of a group, which only its coordinator reports."""
         ports = [int(node.properties["odradek.metrics.port"]) for node in cluster.nodes.values()]
         found = [{k: v for k, v in scraped(port).items() if "billing" in k} for port in ports]
         assert sum(map(bool, found)) <= 1
@@ -133,7 +133,7 @@ def nodes_without_a_majority_are_live_and_not_ready(cluster: Cluster) -> None:
     assert health(cluster, 1, LIVE) == (200, {"live": True})
     cluster.nodes[1].kill()
     cluster.nodes[1].begin()
-    # One of three alone starts, and waits for the others.
+    # One node of three starts, and waits for the others.
     cluster.until(lambda: health(cluster, 1)[0] == 503, "it says that it is not ready")
     assert health(cluster, 1, LIVE)[0] == 200
     assert health(cluster, 1)[1]["not_ready"].keys() <= {"serving", "quorum", "registration"}
@@ -144,7 +144,7 @@ def nodes_without_a_majority_are_live_and_not_ready(cluster: Cluster) -> None:
 
 
 def node_that_hands_over_is_not_ready(cluster: Cluster) -> None:
-    """The others are paused: a controlled shutdown waits for them, and the node still answers."""
+    """Pauses the other nodes: a controlled shutdown waits for them, and the node still responds."""
     cluster.until(lambda: all(health(cluster, node)[0] == 200 for node in (1, 2, 3)), "all are ready")
     for node_id in (2, 3):
         cluster.nodes[node_id].pause()
@@ -157,17 +157,17 @@ def node_that_hands_over_is_not_ready(cluster: Cluster) -> None:
 
 
 def test_lag_and_health_of_a_cluster(cluster: Cluster) -> None:
-    """Three acts on one cluster: its start is what takes time."""
+    """Runs three scenarios on one cluster, because its start takes time."""
     lag_is_of_partitions_that_other_brokers_lead(cluster)
     nodes_without_a_majority_are_live_and_not_ready(cluster)
     node_that_hands_over_is_not_ready(cluster)
 
 
-# Lag of the other kinds, and its limit.
+# Lag of the other kinds of groups, and the limit on the number of series.
 
 
 def streams_lag(bootstrap: str) -> None:
-    """A streams group commits offset 2 of the 5 that there are."""
+    """Commits offset 2 of 5 in a streams group."""
     make_topic(bootstrap, application.TOPIC)
     produce(bootstrap, application.TOPIC, 5)
     with WireClient(bootstrap) as client:
@@ -193,7 +193,7 @@ def streams_lag(bootstrap: str) -> None:
 
 
 def share_lag(bootstrap: str) -> None:
-    """A share group takes three of five records and is done with none of them."""
+    """Acquires the five records in a share group, and acknowledges none of them."""
     topic_id = make_topic(bootstrap, "shared")
     configure(bootstrap, "shared")
     produce(bootstrap, "shared", 5)

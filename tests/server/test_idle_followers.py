@@ -20,7 +20,7 @@ MANY = 40
 
 
 def create_many(replicas: Replicas) -> None:
-    """Partitions with broker 1 as their leader and broker 2 as their follower."""
+    """Creates partitions with broker 1 as their leader and broker 2 as their follower."""
     replicas.publish(
         TopicRecord(TOPIC, TOPIC_ID),
         *(
@@ -60,7 +60,7 @@ def is_idle(replicas: Replicas) -> bool:
 
 
 async def idle(replicas: Replicas) -> FetchSession:
-    """The session of broker 2, when it rests."""
+    """Returns the session of broker 2, once all its partitions are idle."""
     await eventually(lambda: is_idle(replicas), "all partitions come to rest")
     return max(sessions(replicas), key=lambda one: len(one.partitions))
 

@@ -26,7 +26,7 @@ TOPIC_ID = bytes(range(16))
 
 
 class Stand:
-    """A broker that leads partitions whose followers come back, and a controller that the test answers for."""
+    """A broker that leads partitions whose followers rejoin the ISR. The test sends the controller's responses."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[AlterPartitionRequest, Callable[[Any], None]]] = []
@@ -54,7 +54,7 @@ class Stand:
         return [one.partition_index for topic in self.asked[number][0].topics for one in topic.partitions]
 
     def answer(self, number: int, *later: int) -> None:
-        """All is taken but `later`, for which it is too early."""
+        """Accepts all changes of a request except `later`, which get an error."""
         answers = [
             PartitionDataResponse(index, ErrorCode.UNKNOWN_SERVER_ERROR if index in later else 0, 1, 0, [1, 2], 0, 1)
             for index in self.indexes(number)

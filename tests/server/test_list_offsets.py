@@ -15,13 +15,13 @@ from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOff
 from tests.server.data_path_stand import DataPath, batch_of
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
-#: Records must not be of the future, nor so old that somebody may delete them.
+#: Timestamps of records must not be in the future.
 BASE_MS = 1_700_000_000_000
 
 
 @pytest.fixture
 def topic(path: DataPath) -> str:
-    """Offsets 0 to 5, of which 3 has the largest timestamp."""
+    """Returns a topic with offsets 0 to 5, of which 3 has the largest timestamp."""
     name = path.topic()
     for times in ((0, 0), (10, 30), (20, 20)):
         for time in times:

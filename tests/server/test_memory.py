@@ -1,4 +1,4 @@
-"""Memory goes back to the system after large work, seldom, and nothing is done where the C library cannot."""
+"""Release of memory to the system after large work: at intervals, and only where the C library supports it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def await_end(release: MemoryRelease) -> None:
 
 def test_large_work_is_followed_by_a_trim_flushes_and_a_last_trim() -> None:
     trims, flushes = Calls(), Calls()
-    # The thread waits for a quarter of the interval, in which all five come.
+    # The thread waits for a quarter of the interval, in which all five calls come.
     release = MemoryRelease(trims, flushes, interval_s=1.0, flush_interval_s=0.0)
     for _ in range(5):
         release.after(LARGE_BYTES)
@@ -70,7 +70,7 @@ def test_second_trim_waits_for_the_interval() -> None:
     release.after(LARGE_BYTES)
     assert trims.wait()
     release.after(LARGE_BYTES)
-    for _ in range(5):  # it is due, and the clock stands still
+    for _ in range(5):  # a trim is pending, and the clock stands still
         assert flushes.wait()
     assert trims.count == 1
     now[0] = 0.2
@@ -126,7 +126,7 @@ def test_objects_that_were_frozen_stay_frozen() -> None:
         before = full_collections()
         empty_free_lists()
         assert full_collections() == before + 1
-        assert frozen * 0.9 < gc.get_freeze_count() <= frozen  # what dies meanwhile leaves
+        assert frozen * 0.9 < gc.get_freeze_count() <= frozen  # objects that die meanwhile are no longer counted
     finally:
         gc.unfreeze()
 

@@ -1,4 +1,4 @@
-"""Metadata of many partitions is described in slices: others are served in between, and the answer is of one image."""
+"""Metadata of many partitions, built in slices: other requests are served in between, and the response is of one image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics: counted where the work is done, named as Kafka names them, served over HTTP where a port is set."""
+"""Metrics: counters, Kafka's names, and HTTP if a port is set."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def broker() -> AsyncIterator[odradek.Broker]:
 
 
 async def http(broker: odradek.Broker, request: str) -> tuple[str, str, str]:
-    """Status, headers and body of one request."""
+    """Sends one request. Returns status, headers and body."""
     assert broker.server.metrics_server is not None
     reader, writer = await asyncio.open_connection(*broker.server.metrics_server.address)
     writer.write(request.encode())
@@ -204,7 +204,7 @@ async def test_an_address_that_is_taken_is_named(broker: odradek.Broker) -> None
 
 
 def share(bootstrap: str, topic: str) -> Member:
-    """A member of a share group accepts a record, releases one, and rejects one; two it keeps."""
+    """Returns a member of a share group that has accepted one record, released one, rejected one, and keeps two."""
     topic_id = make_topic(bootstrap, topic)
     configure(bootstrap, topic)
     produce(bootstrap, topic, 5)
@@ -231,7 +231,7 @@ async def test_scrape_has_metrics_of_share_groups(broker: odradek.Broker) -> Non
     assert found[traffic + 'failedshareacknowledgementrequests_total{topic="shared"}'] == 1
     assert found["kafka_server_share_coordinator_metrics_write_total"] >= 1
     assert found['kafka_server_share_coordinator_metrics_num_partitions{state="active"}'] > 0
-    # One is accepted, below the start; one is rejected, above it.
+    # The accepted record is below the start offset, the rejected one above it.
     place = '{group="shared",partition="0",topic="shared"}'
     names = ("inflightmessagecount", "inflightbatchcount", "acquisitionlocktimeout_total")
     assert [found[f"kafka_server_sharepartitionmetrics_{name}{place}"] for name in names] == [3, 3, 0]
@@ -271,7 +271,7 @@ async def test_scrape_has_metrics_of_topology_descriptions(broker: odradek.Broke
 
 
 def exported(line: str) -> set[str]:
-    """The names that the JMX exporter's usual rules make of one attribute of one of Kafka's MBeans."""
+    """Returns the names that the JMX exporter's usual rules give to one attribute of one of Kafka's MBeans."""
     domain, kind, name, attribute = line.split("\t")
     if not name:
         return {re.sub(r"\W", "_", f"{domain}_{kind}_{attribute}").lower()}

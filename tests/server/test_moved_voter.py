@@ -1,4 +1,4 @@
-"""A controller comes back on another port: the others learn it from it, and the quorum goes on with it (KIP-853)."""
+"""A controller restarts on a new port: it reports the port to the others, and the quorum continues with it (KIP-853)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_controller_that_comes_back_on_another_port_is_reached_there(seed: int
         ports = {node_id: 20_000 + node_id for node_id in NODES}
         assert await controller_ports(client, stays) == ports
         cluster[moved].crash()
-        cluster[stays].crash()  # so who moved is needed for the majority that is to know of it
+        cluster[stays].crash()  # the next majority needs the moved controller
         cluster[moved]._properties["listeners"] = listeners(moved, NEW_PORT)
         await cluster[moved].start()
         ports[moved] = NEW_PORT

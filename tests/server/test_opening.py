@@ -1,4 +1,4 @@
-"""Decompression on the loop and on threads: in bounded memory, which goes back to the system."""
+"""Decompression on the loop and on threads, in bounded memory, which is returned to the system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions whose markers are refused because somebody who is no coordinator wrote markers of later epochs."""
+"""Transactions whose markers are rejected because a client that is no coordinator wrote markers of later epochs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An authorizer of a user's own: `authorizer.class.name=python:package.module:Name`."""
+"""A user-defined authorizer: `authorizer.class.name=python:package.module:Name`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ RULE = AclCreation(2, "t", 3, "User:alice", "*", 3, 3)
 
 @pytest.fixture(scope="module", autouse=True)
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The module, and that of the guide, which this process can import."""
+    """Makes the test's module and the guide's module importable. Yields the test's module."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "own_decisions.py").write_text(MODULE)
     (guide,) = (block for block in blocks(DOCS / "security.md") if block.title == "own_authorizer.py")

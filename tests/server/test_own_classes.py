@@ -1,4 +1,4 @@
-"""Classes of a user's own in the place of Kafka's: policies, quotas, and principals."""
+"""User-defined classes in place of Kafka's: policies, quotas, and principals."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ TOPIC = 2
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The module, which this process can import."""
+    """Makes the module importable. Yields its name, as configurations have it."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "own_classes.py").write_text(MODULE)
     with pytest.MonkeyPatch.context() as patch:

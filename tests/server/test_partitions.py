@@ -46,7 +46,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def on_loop(path: DataPath, work: Callable[[], Any]) -> Any:
-    """Has the broker's own loop do it, as everything that touches its logs must."""
+    """Runs `work` on the broker's own loop, which all access to its logs requires."""
     run = path.broker._run
     assert run is not None
 
@@ -289,7 +289,7 @@ def test_a_compacted_topic_keeps_the_last_of_each_key(
         data = path.fetch(topic, offset, max_bytes=10_000_000)
         values += values_of(data)
         offset = hosted.log.read(offset, 10_000_000).next_offset
-    # The cleaned part keeps the last of both keys in it, the active segment all it has.
+    # The cleaned segments keep the last record of each key, the active segment keeps all.
     assert [value[0] for value in values if value] == [4, 5, 6, 7]
     checkpoint = Path(hosted.directory.path, "cleaner-offset-checkpoint").read_text()
     assert f"{topic} 0 6" in checkpoint.splitlines()

@@ -1,4 +1,4 @@
-"""Requests to other nodes, over real sockets: to a broker, and to peers that do not behave."""
+"""Requests to other nodes, over real sockets: to a broker, and to faulty peers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def endpoint_of(broker: odradek.Broker) -> Endpoint:
 
 
 class Odd:
-    """A peer that does with its connections what a test says."""
+    """A peer that handles its connections with a function of the test."""
 
     def __init__(self, serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> None:
         self._serve = serve
@@ -82,7 +82,7 @@ class Odd:
 
 
 async def frame_of(reader: asyncio.StreamReader) -> tuple[int, int, int]:
-    """(key, version, correlation id) of the next request."""
+    """Returns (key, version, correlation id) of the next request."""
     (size,) = struct.unpack(">i", await reader.readexactly(4))
     key, version, correlation_id = struct.unpack_from(">hhi", await reader.readexactly(size))
     return key, version, correlation_id
@@ -282,7 +282,7 @@ async def test_answer_that_its_caller_cannot_handle_affects_no_other_request(pee
 
 @pytest.mark.skipif(not hasattr(select, "POLLRDHUP"), reason="the system does not show ended connections")
 async def test_metadata_waits_until_an_ended_connection_is_handled_and_else_not(peers: Peers) -> None:
-    """By the time that a client asks, the loop may not have read that a connection to its leader has ended."""
+    """A client's request may come before the loop has read the end of a connection to the leader."""
     sockets: list[socket.socket] = []
     events: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Questions to the persister, about no share partition, one, and several: one answer each."""
+"""Requests to the persister for no share partition, one, and several: one response each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from odradek.server.coordinators.persister import Persister
 
 
 class EveryShard:
-    """Knows of each share partition that it begins at its number."""
+    """Returns the index of each share partition as its start offset."""
 
     topic = "__share_group_state"
 

@@ -1,4 +1,4 @@
-"""The kernel and Python find the same batches plainly good, and `check_batch` accepts these unchanged."""
+"""The C and the Python check find the same batches plain, and `check_batch` accepts these unchanged."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.hostile.poisoned_batches import KINDS, ODD
 
 SEED, MUTATIONS = 5, 5000
 RULES = AppendRules(None, None, False, FOREVER_MS, 3_600_000, False, 1, 1 << 20, 1 << 30, 1 << 30)
-#: What is done for one request at once is counted by its time, so each look has its own.
+#: The limit on work for one request is counted by the request's time, so each check has its own time.
 _times = itertools.count(1_700_000_000_000)
 
 needs_kernel = pytest.mark.skipif(plain_header is pure_plain_header, reason="the kernel is not installed")
 
 
 def looked(records: Any, rules: AppendRules = RULES, version: int = 9) -> BatchHeader | None:
-    """Returns the common result of both looks."""
+    """Returns the result of both checks, which must be equal."""
     now_ms = next(_times)
     found = plain_header(records, version, now_ms, rules, 77, 5)
     assert pure_plain_header(records, version, next(_times), rules, 77, 5) == found, bytes(records).hex()

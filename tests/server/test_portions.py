@@ -1,4 +1,4 @@
-"""Requests in portions: nothing is lost, doubled or reordered, and repeated items are treated as their API says."""
+"""Requests in portions: no item is lost, doubled or reordered, and repeated items follow the rules of their API."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def offset_fetch() -> OffsetFetchRequest:
 
 
 def echoed(request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """An answer that shows what was asked; None for topics is answered with one of its own."""
+    """Returns a response with the items of the request. For None as topics, it has a topic "every"."""
     return OffsetFetchResponse(
         groups=[
             OffsetFetchResponseGroup(

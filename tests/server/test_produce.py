@@ -1,4 +1,4 @@
-"""Produce: what is asked of a batch, what becomes of it, and what the producer is told."""
+"""Produce: the checks of a batch, the stored batch, and the response."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def now_ms() -> int:
 
 
 def changed(batch: bytearray, *, sealed: bool = True, **fields: Any) -> bytearray:
-    """The batch with other values in its header; its CRC is right again unless said."""
+    """Returns the batch with other values in its header. Its CRC is correct, unless `sealed` is False."""
     header = read_header(batch)._replace(**fields)
     write_header(batch, 0, header)
     if sealed:
@@ -40,7 +40,7 @@ def changed(batch: bytearray, *, sealed: bool = True, **fields: Any) -> bytearra
     return batch
 
 
-# ---- what is taken
+# ---- accepted batches
 
 
 @pytest.mark.parametrize("version", range(3, 14))
@@ -93,7 +93,7 @@ def test_each_partition_gets_its_own_result(path: DataPath) -> None:
     assert codes == {0: 0, 1: 0, 2: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-# ---- what is refused
+# ---- rejected batches
 
 
 @pytest.mark.parametrize("acks", [2, -2, 100])
@@ -204,7 +204,7 @@ def test_timed_out_produce_returns_base_offset(path: DataPath) -> None:
     assert (reported.error_code, reported.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, 1)
 
 
-# ---- what is opened
+# ---- batches whose records are read
 
 
 def test_a_compacted_topic_takes_no_record_without_a_key_and_says_which(path: DataPath) -> None:

@@ -1,4 +1,4 @@
-"""Produce by decisions that its connection keeps: on the rules and on the quotas of its client."""
+"""Produce with decisions that a connection keeps: on the ACLs and on the quotas of its client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CONFIG = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
 }
-#: Of one connection: a decision is looked up anew for some of them, and not for the others.
+#: Requests of one connection: the broker decides anew for some of them, and uses the kept decision for the others.
 _REQUESTS = 70
 
 

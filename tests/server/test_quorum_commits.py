@@ -19,7 +19,7 @@ from odradek.server.quorum.metadata_log import QuorumLog
 from odradek.server.quorum.snapshots import SnapshotId, write_image_snapshot
 from odradek.server.runtime.sliced_work import run_to_completion
 
-#: More than there are in a batch.
+#: More records than one batch has.
 PARTITIONS = 1500
 
 

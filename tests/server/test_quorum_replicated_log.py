@@ -35,7 +35,7 @@ def opened(directory: Path) -> ReplicatedQuorumLog:
 
 
 def grow(log: ReplicatedQuorumLog, epoch: int, records: int) -> None:
-    """An epoch begins, and has so many records more."""
+    """Begins an epoch, and appends `records` records."""
     log.append_control([LEADER], epoch, 1)
     for _ in range(records):
         log._quorum_log.append([NoOpRecord()], epoch, 1, 30, True)
@@ -154,7 +154,7 @@ def batch_at(offset: int, *, key: bytes = b"k", value: bytes = b"v", control: bo
 
 
 def rubbish_at(offset: int) -> bytes:
-    """A control batch with a right CRC, whose record says nothing that can be read."""
+    """Returns a control batch with a correct CRC and an unreadable record."""
     return batch_at(offset, key=b"\0\0\0\2", value=b"\0", control=True)
 
 

@@ -1,4 +1,4 @@
-"""The rates behind client quotas: as Kafka's classes measure them, and the quota that applies to a client."""
+"""The rates of client quotas, measured as by Kafka's classes, and the quota that applies to a client."""
 
 from __future__ import annotations
 
@@ -157,9 +157,9 @@ def test_clients_that_make_up_ids_do_not_take_memory_or_the_measure_of_an_active
 
 @pytest.mark.parametrize("seed", range(6))
 def test_taking_throttles_as_recording_does(seed: int) -> None:
-    """A sensor that grants itself amounts, beside one that adds up its windows for every value."""
+    """Compares a sensor that grants itself amounts with a sensor that adds up its windows for every value."""
     rng, clock = random.Random(seed), Clock(lambda: (now_ms + 0.5) / 1000)
-    clock.is_system = True  # it goes as the nanoseconds below do
+    clock.is_system = True  # it advances with the nanoseconds below
     granting, recording = RateSensor(11, 1000), RateSensor(11, 1000)
     now_ms, throttled = NOW_MS, 0
     for step in range(4000):
@@ -177,7 +177,7 @@ def test_taking_throttles_as_recording_does(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_produce_that_meters_take_would_not_have_been_throttled(seed: int) -> None:
-    """`takes_produce` beside a sensor that adds up its windows for every request: the same rates, and no throttle missed."""
+    """Compares `takes_produce` with a sensor that adds up its windows for every request: same rates, no missed throttle."""
     rng, clock = random.Random(seed), Clock(lambda: (now_ms + 0.5) / 1000)
     clock.is_system = True
     produced, recording = RateSensor(11, 1000), RateSensor(11, 1000)
@@ -222,8 +222,8 @@ def test_time_that_produce_owes_is_recorded_by_a_request_in_time() -> None:
 
 
 def rates_of_a_greedy_client(windows: int, size: int, *, fetches: bool = False) -> tuple[float, float]:
-    """Returns the least and the largest rate in a minute, in parts of the quota, of a client that obeys throttle times and
-    sends requests, or gets responses, of `size` bytes without a pause.
+    """Returns the least and the largest rate in a minute, as fractions of the quota. The client obeys throttle times, and
+    sends requests or gets responses of `size` bytes without a pause.
     """
     sensor = RateSensor(windows, 1000)
     sensor.bound = 1e6
@@ -232,7 +232,7 @@ def rates_of_a_greedy_client(windows: int, size: int, *, fetches: bool = False) 
     while now_ms < NOW_MS + 1000 * seconds:
         second, throttle_ms = int(now_ms - NOW_MS) // 1000, sensor.record(size, int(now_ms))
         if fetches and throttle_ms:
-            sensor.record(-size, int(now_ms))  # the response goes without its records
+            sensor.record(-size, int(now_ms))  # the response has no records
             now_ms += throttle_ms
         else:
             sent[second] += size
@@ -255,7 +255,7 @@ def test_a_greedy_consumer_of_small_responses_gets_its_quota_in_every_minute_wit
 
 @pytest.mark.parametrize("fetches", [False, True])
 def test_a_greedy_client_gets_its_quota_in_some_minutes_only_with_eleven_windows(fetches: bool) -> None:
-    """Kafka's default: bursts come every 11 s, so a minute has five or six of them."""
+    """With Kafka's default, bursts come every 11 s, so a minute has five or six of them."""
     least, largest = rates_of_a_greedy_client(11, 16_000, fetches=fetches)
     assert 0.90 <= least < 0.96
     assert 1.05 < largest < 1.11

@@ -1,4 +1,4 @@
-"""Client quotas over the wire: who is throttled, for how long, and who is not."""
+"""Client quotas over the wire: throttled clients, throttle times, and clients without a throttle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from odradek.server.network.holds import MUTED, HeldConnection
 from compat_tests.wire import ConnectionClosed, WireClient
 from tests.server.data_path_stand import DataPath, batch_of, fetch_request, values_of, wait_until
 
-#: The client of a quota; other clients have none.
+#: Prefix of the client ids that have quotas; other clients have none.
 HELD = "held"
 #: Two windows of a second: a rate is over one second at least, which keeps these tests short.
 WINDOWS = {"quota.window.num": "2", "controller.quota.window.num": "2"}
@@ -42,7 +42,7 @@ def broker() -> Iterator[odradek.Broker]:
 
 
 class StillClock:
-    """The time of a broker, which a test moves: rates and throttle times do not depend on the speed of the machine."""
+    """The clock of a broker, which the test advances: rates and throttle times do not depend on the speed of the machine."""
 
     def __init__(self, broker: odradek.Broker) -> None:
         self._clock = broker.server.clock
@@ -68,7 +68,7 @@ def still(broker: odradek.Broker) -> Iterator[StillClock]:
 
 @pytest.fixture
 def held(broker: odradek.Broker, still: StillClock) -> Iterator[DataPath]:
-    """A client under the quotas that a test sets; they are removed in the end."""
+    """A client for which a test sets quotas. The fixture removes them at the end."""
     found = DataPath(broker, client_id=f"{HELD}-{next(_names)}")
     yield found
     found.close()
@@ -96,7 +96,7 @@ def call(client: WireClient) -> None:
 
 
 def lasted_ms(began_s: float) -> float:
-    """Returns the time since then, rounded up: a timer of uvloop counts whole milliseconds and may fire one early."""
+    """Returns the time since `began_s`, rounded up: a timer of uvloop counts whole milliseconds and may fire one early."""
     return (time.monotonic() - began_s) * 1000 + 2
 
 
@@ -218,7 +218,7 @@ def mutate(path: DataPath, *names: str, version: int, partitions: int = 1) -> An
 
 
 def test_partitions_are_created_up_to_the_quota_and_then_refused(held: DataPath, still: StillClock) -> None:
-    # A bucket of 2 s x 5; the topic that overdraws it is made.
+    # A bucket of 2 s x 5. The broker creates the topic that overdraws it.
     limit(held, controller_mutation_rate=5)
     names = [f"{held.client.client_id}-{number}" for number in range(3)]
     began_s = time.monotonic()

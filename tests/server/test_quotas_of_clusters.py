@@ -1,4 +1,4 @@
-"""Client quotas of a cluster: every broker holds clients to them, and the active controller those that change topics."""
+"""Client quotas of a cluster: every broker enforces them, and the active controller those on changes of topics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cluster() -> Iterator[odradek.Cluster]:
 
 
 def bootstrap(cluster: odradek.Cluster, *, controller: bool) -> str:
-    """Returns the address of the broker that is the active controller, or of another one."""
+    """Returns the address of the broker that is the active controller, or of a different broker."""
     found = next(one for one in cluster.servers.values() if one.controller.is_active == controller)
     return found.addresses[0]
 

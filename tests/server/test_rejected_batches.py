@@ -1,4 +1,4 @@
-"""A batch was refused, and the reason has passed: what comes behind it is not written before it."""
+"""After a batch was rejected for a transient reason, later batches are not written before it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def sequenced(sequence: int, epoch: int = 0) -> bytearray:
 
 
 def is_offline(path: DataPath, topic: str, offline: bool) -> None:
-    """Some reason that passes; of those that clients meet more often, most want a cluster."""
+    """Sets or clears a transient error. Most transient errors that are more frequent need a cluster."""
     hosted = path.hosted(topic)
     hosted.offline = offline
     hosted.refresh_append_state()
 
 
 def test_a_gap_is_refused_as_the_batch_was_that_is_missing(path: DataPath) -> None:
-    """Not as OUT_OF_ORDER_SEQUENCE_NUMBER, which costs librdkafka its epoch."""
+    """The error is not OUT_OF_ORDER_SEQUENCE_NUMBER, which costs librdkafka its epoch."""
     topic = path.topic()
     assert path.produce(topic, sequenced(0), acks=-1).error_code == 0
     is_offline(path, topic, True)
@@ -64,7 +64,7 @@ def test_so_it_is_of_one_that_is_refused_when_a_thread_has_opened_it(
 
 @pytest.mark.parametrize("version", [12, 13])
 def test_unknown_producer_cannot_begin_with_its_second_batch(path: DataPath, version: int) -> None:
-    """librdkafka would take its first one for written, too."""
+    """Otherwise librdkafka would treat its first batch as written, too."""
     topic = path.topic()
     is_offline(path, topic, True)
     assert path.produce(topic, sequenced(0), acks=-1, version=version).error_code == OFFLINE
@@ -102,7 +102,7 @@ def test_batch_written_by_another_leader_is_not_awaited(path: DataPath) -> None:
     assert path.produce(topic, sequenced(2), acks=-1).base_offset == 2
 
 
-# ---- what is remembered
+# ---- remembered batches
 
 
 def at(first: int, epoch: int = 0, producer_id: int = 7) -> Sequence:
@@ -143,7 +143,7 @@ def test_rejected_batch_expires() -> None:
     ("written", "is_missing"), [(NO_SEQUENCE, True), (4, True), (5, False), (9, False), ((1 << 31) - 1, True)]
 )
 def test_rejected_batch_is_forgotten_once_in_log(written: int, is_missing: bool) -> None:
-    """Another leader has taken it, and this broker its log."""
+    """A different leader has written the batch, and this broker has replicated that leader's log."""
     rejected = RejectedBatches(lambda: 0.0)
     rejected.note(PLACE, at(5), NOT_LEADER)
     assert bool(rejected.error_for(PLACE, at(6), written)) == is_missing

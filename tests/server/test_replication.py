@@ -1,4 +1,4 @@
-"""Replicas on several brokers: what one writes the others have, byte for byte, whoever leads."""
+"""Replicas on several brokers: their logs are equal byte for byte, whichever broker leads."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from odradek.server.replica_fetch.followed_partition import FollowedPartition
 from tests.server.replicas_stand import TOPIC, TOPIC_ID, Replicas, eventually
 
 QUICK = {"replica.fetch.wait.max.ms": "100"}
-#: A machine that is busy for so long has followers leave: for the tests that are about it.
+#: For tests in which followers leave the ISR: they also leave when the machine is busy for so long.
 SHORT_OF_PATIENCE = {**QUICK, "replica.lag.time.max.ms": "1000"}
-#: A throttle that has let too much through opens again after 2 s, not 11.
+#: An exceeded throttle opens again after 2 s, not 11.
 SHORT_WINDOW = {"replication.quota.window.num": "2"}
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
-#: Not of the future, nor so old that somebody may delete it.
+#: A timestamp that is not in the future.
 TIME_MS = 1_700_000_000_000
 
 
@@ -86,7 +86,7 @@ async def test_a_new_leader_has_what_differs_cut_off_and_goes_on(tmp_path: Path)
         replicas.create(1, 2, 3)
         replicas.produce(1, b"a")
         await replicas.equal(1, 2, 3)
-        # Broker 1 does not hear that it leads no more, and writes what nobody will have.
+        # Broker 1 does not get the leader change, and writes records that are later truncated.
         replicas.change(only=2, leader=2)
         replicas.change(only=3, leader=2)
         replicas.produce(1, b"lost", b"lost")
@@ -135,7 +135,7 @@ async def test_followers_advance_log_start_with_leader(tmp_path: Path) -> None:
 
 async def test_a_process_that_the_metadata_does_not_know_is_not_taken_into_the_isr(tmp_path: Path) -> None:
     async with Replicas(tmp_path, 2, **QUICK) as replicas:
-        replicas.server(2).controller.broker_epoch += 1  # of a former life, or of one to come
+        replicas.server(2).controller.broker_epoch += 1  # an epoch of a previous or a later incarnation
         replicas.create(1, 2, isr=(1,))
         replicas.produce(1, b"a")
         await eventually(lambda: replicas.hosted(2).log_end_offset == 1)
@@ -180,7 +180,7 @@ async def fetched(replicas: Replicas, number: int, version: int, leader_epoch: i
 
 
 def led(replicas: Replicas, number: int) -> tuple[list[tuple[int, int]], list[tuple[int, str, int, str | None]]]:
-    """Leader and epoch of the partition, and where that broker is: as answers tell it (KIP-951)."""
+    """Returns leader and epoch of the partition, and the leader's endpoint, in the form of a response (KIP-951)."""
     (endpoint,) = replicas.server(number).listeners.advertised_endpoints()
     now = replicas.partition(number)
     assert now.leader == number
@@ -188,7 +188,7 @@ def led(replicas: Replicas, number: int) -> tuple[list[tuple[int, int]], list[tu
 
 
 def reported(answer: ProduceResponse | FetchResponse) -> tuple[int, tuple[Any, ...]]:
-    """The error of the one partition, and what is said of its leader."""
+    """Returns the error of the one partition, and its leader according to the response."""
     (topic,) = answer.responses
     (one,) = topic.partition_responses if isinstance(answer, ProduceResponse) else topic.partitions
     leader = one.current_leader
@@ -201,7 +201,7 @@ NO_HINT = ([(-1, -1)], [])
 
 @pytest.fixture
 async def changed(tmp_path: Path) -> AsyncIterator[Replicas]:
-    """Brokers 1 and 2 have a replica, 3 has none; 1 led, and 2 leads now."""
+    """Brokers 1 and 2 have a replica, 3 has none. Broker 1 was the leader, 2 is the leader now."""
     racks = {number: {"broker.rack": f"rack-{number}"} for number in (1, 2, 3)}
     async with Replicas(tmp_path, 3, each=racks, **QUICK) as replicas:
         replicas.create(1, 2)
@@ -253,7 +253,7 @@ async def ends(replicas: Replicas, version: int, timestamp: int = -1) -> tuple[i
 
 
 async def test_new_leader_returns_no_end_before_its_high_watermark(tmp_path: Path) -> None:
-    """KIP-207: its high watermark may be below what consumers were told by the leader before."""
+    """KIP-207: its high watermark may be below an offset that the previous leader returned to consumers."""
     async with Replicas(tmp_path, 2, **QUICK) as replicas:
         replicas.create(1, 2)
         replicas.produce(1, b"a", timestamp=TIME_MS - 1)
@@ -261,7 +261,7 @@ async def test_new_leader_returns_no_end_before_its_high_watermark(tmp_path: Pat
         replicas.server(2).replication().close()
         replicas.produce(1, b"b", timestamp=TIME_MS)
         assert await ends(replicas, 7) == (0, 1, 0), "an old leader knows"
-        replicas.change(leader=2)  # and at once, so that nothing is cut off
+        replicas.change(leader=2)  # and back at once, so that no record is truncated
         replicas.change(leader=1)
         assert replicas.hosted(1).role.leader_epoch_start_offset == 2 > replicas.hosted(1).high_watermark
         rejected = (ErrorCode.OFFSET_NOT_AVAILABLE, -1, -1)

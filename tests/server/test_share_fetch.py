@@ -44,7 +44,7 @@ def abort_records(bootstrap: str, topic: str) -> None:
 
 
 def second_read_is_cold(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Has the second read of partition 1, after its aborted records, find nothing in the page cache."""
+    """Makes the second read of partition 1, after its aborted records, find nothing in the page cache."""
     read, reads = ShareReader.read, list[int]()
 
     def injected(self: ShareReader, led: Any, *args: Any) -> Any:

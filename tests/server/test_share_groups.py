@@ -1,4 +1,4 @@
-"""Share groups on the wire: records are given out, acknowledged, given out again; what is done stays done (KIP-932)."""
+"""Share groups on the wire: records are acquired, acknowledged or delivered again; acknowledged ones are not (KIP-932)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def configure(bootstrap: str, group: str, **settings: str) -> None:
 
 
 def produce(bootstrap: str, topic: str, count: int, batch: int = 5) -> None:
-    """Batches of `batch` records each."""
+    """Produces `count` records in batches of `batch`."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1000, "log_level": 0})
     for number in range(count):
         producer.produce(topic, b"%d" % number, partition=0)
@@ -109,7 +109,7 @@ def test_records_of_departed_member_go_to_others(bootstrap: str, name: str) -> N
         assert eventually(b.take, what="the records of a lost connection come back") == [(0, 4, 2)]
         assert lag(bootstrap, name) == 5
         assert b.fetch([(0, 0, ACCEPT)], epoch=-1).error_code == 0
-        # They were delivered as often as they may be.
+        # The records have reached the delivery limit.
         eventually(lambda: lag(bootstrap, name) == 0, what="the records of an ended session are given up")
         with member(bootstrap, name, topic_id) as c:
             assert c.take(wait_ms=0) == []
@@ -135,7 +135,7 @@ def test_locks_end_and_may_be_renewed(bootstrap: str, name: str) -> None:
         answer = a.acknowledge((1, 1, RENEW), renews=True)
         assert answer.error_code == 0
         assert a.acknowledge((1, 1, RENEW)).error_code == ErrorCode.INVALID_REQUEST
-        # What was given out together comes back together, as far as it is there by then.
+        # Records that were acquired together are delivered again together, as far as they are available by then.
         first, _, count = eventually(lambda: b.take(max_records=1), what="a lock ends")[0]
         assert (first, count) == (0, 2)
 

@@ -1,4 +1,4 @@
-"""A broker that is killed at any point: what it said is acknowledged is not delivered again, and nothing is lost."""
+"""A broker that is killed at any point: acknowledged records are not delivered again, and no record is lost."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.server.test_share_groups import configure, lag, produce
 GROUP = "crash"
 ROUNDS = 3
 RECORDS = 25
-#: More than any record is released here.
+#: The delivery limit is larger than the number of releases of any record here.
 SETTINGS = {
     "group.share.delivery.count.limit": "10",
-    # So that snapshots come too.
+    # A low value, so that snapshots are written too.
     "share.coordinator.snapshot.update.records.per.snapshot": "5",
 }
 
@@ -34,13 +34,13 @@ def broker(tmp_path: Path) -> Iterator[OdradekProcess]:
 class Onlooker:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        #: Offsets of which the broker said that they are done with.
+        #: Offsets whose acceptance or rejection the broker has confirmed.
         self.confirmed: set[int] = set()
-        #: Offsets that somebody wanted to be done with, whether the broker said so or not.
+        #: Offsets whose acceptance or rejection a member has sent, confirmed or not.
         self.given_up: set[int] = set()
 
     def work(self, member: Member, *, only_accepts: bool = False) -> int:
-        """A member fetches, and says of all that it got what became of it; how many records that were."""
+        """Fetches, and acknowledges all acquired records. Returns their number."""
         taken = member.take(max_records=self.rng.choice((5, 10)), wait_ms=50)
         count = 0
         for first, last, deliveries in taken:
@@ -57,7 +57,7 @@ class Onlooker:
         return count
 
     def say_and_do_not_listen(self, member: Member) -> None:
-        """The broker is killed with this on its way: it may have been heard or not."""
+        """Sends acknowledgements and reads no response. The broker is killed before or after it handles them."""
         for first, last, _ in member.take(max_records=5, wait_ms=50):
             self.given_up.update(range(first, last + 1))
             member.send_acknowledgement((first, last, ACCEPT))

@@ -1,4 +1,4 @@
-"""Share partitions that are made, forgotten and made again, while the persister takes its time."""
+"""Share partitions that are created, dropped and created again while the persister is slow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEY = ShareKey("group", b"t" * 16, 0)
 
 @dataclass
 class SlowPersister:
-    """Answers when the test says so."""
+    """A persister that responds when the test calls `answer`."""
 
     asked: list[tuple[Any, Callable[[Any], None]]] = field(default_factory=list)
 
@@ -31,7 +31,7 @@ class SlowPersister:
         self.asked.append((request, reply))
 
     def answer(self, error: ErrorCode = ErrorCode.NONE) -> None:
-        """The oldest question."""
+        """Responds to the oldest request."""
         _, reply = self.asked.pop(0)
         partition = read.PartitionResult(partition=0, error_code=error, start_offset=7)
         reply(

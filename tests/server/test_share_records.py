@@ -1,4 +1,4 @@
-"""The heads of batches in a file, large and small, and how much is read for them."""
+"""The headers of large and small batches in a file, and the bytes that are read for them."""
 
 from __future__ import annotations
 

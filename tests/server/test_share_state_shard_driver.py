@@ -21,7 +21,7 @@ KEYS = [ShareKey("g", TOPIC_ID, index) for index in (0, 1)]
 
 
 class StateStand(Stand):
-    """Another replica is in sync, and has what it is said to have."""
+    """A partition with a second replica in the ISR, which has the records up to the offset that the test sets."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)

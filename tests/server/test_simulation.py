@@ -1,4 +1,4 @@
-"""Brokers and aiokafka in simulated time: hours in an instant, the same again for the same seed, and faults at will."""
+"""Brokers and aiokafka in simulated time: hours in an instant, reproducible by seed, with injected faults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOPIC = "orders"
 
 
 async def produce(node: Node, count: int) -> list[tuple[int, int]]:
-    """(partition, offset) of each record that was acknowledged, in order."""
+    """Returns (partition, offset) of each acknowledged record, in order."""
     producer = AIOKafkaProducer(bootstrap_servers=node.bootstrap_servers, enable_idempotence=True, acks="all")
     await producer.start()
     done = [await producer.send_and_wait(TOPIC, b"%d" % number) for number in range(count)]
@@ -33,7 +33,7 @@ async def consume(node: Node, count: int, group: str = "readers") -> list[bytes]
 
 
 async def story(simulation: Simulation) -> list[object]:
-    """A broker, records, a group; what happened and when."""
+    """Runs a broker, records and a group. Returns the results and the time that passed."""
     node = simulation.node("one")
     await node.start()
     places = await produce(node, 20)

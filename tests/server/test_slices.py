@@ -1,4 +1,4 @@
-"""Work that is done a slice at a time, and images that are published so."""
+"""Work in slices, and images that are published in slices."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ async def test_decisions_during_image_publication_complete_after_it(
         submit(CreateTopicsRequest([CreatableTopic("many", 50, 1)], 60_000), 7, answers.append)
         known = 0
         while known <= 3:
-            await asyncio.sleep(0)  # every turn of the loop, since a slower look can come when all are there
+            await asyncio.sleep(0)  # checks in every turn of the loop: a slower check may come when all exist
             known = len(broker.server.partitions)
         assert broker.server.metadata.image.topic("many") is None
         for number in range(5):

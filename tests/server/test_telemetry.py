@@ -1,4 +1,4 @@
-"""Client telemetry (KIP-714) over the wire: subscriptions, pushes, their errors, and who sees what was pushed."""
+"""Client telemetry (KIP-714) over the wire: subscriptions, pushes, their errors, and the receivers of pushed metrics."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SENT = "org.apache.kafka.producer.record.sent.total"
 
 
 class Collector:
-    """An OTLP collector over HTTP that keeps what it gets."""
+    """An OTLP collector over HTTP that keeps its requests."""
 
     def __init__(self) -> None:
         self.got: queue.Queue[tuple[str, str, bytes]] = queue.Queue()

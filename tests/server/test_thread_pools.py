@@ -1,4 +1,4 @@
-"""The named pools of threads: when threads start and end, and what the counters count."""
+"""The named thread pools: start and end of their threads, and their counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A listener with TLS: who is served, under which principal, and what a peer costs that cannot be served."""
+"""A listener with TLS: accepted clients, their principals, and the cost of rejected peers."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def is_ended(made: socket.socket) -> bool:
 
 
 def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Warnings and errors, without those about turns of the loop, which a busy machine makes long."""
+    """Returns warnings and errors, without those about long turns of the loop, which a busy machine causes."""
     return [
         one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING and one.name != "odradek.turns"
     ]
@@ -100,7 +100,7 @@ def principals(broker: odradek.Broker) -> set[str]:
     return {connection.principal for connection in tuple(listener_of(broker, "SSL").connections)}
 
 
-# ---- who is served
+# ---- accepted clients
 
 
 def test_client_without_certificate_is_anonymous_and_one_with_is_its_subject(
@@ -204,7 +204,7 @@ def test_reader_that_does_not_read_costs_a_few_chunks(broker: odradek.Broker, au
         assert connection._sender is not None
         assert connection._sender.is_busy
         assert connection._transport.get_write_buffer_size() < 2 * WRITE_HIGH_WATER_BYTES
-        for _ in range(20):  # and all of it comes when it is read
+        for _ in range(20):  # all responses arrive when the client reads
             assert len(client.receive_frame()) > 9 * 900_000
 
 
@@ -269,7 +269,7 @@ def half_open(address: tuple[str, int], sent: bytes) -> socket.socket:
 
 
 def client_hello(authority: Authority) -> bytes:
-    """The first bytes of a client."""
+    """Returns the first bytes that a client sends."""
     outgoing = ssl.MemoryBIO()
     client = client_context(authority).wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
     with pytest.raises(ssl.SSLWantReadError):
@@ -341,7 +341,7 @@ def test_renegotiation_is_refused_and_costs_one_line(broker: odradek.Broker, cap
         seen = b""
         while b"Verify return code" not in seen:  # the handshake is done
             seen += os.read(client.stdout.fileno(), 4096)
-        client.stdin.write(b"R\n")  # as s_client takes it: renegotiate
+        client.stdin.write(b"R\n")  # s_client's command to renegotiate
         client.stdin.flush()
         printed, _ = client.communicate(timeout=30)
     assert b"RENEGOTIATING" in printed

@@ -1,4 +1,4 @@
-"""Three nodes whose brokers and controllers meet each other over mutual TLS."""
+"""Three nodes whose brokers and controllers connect to each other over mutual TLS."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.server.tls_cluster import secure
 
 
 class TlsCluster(Cluster):
-    """Clients come without TLS; `identity_of` gives each node its key."""
+    """A cluster whose clients use no TLS. `identities` has the key of each node."""
 
     def __init__(self, directory: Path, count: int, authority: Authority, identities: dict[int, Identity]) -> None:
         self.authority, self.identities = authority, identities

@@ -1,4 +1,4 @@
-"""Three nodes that log in at each other over TLS."""
+"""Three nodes that log in to each other over TLS."""
 
 from __future__ import annotations
 

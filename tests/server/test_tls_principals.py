@@ -27,7 +27,7 @@ CN, OU, O, L, ST, C = (
 @pytest.mark.parametrize(
     ("subject", "expected"),
     [
-        # What `new X500Principal(der).getName()` returns in Java 17.
+        # The result of `new X500Principal(der).getName()` in Java 17.
         (
             name(
                 (C, "DE"), (ST, "Bavaria"), (L, "München"), (O, "Acme, Inc."), (OU, "R+D"), (CN, 'kafka=1 <x>;"q"\\ #')

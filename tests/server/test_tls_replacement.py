@@ -55,7 +55,7 @@ def connect(broker: odradek.Broker, authority: Authority) -> WireClient:
 
 
 def serial_of(broker: odradek.Broker, authority: Authority) -> int:
-    """The serial number of the certificate that a new connection gets."""
+    """Returns the serial number of the certificate that a new connection gets."""
     with connect(broker, authority) as client:
         assert isinstance(client._socket, ssl.SSLSocket)
         der = client._socket.getpeercert(binary_form=True)

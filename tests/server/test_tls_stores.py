@@ -1,4 +1,4 @@
-"""Key and trust stores in every form, the rules among their keys, and what errors say."""
+"""Key and trust stores in every format, the rules for their configuration keys, and the texts of errors."""
 
 from __future__ import annotations
 

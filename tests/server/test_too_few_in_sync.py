@@ -1,8 +1,8 @@
-"""Produce with acks=all, and the ISR falls below `min.insync.replicas` behind the write.
+"""Produce with acks=all, when the ISR shrinks below `min.insync.replicas` after the write.
 
-As in Apache Kafka since KIP-966, nothing is committed while too few are in sync: who waits then waits on, and what he is
-told at last is REQUEST_TIMED_OUT. NOT_ENOUGH_REPLICAS_AFTER_APPEND is left for a batch that was committed by enough
-replicas, of which some are gone by the time when its answer is made.
+As in Apache Kafka since KIP-966, nothing is committed while too few replicas are in sync: a waiting Produce waits on, and
+at last returns REQUEST_TIMED_OUT. NOT_ENOUGH_REPLICAS_AFTER_APPEND is only for a batch that enough replicas have committed,
+if some of them have left the ISR before its response.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SOON_MS = 300
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """No flush of the topic ends before this is set."""
+    """Yields an event. No flush of the topic starts before it is set."""
     ready, run = threading.Event(), PendingFlush.run
 
     def wait(flush: PendingFlush) -> None:
@@ -98,7 +98,7 @@ async def test_isr_shrunk_before_flush_returns_not_enough_replicas_after_append(
 async def test_committed_produce_succeeds_when_minimum_is_raised_before_flush(
     tmp_path: Path, disk: threading.Event
 ) -> None:
-    """No topic is asked for more than it has replicas."""
+    """The effective minimum of a topic is never above its number of replicas."""
     async with Replicas(tmp_path, 3, **QUICK) as replicas:
         replicas.create(1, 2, min_insync_replicas="1", flush_messages="1")
         waiting = asyncio.create_task(replicas.send(1, acks=-1))

@@ -1,4 +1,4 @@
-"""Changed defaults of topics: which partitions get other settings, and that all of them do."""
+"""Changed defaults of topics: all partitions that inherit them get the new settings, and no others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def on_loop(path: DataPath, work: Callable[[], Any]) -> Any:
 
 
 def change_defaults(path: DataPath, *changes: dict[str, str]) -> None:
-    """Applies the changes in one turn of the loop, each in place of the one before."""
+    """Applies the changes in one turn of the loop; each replaces the previous one."""
     config = path.broker.server.config
     on_loop(path, lambda: [config.take_dynamic(one, {}) for one in changes])
 
@@ -67,7 +67,7 @@ def test_a_change_amid_another_leaves_no_partition_behind(path: DataPath) -> Non
     count = STEPS_PER_SLICE + 100
     topic = path.topic(partitions=count, max_message_bytes="3000")
     first = {"log.retention.ms": "7000"}
-    # The topic does not inherit what the second change is about, and has the first one in a part of its partitions.
+    # The topic does not inherit the second change, which comes when only some partitions have the first.
     change_defaults(path, first, {**first, "message.max.bytes": "2000"})
     wait_until(lambda: {path.hosted(topic, index).log.config.retention_ms for index in range(count)} == {7000})
     assert {path.hosted(topic, index).log.config.max_message_bytes for index in range(count)} == {3000}

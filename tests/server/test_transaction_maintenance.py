@@ -73,7 +73,7 @@ def test_an_id_that_rests_is_forgotten_and_one_in_a_transaction_is_not(forgetful
     path, begun = forgetful_path, []
 
     def has_begun() -> bool:
-        """Begins a transaction; on a slow machine its id may expire in between."""
+        """Begins a transaction. Returns False if the id has expired in between, as on a slow machine."""
         begun.append(init(path, "works"))
         return add(path, "works", (begun[-1].producer_id, begun[-1].producer_epoch)) == 0
 

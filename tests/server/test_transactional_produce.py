@@ -1,4 +1,4 @@
-"""A transactional Produce, and what may happen while the coordinator is asked about it (KIP-890)."""
+"""A transactional Produce, and events while the coordinator verifies its transaction (KIP-890)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRODUCER_ID, EPOCH = 5, 0
 
 @pytest.fixture
 def coordinator(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Replies that each partition is in the transaction, or `error`, after `meanwhile`."""
+    """Returns a function that sets the coordinator's reply for each partition: success or `error`, after `meanwhile`."""
 
     def says(error: int = 0, meanwhile: Callable[[], object] = lambda: None) -> None:
         def verify(_: Any, __: Any, asked: Membership, answered: Callable[[dict[Any, int]], None]) -> None:
@@ -35,7 +35,7 @@ def batch(sequence: int) -> bytearray:
 
 
 def send(path: DataPath, topic: str, sequence: int) -> tuple[int, int]:
-    """(error code, base offset)"""
+    """Returns (error code, base offset)."""
     reported = path.produce(topic, batch(sequence), version=11, transactional_id="t")
     return reported.error_code, reported.base_offset
 

@@ -1,4 +1,4 @@
-"""Transactions as real clients use them, and what is left of them when the broker is killed with -9."""
+"""Transactions of real clients, and their state after kill -9 of the broker."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def librdkafka(broker: OdradekProcess, transactional_id: str, **settings: Any) -
 
 
 def read(broker: OdradekProcess, topic: str, isolation: str = "read_committed") -> list[str]:
-    """Every record that there is to see now, sorted."""
+    """Returns every visible record, sorted."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap,
@@ -203,13 +203,13 @@ def state(client: WireClient, transactional_id: str) -> str:
 
 
 def has_to_be_completed(client: WireClient, transactional_id: str) -> bool:
-    """Whether its coordinator does not answer yet, or has markers to write."""
+    """Returns True if the coordinator returns an error, or the transaction is not complete."""
     answer = client.call(DescribeTransactionsRequest([transactional_id]), 0).transaction_states[0]
     return bool(answer.error_code) or answer.transaction_state in ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
 def test_decided_transactions_complete_after_kill_9(tmp_path: Path) -> None:
-    """Killed at once after the answer to EndTxn, and while transactions are open; each round with other producers."""
+    """Kills the broker at once after the response to EndTxn, with open transactions. Each round has new producers."""
     broker = OdradekProcess(tmp_path / "broker", PROPERTIES)
     broker.start()
     topic = made(broker, "kept")
@@ -229,13 +229,13 @@ def test_decided_transactions_complete_after_kill_9(tmp_path: Path) -> None:
         broker.kill()
         broker.start()
         if number < 2:
-            # The one that was open goes on as if nothing had been.
+            # The open transaction continues after the restart.
             opened.commit_transaction(DEADLINE_S)
             expected += [f"open-{number}"] * PARTITIONS
         else:
             librdkafka(broker, f"open-{number}")
         with WireClient(broker.bootstrap) as client:
-            # EndTxn is answered before its markers are written.
+            # The coordinator responds to EndTxn before it writes the markers.
             for name in (f"decided-{number}", f"open-{number}"):
                 until(lambda name=name: not has_to_be_completed(client, name))
         assert read(broker, topic) == sorted(expected)

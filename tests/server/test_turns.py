@@ -143,7 +143,7 @@ def test_request_that_holds_the_loop_is_named_by_log_and_metrics(
         return MetadataResponse()
 
     monkeypatch.setattr(metadata, "handle", slow)
-    monkeypatch.setattr(turn_budget, "LOG_INTERVAL_S", 0.0)  # another turn of a busy machine may have its line first
+    monkeypatch.setattr(turn_budget, "LOG_INTERVAL_S", 0.0)  # on a busy machine, a different turn may be logged first
     with odradek.Broker() as broker, WireClient(broker.bootstrap_servers, client_id="slow one") as client:
         watch = broker.server.turn_watch
         client.call(MetadataRequest(topics=[]), 9)
@@ -158,7 +158,7 @@ def test_request_that_holds_the_loop_is_named_by_log_and_metrics(
 
 
 def test_pipelined_requests_leave_turns_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection with a full buffer of short requests does not have them all handled in one turn."""
+    """The broker does not handle all short requests of a full buffer in one turn."""
     handled_in: list[int] = []
     turn = [0]
 

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit, and what may happen while the transaction's coordinator is asked about it (KIP-890)."""
+"""TxnOffsetCommit, and events while the transaction's coordinator verifies it (KIP-890)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def path() -> Iterator[DataPath]:
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object] = lambda: None) -> None:
-    """The coordinator says that the group's partition is in the transaction, after something has happened."""
+    """Makes the coordinator reply, after `happens`, that the group's partition is in the transaction."""
 
     def verify(_: Any, __: Any, asked: Membership, answered: Callable[[dict[Any, int]], None]) -> None:
         happens()
@@ -46,7 +46,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object] = l
 
 
 def commit(path: DataPath, topic: str) -> int:
-    """The error code, once the group's coordinator has loaded."""
+    """Returns the error code, once the group's coordinator has loaded."""
     partition = TxnOffsetCommitRequestPartition(0, 7)
     request = TxnOffsetCommitRequest("t", "g", PRODUCER_ID, EPOCH, topics=[TxnOffsetCommitRequestTopic(topic)])
     request.topics[0].partitions = [partition]

@@ -1,4 +1,4 @@
-"""Deadlines and wake-ups of what waits."""
+"""Deadlines and wake-ups of waiters."""
 
 from __future__ import annotations
 

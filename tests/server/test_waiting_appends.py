@@ -1,6 +1,4 @@
-"""Waits of a Produce other than for replicas: for a thread that opens its batch, and for the disk due to
-`flush.messages`.
-"""
+"""Produce requests that wait for a thread that decompresses the batch, or for the disk because of `flush.messages`."""
 
 from __future__ import annotations
 
@@ -56,7 +54,7 @@ class Gate:
 
 @pytest.fixture
 def opening(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    """Before a batch of the queue is opened."""
+    """A gate before each check of a queued batch."""
     gate, check = Gate(), batch_checks.check_batch
 
     def gated(*arguments: Any) -> Any:
@@ -70,7 +68,7 @@ def opening(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
 
 @pytest.fixture
 def syncing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    """Before a flush waits for the disk."""
+    """A gate before each flush of a topic to the disk."""
     gate, run = Gate(), PendingFlush.run
 
     def gated(flush: PendingFlush) -> None:
@@ -84,7 +82,7 @@ def syncing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
 
 
 class Producer:
-    """A connection of its own, with one request on its way."""
+    """A separate connection with one Produce in flight."""
 
     def __init__(self, path: DataPath, topic: str, value: bytes, *, acks: int = 1, **options: Any) -> None:
         data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch_of(value, **options))])

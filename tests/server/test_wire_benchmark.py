@@ -1,4 +1,4 @@
-"""Exchanges that benchmarks/wire.py makes of captured segments, by correlation id."""
+"""Requests and responses that benchmarks/wire.py pairs by correlation id in captured segments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Loopback:
         self.sequences[to_broker] = (sequence + len(payload)) & 0xFFFFFFFF
         tcp = struct.pack(">HHIIBBHHH", *ports, sequence, 0, 5 << 4, 0, 0, 0, 0)
         ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40 + len(payload), 0, 0, 64, 6, 0, bytes(4), bytes(4))
-        padding = bytes(6)  # which is none of the payload
+        padding = bytes(6)  # not part of the payload
         if not lost:
             self.wire.packet(bytes(12) + b"\x08\x00" + ip + tcp + payload + padding, at_ms / 1000)
 

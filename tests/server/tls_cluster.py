@@ -1,4 +1,4 @@
-"""Clusters whose brokers and controllers meet each other over mutual TLS."""
+"""Clusters whose brokers and controllers connect to each other over mutual TLS."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.server.cluster_process import ClusterNode
 
 
 def secure(node: ClusterNode, identity: Identity, authority: Authority) -> None:
-    """Gives a node that was not formatted yet its key, and TLS on the listeners between nodes. Clients come without it."""
+    """Gives an unformatted node its key, and TLS on the listeners between nodes. Clients use no TLS."""
     node.properties["listeners"] += f",INTERNAL://127.0.0.1:{free_port()}"
     node.properties |= {
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:SSL,CONTROLLER:SSL",

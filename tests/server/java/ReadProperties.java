@@ -1,4 +1,4 @@
-// Prints what java.util.Properties reads in each of the files named: key and value of each property that has a key, in
+// Prints the properties that java.util.Properties reads in each named file: key and value of each that has a key, in
 // hexadecimal UTF-16.
 import java.io.Reader;
 import java.nio.charset.StandardCharsets;
