@@ -66,7 +66,7 @@ def scraped(port: int) -> dict[str, float]:
 
 
 class Cluster:
-    """A context manager that starts all nodes together and kills them at the end. `roles`: from node 1 on."""
+    """A context manager that starts all nodes together and kills them at the end. `roles[0]` is that of node 1."""
 
     node_class: type[ClusterNode] = ClusterNode
 

@@ -46,7 +46,7 @@ SHELL = "org.apache.kafka.shell.MetadataShell"
 
 
 class Admin:
-    """The requests that the tests send to either broker."""
+    """A client with the requests that the tests send to either broker."""
 
     def __init__(self, broker: BrokerProcess) -> None:
         self.client = WireClient(broker.bootstrap)

@@ -186,7 +186,7 @@ class History:
         self.consumer_member = reported.member_id, reported.member_epoch
 
     def leave_open(self) -> None:
-        """Leaves one transaction open, with offsets, and another with a decided but incomplete commit."""
+        """Leaves one transaction open, with offsets, and one transaction with a decided but incomplete commit."""
         self.in_transaction("open", "open", "pending", 11)
         prepared = self.in_transaction("prepared", "prepared")
         self.cluster.nodes[OTHER].pause()

@@ -11,7 +11,7 @@ from odradek.server.coordinators.persister import Persister
 
 
 class EveryShard:
-    """Returns the index of each share partition as its start offset."""
+    """A shard whose responses have the index of each share partition as its start offset."""
 
     topic = "__share_group_state"
 
