@@ -1,7 +1,7 @@
-"""Odradek beside Apache Kafka, on this machine, in one run: `python -m benchmarks.against_kafka`.
+"""Compares Odradek with Apache Kafka on this machine in one run: `python -m benchmarks.against_kafka`.
 
-Both brokers are up; every row drives one and then the other, several rounds, with the same foreign program. What counts is
-the ratio of the medians: absolute times on a shared machine mean little. A first round warms both up and is not counted.
+Both brokers are up. Each row drives one broker and then the other with the same foreign program, in several rounds. The
+result is the ratio of the medians: absolute times on a shared machine mean little. A warm-up round is not counted.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .reporting import kinds, report
 from .reporting.kinds import Kind, Row
 
 STARTS = 5
-#: What `--only` may say of the first rows.
+#: The first rows that `--only` may select.
 STARTS_AND_IDLE = "start, idle connections"
 IDLE_S = 5
 
-#: (row, client, kind) -> broker -> what each round gave
+#: (row, client, kind) -> broker -> the figure of each round
 Figures = dict[tuple[str, str, Kind], dict[str, list[float]]]
 
 
@@ -45,7 +45,7 @@ def main() -> None:
             with cores_awake() if options.awake else nullcontext():
                 measure_loads(Path(folder), options, figures)
     finally:
-        # Of a run that was interrupted, the rows that both brokers have.
+        # After an interruption: the rows that both brokers have.
         found = [result(key, by_broker) for key, by_broker in figures.items() if len(by_broker) == 2]
         report.show(found, Console())
         if options.write and found:
@@ -69,8 +69,8 @@ def result(key: tuple[str, str, Kind], by_broker: dict[str, list[float]]) -> rep
 
 
 def measure_starts(folder: Path, figures: Figures) -> None:
-    """From exec to the first answer, on a formatted, empty directory; then what an idle broker holds, and what one holds
-    that many are connected to.
+    """Measures the time from exec to the first answer, on a formatted, empty directory; then the memory of a broker that is
+    idle, and of a broker with idle connections.
     """
     idle_connections.allow(idle_connections.CONNECTIONS)
     for name, make in ((brokers.APACHE_NAME, brokers.apache), (brokers.ODRADEK_NAME, brokers.odradek)):
@@ -123,8 +123,8 @@ def measure(row: Row, broker: BrokerProcess, topic: str) -> dict[Kind, float]:
 
 
 def forget(broker: BrokerProcess, topic: str) -> None:
-    """Deletes what a load wrote: where the page cache is full, a write costs both brokers several times as much, all of it
-    in the kernel, and the table would be of the kernel. Loads with names of their own for what they make leave little.
+    """Deletes the records of a load. With a full page cache, a write costs both brokers several times as much, all in the
+    kernel, and the table would measure the kernel. Loads that name their own topics leave little.
     """
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     if topic not in admin.list_topics(timeout=30).topics:

@@ -1,7 +1,7 @@
 """Cost of a decision of the authorizer with 100,000 access rules: `python benchmarks/authorizer.py`.
 
-The targets are 2 us for a decision that a connection has kept, 20 us for one that is made anew, and 100 MB for the rules in
-the image and in the index.
+The targets are 2 us for a cached decision of a connection, 20 us for a new decision, and 100 MB for the rules in the image
+and in the index.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _USERS, _TEAMS, _DECISIONS = 1000, 100, 20_000
 
 
 def rule(rng: random.Random, number: int) -> AccessControlEntryRecord:
-    """Returns a rule as a large cluster has them: of every third the pattern is a prefix, of every tenth a denial."""
+    """Returns a rule as in a large cluster: a third of the patterns are prefixes, a tenth of the rules deny."""
     is_prefix = rng.random() < 0.3
     name = f"team-{rng.randrange(_TEAMS)}-topic-{number}"
     return AccessControlEntryRecord(

@@ -1,5 +1,5 @@
-"""Cores that do not sleep, while what is measured is a latency: a virtual machine may take longer to wake one than a broker
-takes to answer. As `idle=poll` does it for a whole machine, and without being root.
+"""Keeps cores awake while a latency is measured: a virtual machine may take longer to wake a core than a broker to answer.
+`idle=poll` does this for a whole machine, but needs root.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-#: Of the idle class, it runs only where nobody else wants to, and ends when its parent does.
+#: Runs in the idle class, so only on a free core, and ends with its parent.
 _LOOP = """
 import os, sys
 os.sched_setaffinity(0, {int(sys.argv[1])})

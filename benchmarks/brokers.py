@@ -1,4 +1,4 @@
-"""The two brokers of a comparison, each started as its own project starts it, and what they cost.
+"""The two brokers of a comparison, each started as its own project starts it, and their costs.
 
 Apache Kafka runs with the flags of its own start script; both run with their default configuration on a single node.
 """
@@ -15,7 +15,7 @@ from compat_tests.java.fetch import ORACLE, classpath, java
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import ApacheKafka
 
-#: kafka-server-start.sh and kafka-run-class.sh give these.
+#: The flags of kafka-server-start.sh and kafka-run-class.sh.
 KAFKA_JVM = (
     "-Xmx1G",
     "-Xms1G",
@@ -29,16 +29,16 @@ KAFKA_JVM = (
 _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
-#: What both are told: nothing that favours either. What was deleted goes at once, so that a row does not pay for the page
-#: cache that the rows before it filled.
+#: Properties of both brokers, which favour neither. Deleted segments are removed at once, so that a row does not pay for
+#: the page cache that earlier rows filled.
 PROPERTIES = {
     "group.initial.rebalance.delay.ms": "0",
     "num.partitions": "1",
-    # Members of a share group come and are given records at once: what is measured is what comes then.
+    # Members of a share group join and get records at once: a row measures the time after that.
     "group.share.min.heartbeat.interval.ms": "500",
     "group.share.heartbeat.interval.ms": "500",
     "group.share.assignment.interval.ms": "0",
-    # Who is killed in a group of the new protocol is missed after this instead of 45 s, which would be all that is measured.
+    # A killed member of the new protocol expires after this instead of 45 s, which would dominate the row.
     "group.consumer.min.session.timeout.ms": "10000",
     "group.consumer.session.timeout.ms": "10000",
     "log.segment.delete.delay.ms": "0",
@@ -46,7 +46,7 @@ PROPERTIES = {
 
 
 class MeasuredKafka(ApacheKafka):
-    """Apache Kafka, formatted beforehand and started by its main class, so that a start is a start and nothing more."""
+    """Apache Kafka, formatted beforehand and started by its main class, so that a start includes nothing else."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory, PROPERTIES, jvm=KAFKA_JVM)
@@ -66,7 +66,7 @@ def apache(directory: Path) -> BrokerProcess:
 
 
 class MeasuredOdradek(OdradekProcess):
-    """Odradek as a person starts it: Python may keep its compiled modules, as it does unless told otherwise."""
+    """Odradek as a user starts it: Python may keep its compiled modules, which is its default."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory, PROPERTIES)
@@ -98,7 +98,7 @@ class Cost:
 
 
 def memory_mb(pid: int) -> float:
-    """Resident memory now, in MB (10^6 bytes)."""
+    """Returns the resident memory in MB (10^6 bytes)."""
     return _status_kb(pid, "VmRSS") * 1024 / 1e6
 
 

@@ -1,8 +1,8 @@
-"""Three nodes of Odradek beside three of Apache Kafka: `python -m benchmarks.cluster [--write docs]`.
+"""Compares three nodes of Odradek with three of Apache Kafka: `python -m benchmarks.cluster [--write docs]`.
 
-First the one cluster, then the other, on the same machine with the same foreign programs: throughput of acks=all with
-three replicas, latency, how long nobody takes records after a kill -9, how long a node takes to come back into sync, start
-and memory.
+The clusters run one after the other, on the same machine with the same foreign programs. Measured are throughput of
+acks=all with three replicas, latency, the time without acknowledgements after a kill -9, the time until a node is back in
+the ISR, start and memory.
 The figures go into docs/benchmarks.md as those of `benchmarks.against_kafka` do.
 """
 
@@ -31,7 +31,7 @@ CATCH_UP = Kind("back in sync after", "s", 1.0, higher=False)
 STARTED = Kind("exec to all serving", "s", 0.1, higher=False)
 IDLE_S = 5
 STEADY_PER_S, STEADY_S = 500, 30
-#: How often the prober sends, and for how long it waits for the other side of a kill.
+#: Interval of the prober's records, and its longest wait for the recovery from a kill.
 PROBE_S = 0.005
 RECOVERY_S = 60.0
 
@@ -82,7 +82,7 @@ def measure(cluster: MeasuredCluster, scale: float, note: Note) -> None:
 
 
 def measure_produce(cluster: MeasuredCluster, scale: float, note: Note) -> None:
-    """Each load twice; the first warms up and is not counted."""
+    """Runs each load twice; the first run warms up and is not counted."""
     by_java = {"1 KiB": (1024, int(200_000 * scale)), "100 B": (100, int(1_000_000 * scale))}
     for label, (size, records) in by_java.items():
         row = f"produce {label} acks=all, 3 replicas"
@@ -148,7 +148,7 @@ def partition_led_by(cluster: MeasuredCluster, is_controller: bool) -> tuple[int
 
 
 def measure_return(cluster: MeasuredCluster, scale: float, note: Note) -> None:
-    """A node that was away while half a gigabyte was written."""
+    """Measures the catch-up of a node that was down while half a gigabyte was written."""
     cluster.create_topic("away", 3)
     away = next(node_id for node_id in cluster.nodes if node_id != cluster.controller())
     cluster.nodes[away].kill()
@@ -160,7 +160,7 @@ def measure_return(cluster: MeasuredCluster, scale: float, note: Note) -> None:
 
 
 class Prober:
-    """Sends a record every few milliseconds and remembers when each was acknowledged."""
+    """Sends a record every few milliseconds, and keeps the time of each acknowledgement."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._topic = topic
@@ -196,7 +196,7 @@ class Prober:
             time.sleep(PROBE_S)
 
     def longest_gap_ms(self, since: float) -> float:
-        """The longest time without an acknowledgement that ends after `since`."""
+        """Returns the longest time without an acknowledgement that ends after `since`."""
         pairs = zip(self._acknowledged, self._acknowledged[1:], strict=False)
         return max(after - before for before, after in pairs if after > since) * 1000
 

@@ -22,7 +22,7 @@ from compat_tests.wire import WireClient
 from .brokers import APACHE_NAME, KAFKA_JVM, Cost, memory_mb
 
 NODES = 3
-#: Of larger clusters too: a quorum of three outlives the death of one.
+#: Also for larger clusters: a quorum of three survives the death of one controller.
 CONTROLLERS = 3
 REPLICAS = 3
 _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -31,8 +31,8 @@ DEADLINE_S = 120
 
 
 class MeasuredNode(BrokerProcess):
-    """Formatted beforehand, so that a start is a start. Both are told the same, which is little. Who has no port for
-    controllers is only a broker.
+    """A node, formatted beforehand, so that a start includes nothing else. Both brokers get the same few properties. A node
+    without a controller port is only a broker.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class MeasuredNode(BrokerProcess):
 
 
 class MeasuredCluster:
-    """Use as a context; `start_s` is the time from the first exec until each node knows all of them and takes requests."""
+    """A context; `start_s` is the time from the first exec until each node has all nodes in its metadata and serves."""
 
     def __init__(self, kind: str, directory: Path, nodes: int = NODES, jvm: Sequence[str] = KAFKA_JVM) -> None:
         ports = {node: (free_port(), free_port() if node <= CONTROLLERS else 0) for node in range(1, nodes + 1)}
@@ -120,7 +120,7 @@ class MeasuredCluster:
         for node in self.nodes.values():
             node.kill()
 
-    # ---- what it costs
+    # ---- its costs
 
     def cpu_s(self) -> float:
         return sum(Cost.of(node.pid).cpu_s for node in self.nodes.values() if node.is_running)
@@ -128,10 +128,10 @@ class MeasuredCluster:
     def memory_mb(self) -> float:
         return sum(memory_mb(node.pid) for node in self.nodes.values())
 
-    # ---- what it says of itself
+    # ---- its metadata
 
     def _ask(self, request: object, version: int) -> object:
-        """The first running node's answer."""
+        """Returns the response of the first running node."""
         for node in self.nodes.values():
             if node.is_running:
                 with WireClient(node.bootstrap) as client:
@@ -139,7 +139,7 @@ class MeasuredCluster:
         raise LookupError("no node runs")
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
-        """With three replicas, which all are in sync when this returns."""
+        """Creates a topic with three replicas, and returns when all are in sync."""
         wanted = CreateTopicsRequest([CreatableTopic(name, partitions, REPLICAS)], timeout_ms=30_000)
 
         def made() -> bool:

@@ -21,9 +21,9 @@ from rich.table import Table
 from .codecs_of_others import WAYS
 from .codecs_samples import Sample, samples
 
-#: What is to be reached, as "lowered takes at most this many times what the other takes".
+#: The targets: lowered code takes at most this many times the other's time.
 TARGETS = {"by hand": 1.3, "kafka-python": 1.0, "construct compile()": 1 / 5}
-#: How long one way runs in one round. Short, so that the ways take turns often.
+#: Time of one way in one round. Short, so that the ways alternate often.
 ROUND_SECONDS = 0.004
 
 #: "decode" or "encode" -> message -> way -> microseconds
@@ -65,7 +65,7 @@ def measure(sample: Sample, rounds: int, figures: Figures) -> None:
 
 
 def best_of(functions: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Microseconds of CPU for one call of each, the best of all rounds."""
+    """Returns the microseconds of CPU for one call of each function, the best of all rounds."""
     calls = {name: calls_per_round(function) for name, function in functions.items()}
     best = dict.fromkeys(functions, float("inf"))
     for _ in range(rounds):
@@ -103,7 +103,7 @@ def cell(figures: dict[str, float], name: str) -> str:
 
 
 def misses(figures: Figures) -> list[str]:
-    """The targets that were not reached, in words."""
+    """Returns a sentence for each missed target."""
     return [
         f"{direction} {message}: lowered takes {by_way['lowered'] / by_way[name]:.2f} times {name}, {most:.2f} is the target"
         for direction, by_message in figures.items()

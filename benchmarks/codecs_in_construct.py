@@ -1,7 +1,7 @@
-"""The ten messages declared as construct's own documentation would: its stock classes, no class of ours.
+"""The ten messages declared as in construct's own documentation: with its stock classes, without classes of ours.
 
-A compact count is one more than what it counts and null is 0, so that a value is a `FocusedSeq` of its count and of what
-that allows. Both ways that construct has are measured: interpreted, and by its `compile()`.
+A compact count is the count plus one, and 0 for null, so a value is a `FocusedSeq` of its count and its content. Both ways
+of construct are measured: interpreted, and with its `compile()`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The same ten messages by every way there is: each is a pair of functions, bytes -> message and message -> bytes.
+"""The same ten messages with every other codec: each is a pair of functions, bytes -> message and message -> bytes.
 
-Each is taken at its fastest: what it keeps ready between two messages (compiled functions, reused buffers) is ready.
+Each is measured at its fastest: its reusable parts (compiled functions, buffers) are ready.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def snake_case(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
-#: Name in the table -> way. The first is what all others are compared with.
+#: Name in the table -> way. All others are compared with the first.
 WAYS: dict[str, Callable[[Sample, bytes], Way]] = {
     "lowered": lowered,
     "by hand": by_hand,

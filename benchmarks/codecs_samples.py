@@ -1,8 +1,8 @@
-"""The ten messages that a broker reads and writes most, as small as they mostly are.
+"""The ten messages that a broker reads and writes most, in their usual small size.
 
-The versions are those that today's clients speak. Produce, Fetch and their answers are the data path; a header stands
-before every request; heartbeats and commits come from every consumer all the time; the rest is what a client does as it
-starts or rebalances, when many do at once.
+The versions are those of current clients. Produce, Fetch and their responses are the data path; a header precedes every
+request; heartbeats and commits come from every consumer all the time. The others come when a client starts or rebalances,
+often from many clients at once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""`odradek consume` beside kcat and kafka-console-consumer, on one broker: `python -m benchmarks.command_line`.
+"""Compares `odradek consume` with kcat and kafka-console-consumer on one broker: `python -m benchmarks.command_line`.
 
 Two reads: a million records as JSON, beside `kcat -J`; three records, beside kafka-console-consumer. Times are from the
-start of each process to its end. A round runs every command forth and back (A B B A), so that a load that grows or shrinks
-meets both alike; ratios are of the sums of a round, and their median counts. Seconds of CPU hold on a busy machine, where
-seconds of the clock do not. kcat is Debian's, kafka-console-consumer Apache Kafka 4.3.1's.
+start of each process to its end. A round runs every command in both orders (A B B A), so that a growing or shrinking load
+affects both alike; ratios are of the sums of a round, and their median counts. CPU seconds are valid on a busy machine,
+wall-clock seconds are not. kcat is Debian's, kafka-console-consumer Apache Kafka 4.3.1's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from compat_tests.odradek_process import OdradekProcess
 
 RECORDS = 1_000_000
 SMALL = 3
-#: The command that the others are compared with.
+#: The reference for the other commands.
 OURS = "odradek consume"
 VALUE = b'{"id":%d,"name":"abcdefghijklmnopqrstuvwxyz","value":"0123456789012345678901234567890"}'
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "command-line.md"
@@ -43,7 +43,7 @@ def write(bootstrap: str, topic: str, count: int) -> None:
 
 
 def measured(command: list[str]) -> tuple[float, float, int]:
-    """Seconds, seconds of CPU and lines of output of a command that must succeed."""
+    """Returns seconds, CPU seconds and lines of output of a command that must succeed."""
     with tempfile.TemporaryFile() as out:
         before, began = os.times(), time.perf_counter()
         subprocess.run(command, stdout=out, stderr=subprocess.DEVNULL, check=True)
@@ -65,7 +65,7 @@ class Compared:
 
 
 def compared(commands: dict[str, list[str]], rounds: int, lines: int) -> dict[str, Compared]:
-    """Runs all commands forth and back in each round."""
+    """Runs all commands in both orders in each round."""
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for _ in range(rounds):
         sums = dict.fromkeys(commands, (0.0, 0.0))

@@ -1,7 +1,7 @@
-"""The console before a large cluster: `python -m benchmarks.console`, for 10,000 topics and 200 brokers.
+"""Measures the console of a large cluster: `python -m benchmarks.console`, for 10,000 topics and 200 brokers.
 
-One node holds the topics; the other brokers are registrations with the controller, with an address of that node, so that the
-metadata has them. Printed are the time and the size of pages, and the memory of the console before and after.
+One node holds the topics. The other brokers are only registered with the controller, under an address of that node, so that
+they are in the metadata. Prints the time and the size of pages, and the memory of the console before and after.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SESSION_MS = 3_600_000
 
 
 def register(controller: str, cluster_id: str, brokers: int, port: int, features: dict[str, tuple[int, int]]) -> None:
-    """Registers brokers that exist in the metadata alone, and has them unfenced."""
+    """Registers and unfences brokers that exist only in the metadata."""
     supported = [
         Feature(name=name, min_supported_version=low, max_supported_version=high)
         for name, (low, high) in features.items()

@@ -2,9 +2,8 @@
 
     python -m benchmarks.data_path HOST:PORT PID [--only small,batches,megabytes,fetch,tail] [--seconds 3] [--tls CA.pem]
 
-Drives any broker (Odradek or Apache Kafka) that listens there, and reads the CPU time of process PID from the
-scheduler's own counters. The client-side comparison with foreign load programs is `against_kafka`; this one is for
-finding out why.
+Drives any broker (Odradek or Apache Kafka) at this address, and reads the CPU time of process PID from the scheduler's
+counters. `against_kafka` compares clients with foreign load programs; this program finds the reasons.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ MIB = 1 << 20
 
 
 def cpu_s(pid: int) -> float:
-    """CPU time of all threads of a process, to the nanosecond; threads that have ended are not in it."""
+    """Returns the CPU time of all live threads of a process, in units of a nanosecond."""
     total = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
@@ -73,7 +72,7 @@ class Peer:
         self._buffer = bytearray(MIB)
 
     def receive(self) -> memoryview:
-        """One answer, without its length; valid until the next."""
+        """Returns the next response, without its length. It is valid until the next call."""
         view = memoryview(self._buffer)
         self._fill(view[:4])
         (size,) = _LENGTH.unpack_from(view)
@@ -95,7 +94,7 @@ class Peer:
         return self.receive()
 
     def pipeline(self, data: bytes, depth: int, seconds: float) -> int:
-        """Sends the frame over and over with `depth` answers outstanding; how many were answered."""
+        """Sends the frame repeatedly with `depth` requests in flight. Returns the number of responses."""
         end = time.monotonic() + seconds
         self.socket.sendall(data * depth)
         count = 0
@@ -175,7 +174,7 @@ class Bench:
         self.measure("produce 1000 x 1 kB, 5 in flight", MIB, lambda: peer.pipeline(data, 5, self.seconds))
 
     def fetch(self) -> None:
-        """Reads what there is from the start, again and again."""
+        """Reads the log from the start, repeatedly."""
         peer = Peer(self.address, self.tls)
         self.fill(peer)
         for limit in (MIB, 65_536, 4096):
@@ -205,12 +204,12 @@ class Bench:
             if offset >= partition.high_watermark:
                 offset = 0
             count += 1
-        # Counted as if all were full, so that bytes and requests agree. A part of a batch at the end of an answer (Apache
-        # Kafka's have one) does not count: clients drop it and fetch that batch again.
+        # Counts full responses, so that bytes and requests agree. A partial batch at the end of a response (Apache Kafka's
+        # have one) does not count: clients drop it and fetch that batch again.
         return round(received / limit) or count
 
     def tail(self) -> None:
-        """One record at a time, from the producer to a consumer that waits for it."""
+        """Sends one record at a time to a waiting consumer."""
         producer, consumer = Peer(self.address, self.tls), Peer(self.address, self.tls)
         data = self.produce_frame(100, 1)
         answer = decode(ProduceResponse, PRODUCE_VERSION, producer_ask(producer, data), 5)[0]
@@ -226,7 +225,7 @@ class Bench:
                     max_wait_ms=5000, min_bytes=1, topics=[FetchTopic(self.topic, partitions=[asked])]
                 )
                 consumer.socket.sendall(frame(request, FETCH_VERSION))
-                time.sleep(0.0003)  # the fetch must be parked by now; this is the load's pace, not a condition
+                time.sleep(0.0003)  # long enough for the broker to park the fetch; the load's pace, not a condition
                 began = time.perf_counter()
                 producer.socket.sendall(data)
                 consumer.receive()
@@ -247,7 +246,7 @@ def producer_ask(peer: Peer, data: bytes) -> memoryview:
 
 
 def _whole_batches(batches: memoryview) -> tuple[int, int]:
-    """Returns the offset after the last whole batch, 0 if there is none, and the bytes of those that are whole."""
+    """Returns the offset after the last whole batch, 0 if there is none, and the bytes of the whole batches."""
     position, offset = 0, 0
     while position + 61 <= len(batches):
         base, length = struct.unpack_from(">qi", batches, position)

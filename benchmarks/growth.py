@@ -1,11 +1,11 @@
 """Measures the cost of a cluster as it grows: `python -m benchmarks.growth [--apache] [--write docs/benchmarks]`.
 
-Five brokers, ten thousand partitions of three replicas: how long it takes to create them, what five brokers cost that
-nobody uses, how long until every partition has a leader again after a kill -9, until the broker is back in sync; and how
-long a client waits meanwhile for an answer that has nothing to do with it. Then what the metadata of so many partitions is
-on the disk and in memory (`growth_paper.py`, also for more partitions than a machine can have brokers for).
+Five brokers, ten thousand partitions of three replicas. Measured are the time to create them, the CPU of the five brokers
+without clients, the time after a kill -9 until every partition has a leader and until the broker is back in sync, and the
+longest wait of an unrelated client meanwhile. Then the size of the metadata of so many partitions on disk and in memory
+(`growth_paper.py`, also for more partitions than a machine can have brokers for).
 
-`--apache` has Apache Kafka do the same on the same machine, with 1 GB of heap for each of the five (with 256 MB they end
+`--apache` measures Apache Kafka on the same machine, with 1 GB of heap for each of the five brokers (with 256 MB they end
 before they have 6,000 partitions).
 """
 
@@ -87,12 +87,12 @@ def arguments() -> argparse.Namespace:
 
 class GrowingCluster(MeasuredCluster):
     def create(self, name: str, partitions: int) -> float:
-        """Seconds until it is answered, and every broker tells of every partition."""
+        """Returns the seconds until the response, and until every broker has every partition in its metadata."""
         request = CreateTopicsRequest([CreatableTopic(name, partitions, REPLICAS)], timeout_ms=DEADLINE_S * 1000)
         began = time.perf_counter()
         with WireClient(self.nodes[1].bootstrap, timeout=DEADLINE_S) as client:
             answer = client.call(request, 7).topics[0]
-        # It is there already where the controller changed meanwhile, and the broker asked the next one.
+        # The topic exists already if the controller changed meanwhile and the broker retried with the new one.
         assert answer.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS), answer
         for node in self.nodes.values():
             eventually(lambda node=node: len(self.leaders(name, node)) == partitions, what=name, deadline_s=DEADLINE_S)
@@ -107,7 +107,7 @@ class GrowingCluster(MeasuredCluster):
         return [one.leader_id for one in self.partitions_of(name, node)]
 
     def await_led(self, topics: list[str], without: int, by: MeasuredNode) -> None:
-        """Until `by` tells of a leader for every partition that is not `without`."""
+        """Waits until `by` has a leader other than `without` for every partition."""
         for name in topics:
             eventually(
                 lambda name=name: not {-1, without} & set(self.leaders(name, by)),
@@ -142,7 +142,7 @@ def grow(cluster: GrowingCluster, partitions: int, note: Note) -> None:
 
 
 def create_all(cluster: GrowingCluster, partitions: int, note: Note) -> list[str]:
-    """In halves, since the second comes to a cluster that has much already."""
+    """Creates the topics in halves: the second half comes to a cluster with many partitions."""
     topics, half = [f"grown-{number}" for number in range(partitions // PARTITIONS_PER_TOPIC)], partitions // 2
     for first, what in ((0, "the first"), (len(topics) // 2, "the next")):
         before, seconds = cluster.cpu_s(), 0.0
@@ -156,7 +156,7 @@ def create_all(cluster: GrowingCluster, partitions: int, note: Note) -> list[str
 
 
 def measure_idle(cluster: GrowingCluster, partitions: int, note: Note) -> None:
-    time.sleep(IDLE_S)  # what was created comes to rest
+    time.sleep(IDLE_S)  # until the work after the creation is done
     before = cluster.cpu_s()
     time.sleep(IDLE_S)
     share = (cluster.cpu_s() - before) / IDLE_S / BROKERS * 100
@@ -191,7 +191,7 @@ def measure_stop(cluster: GrowingCluster, note: Note) -> None:
 
 
 class Bystander:
-    """Asks each broker for nothing much, every few milliseconds, and remembers the longest wait for an answer."""
+    """Sends a small request to each broker every few milliseconds, and keeps the longest wait for a response."""
 
     def __init__(self, cluster: GrowingCluster, but: int = -1) -> None:
         self._nodes = [node for node_id, node in cluster.nodes.items() if node_id != but]
@@ -239,7 +239,7 @@ def table(measured: dict[str, list[Figure]]) -> str:
 
 
 def write(folder: Path, cluster: str, paper: str) -> None:
-    """growth.md; the text of growth-notes.md, if there, goes under the tables."""
+    """Writes growth.md; the text of growth-notes.md, if there, goes under the tables."""
     notes = folder / "growth-notes.md"
     parts = [
         "# Cost as it grows",

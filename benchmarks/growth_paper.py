@@ -1,7 +1,7 @@
-"""The metadata of many partitions by itself: what a partition costs in memory, in a snapshot, in an election.
+"""Measures the metadata of many partitions alone: the cost of a partition in memory, in a snapshot, in an election.
 
-A controller and an image are made as a cluster's are, by requests and records, with as many brokers as there would be;
-nothing is sent to anybody. `python -m benchmarks.growth_paper 10000 100000` measures, each size in a process of its own.
+Requests and records build a controller and an image, with as many brokers as the cluster would have; no broker receives
+them. `python -m benchmarks.growth_paper 10000 100000` measures, each size in its own process.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def measure_snapshot(image: MetadataImage, partitions: int) -> dict[str, float]:
         written_s = time.process_time() - began
         file = Path(folder) / snapshot.file_name
         for _ in islice(read_snapshot(file), PARTITIONS_PER_TOPIC):
-            pass  # codecs are made when they are first used
+            pass  # codecs are compiled at their first use
         began = time.process_time()
         loading = Sliced(without_gc(read_snapshot(file)))
         applying = time.process_time()
@@ -156,7 +156,7 @@ def measure_metadata(image: MetadataImage) -> dict[str, float]:
 
 
 class Sliced:
-    """Does work in slices as the loop does, but for others in between."""
+    """Does work in slices as the event loop does, without other tasks between them."""
 
     def __init__(self, steps: Iterator[None]) -> None:
         self.result: Any = None
@@ -195,7 +195,7 @@ def measure_death(machine: Machine) -> dict[str, float]:
 
 
 class Machine:
-    """A controller with brokers that are unfenced; what it decides is encoded as for its log, and replayed."""
+    """A controller with unfenced brokers; its decisions are encoded as for its log, and replayed."""
 
     def __init__(self, brokers: int) -> None:
         self.controller = Controller(1, "4L6g3nShT-eMCtK--X86sw", {}, random.Random(1))

@@ -1,7 +1,7 @@
 """Measures the cost of idle connections: `python -m benchmarks.idle_connections [--connections 5000]`.
 
-Opens them to a broker of its own, has each ask ApiVersions once so that it is in use, and reads the broker's resident
-memory. The comparison has the same as a row.
+Opens connections to its own broker, sends ApiVersions once on each so that it is in use, and reads the broker's resident
+memory. The comparison has this as a row.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .brokers import memory_mb
 
 CONNECTIONS = 5000
 MOST_MB = 100
-#: Beside the connections: logs, libraries, pipes.
+#: Descriptors beside the connections: logs, libraries, pipes.
 SPARE_DESCRIPTORS = 500
 
 
 def memory_with(broker: BrokerProcess, count: int) -> float:
-    """The broker's resident memory, in MB, while it has that many connections. Brokers inherit our limit of descriptors:
-    `allow` it before they start."""
+    """Returns the broker's resident memory in MB with `count` connections. Brokers inherit our limit of descriptors: call
+    `allow` before they start."""
     with ExitStack() as held:
         for _ in range(count):
             client = held.enter_context(WireClient(broker.bootstrap))
@@ -37,7 +37,7 @@ def memory_with(broker: BrokerProcess, count: int) -> float:
 
 
 def allow(count: int) -> None:
-    """Raises the limit of descriptors, of this process and those that it starts."""
+    """Raises the limit of descriptors for this process and its children."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + SPARE_DESCRIPTORS
     if soft != resource.RLIM_INFINITY and soft < wanted:

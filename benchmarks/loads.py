@@ -1,4 +1,4 @@
-"""Foreign load programs: Apache's performance tools and librdkafka. None of them is ours, and none knows whom it drives.
+"""Foreign load programs: Apache's performance tools and librdkafka. None is ours, so none favours a broker.
 
 Each function runs one load to its end and returns what the program itself reported.
 """
@@ -23,7 +23,7 @@ _JOINS = Path(__file__).with_name("JoinLoad.java")
 
 @dataclass(frozen=True)
 class Load:
-    """One run: `records` of `size` bytes in `seconds`; latencies in ms by percentile where the program tells them."""
+    """One run: `records` of `size` bytes in `seconds`; latencies in ms by percentile if the program reports them."""
 
     records: int
     size: int
@@ -62,7 +62,7 @@ _PRODUCED = re.compile(
 
 
 def java_produce(bootstrap: str, topic: str, records: int, size: int, **properties: str) -> Load:
-    """ProducerPerformance, unthrottled. `properties`: producer settings, with _ for the dots."""
+    """Runs ProducerPerformance, unthrottled. `properties` are producer settings, with _ for the dots."""
     settings = [f"{key.replace('_', '.')}={value}" for key, value in properties.items()]
     printed = _tool(
         "ProducerPerformance",
@@ -75,7 +75,7 @@ def java_produce(bootstrap: str, topic: str, records: int, size: int, **properti
 
 
 def java_consume(bootstrap: str, topic: str, records: int, size: int) -> Load:
-    """ConsumerPerformance, from the start of the topic; the time that it spent fetching, without its group's join."""
+    """Runs ConsumerPerformance from the start of the topic. The time is that of fetching, without the join."""
     printed = _tool(
         "ConsumerPerformance",
         *("--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records)),
@@ -86,11 +86,11 @@ def java_consume(bootstrap: str, topic: str, records: int, size: int) -> Load:
 
 
 def java_share_consume(bootstrap: str, topic: str, records: int, size: int, members: int) -> Load:
-    """ShareConsumerPerformance with so many members of the group that is called as the topic is."""
+    """Runs ShareConsumerPerformance with `members` members of the group that has the topic's name."""
     printed = _tool(
         "ShareConsumerPerformance",
         *("--bootstrap-server", bootstrap, "--topic", topic, "--group", topic, "--num-records", str(records)),
-        # It is the time for all of it, too.
+        # The timeout covers the whole run, too.
         *("--hide-header", "--timeout", "180000", "--threads", str(members)),
     )
     columns = printed.strip().splitlines()[-1].split(",")
@@ -99,20 +99,20 @@ def java_share_consume(bootstrap: str, topic: str, records: int, size: int, memb
 
 
 def java_end_to_end(bootstrap: str, topic: str, records: int, size: int, acks: str) -> Load:
-    """EndToEndLoad.java: one record at a time, from send to receipt, by Apache's producer and consumer."""
+    """Runs EndToEndLoad.java: one record at a time, from send to receipt, with Apache's producer and consumer."""
     words = (bootstrap, topic, str(records), str(size), acks)
     answer = json.loads(_java("EndToEndLoad", str(_END_TO_END), *words))
     return Load(answer["records"], size, answer["seconds"], answer["latency_ms"])
 
 
 def java_joins(bootstrap: str, topic: str, joins: int, size: int) -> Load:
-    """JoinLoad.java: Apache's consumer joins a new group and waits for its first record, `joins` times over."""
+    """Runs JoinLoad.java: Apache's consumer joins a new group and waits for its first record, `joins` times."""
     answer = json.loads(_java("JoinLoad", str(_JOINS), bootstrap, topic, str(joins)))
     return Load(answer["records"], size, answer["seconds"], answer["latency_ms"])
 
 
 def rdkafka(bootstrap: str, topic: str, what: str, records: int, size: int, **properties: str) -> Load:
-    """rdkafka_load.py, in a process of its own: `what` is produce, consume, tail, paced or join."""
+    """Runs rdkafka_load.py in its own process: `what` is produce, consume, tail, paced or join."""
     settings = [f"{key.replace('_', '.')}={value}" for key, value in properties.items()]
     command = [sys.executable, str(_RDKAFKA), what, bootstrap, topic, str(records), str(size), *settings]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)

@@ -1,7 +1,7 @@
-"""Ten thousand partitions on one broker: how long a clean restart takes, and how much memory it has then.
+"""Measures ten thousand partitions on one broker: the time of a clean restart, and the memory after it.
 
 `python -m benchmarks.partitions` measures the storage alone and then the broker; `--storage` or `--broker` only one of them.
-To reach: a restart within 5 s, under 400 MB.
+The targets are a restart within 5 s, and less than 400 MB.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def show(what: str, partitions: int, seconds: float, cpu_s: float, memory_mb: float) -> None:
-    """Seconds by the wall clock count; those of CPU tell what a machine that others use adds to them."""
+    """Prints a row. Wall-clock seconds count; CPU seconds show how much a busy machine adds to them."""
     verdict = "reached" if seconds <= MOST_SECONDS and memory_mb <= MOST_MB else "MISSED"
     print(
         f"{what:<10} {partitions:>7,} partitions   {seconds:6.2f} s   {cpu_s:6.2f} s CPU   {memory_mb:6.1f} MB   {verdict}",
@@ -70,7 +70,7 @@ def show(what: str, partitions: int, seconds: float, cpu_s: float, memory_mb: fl
     )
 
 
-# ---- the storage alone: a process that opens every log and does nothing else
+# ---- the storage alone: a process that only opens every log
 
 
 def measure_storage(path: Path, partitions: int) -> None:
@@ -127,7 +127,7 @@ def measure_broker(path: Path, partitions: int) -> None:
 
 
 def stop(broker: OdradekProcess, what: str) -> None:
-    """Without the deadline that tests have: the files that close ten thousand logs take a slow disk a while."""
+    """Stops the broker without the deadline of tests: closing ten thousand logs takes long on a slow disk."""
     assert broker.process is not None
     began = time.perf_counter()
     broker.process.terminate()

@@ -16,11 +16,11 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer
 
-#: How much is in flight before the program waits for deliveries.
+#: Most records in flight before the program waits for deliveries.
 QUEUE = 100_000
 POLL_S = 30.0
-#: A consumer that has 100,000 records or 64 MB queued fetches none for a second, unless told otherwise: whoever feeds it
-#: faster is then waited for longer, and what is measured is that second.
+#: By default a consumer with 100,000 records or 64 MB queued does not fetch for a second. A faster broker would then make it
+#: wait longer, and the row would measure that second.
 NO_PAUSE = {"fetch.queue.backoff.ms": "1"}
 
 
@@ -52,7 +52,7 @@ def consume(bootstrap: str, topic: str, records: int, size: int, settings: dict[
     received = len(first_batch(consumer))
     started, counted = time.perf_counter(), 0
     while received + counted < records:
-        # It waits for as many as it is asked for: never for more than there are.
+        # The call waits for the number of records that it gets: so never for more than there are.
         batch = consumer.consume(min(10_000, records - received - counted), POLL_S)
         assert batch, f"nothing came for {POLL_S} s after {received + counted} records"
         counted += len(batch)
@@ -68,7 +68,7 @@ def first_batch(consumer: Consumer) -> list[Any]:
 
 
 def tail(bootstrap: str, topic: str, records: int, size: int, settings: dict[str, str]) -> dict[str, Any]:
-    """One record at a time, sent when the last one has come back: end-to-end latency at the tail."""
+    """Sends one record at a time, after the receipt of the previous one: end-to-end latency at the tail."""
     producer, consumer = at_the_tail(bootstrap, topic, settings)
     value = b"x" * size
     latencies = []
@@ -85,7 +85,7 @@ def tail(bootstrap: str, topic: str, records: int, size: int, settings: dict[str
 
 
 def paced(bootstrap: str, topic: str, records: int, size: int, settings: dict[str, str]) -> dict[str, Any]:
-    """`rate` records a second, whoever has or has not come back: end-to-end latency from when a record was due."""
+    """Sends `rate` records a second, whatever is in flight: end-to-end latency from each record's due time."""
     apart_s = 1 / int(settings.pop("rate"))
     producer, consumer = at_the_tail(bootstrap, topic, settings)
     latencies: list[float] = []
@@ -114,9 +114,9 @@ def percentiles(latencies: list[float]) -> dict[str, float]:
 
 
 def at_the_tail(bootstrap: str, topic: str, settings: dict[str, str]) -> tuple[Producer, Consumer]:
-    """Returns a producer that sends at once, and a consumer at the end of the log."""
+    """Returns a producer without linger, and a consumer at the end of the log."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, **settings})
-    # A topic that nobody has written to is not there, and none of it would be assigned.
+    # The first record creates the topic, so that the consumer is assigned its partitions.
     producer.produce(topic, b"warm-up")
     producer.flush(POLL_S)
     consumer = consumer_of(bootstrap, "latest", {"fetch.wait.max.ms": "500", "fetch.min.bytes": "1"})
@@ -128,7 +128,7 @@ def at_the_tail(bootstrap: str, topic: str, settings: dict[str, str]) -> tuple[P
 
 
 def caught_up(producer: Producer, consumer: Consumer, topic: str) -> None:
-    """The consumer's position is resolved lazily: sends until something comes back, then takes what else was sent."""
+    """Sends records until one arrives, because the consumer resolves its position lazily; then takes the rest of them."""
     while True:
         producer.produce(topic, b"warm-up")
         producer.flush(POLL_S)
@@ -139,7 +139,7 @@ def caught_up(producer: Producer, consumer: Consumer, topic: str) -> None:
 
 
 def join(bootstrap: str, topic: str, records: int, size: int, settings: dict[str, str]) -> dict[str, Any]:
-    """From the start of a consumer in a new group to its first record, `records` times over."""
+    """Measures from the start of a consumer in a new group to its first record, `records` times."""
     latencies = []
     for _ in range(records):
         started = time.perf_counter()

@@ -1,7 +1,7 @@
-"""The rows of the comparison, as data: what is run, and which figures it gives.
+"""The rows of the comparison, as data: their loads and figures.
 
-A figure is a ratio Odradek / Apache Kafka in the end; `target` is the bound that the project set itself, `higher` says on
-which side of it good lies.
+A figure is a ratio Odradek / Apache Kafka; `target` is the project's bound for it, and `higher` tells whether more is
+better.
 """
 
 from __future__ import annotations

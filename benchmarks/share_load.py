@@ -1,10 +1,10 @@
-"""librdkafka as a member of a share group that accepts all it gets.
+"""librdkafka as a member of a share group that accepts every record.
 
     python share_load.py begin|consume BOOTSTRAP TOPIC RECORDS
 
-The group is called as the topic is. `begin` comes, sees one record, and leaves all to others: the group has been there.
-`consume` takes RECORDS; its time runs from its subscription, and ends when the last of them is accepted. Prints one line of
-JSON, as rdkafka_load.py does.
+The group has the topic's name. `begin` creates the group's state: it joins, receives one record, and leaves without an
+acknowledgement. `consume` takes RECORDS; its time runs from its subscription until the last of them is accepted. Prints a
+line of JSON, as rdkafka_load.py does.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def begin(bootstrap: str, topic: str, records: int) -> dict[str, Any]:
     started = time.perf_counter()
     taken = take(consumer, 1)
     seconds = time.perf_counter() - started
-    # What it has is acknowledged by nobody: it goes back when the member leaves.
+    # It acknowledges nothing: its records are released when the member leaves.
     consumer.close()
     return {"records": taken, "seconds": seconds}
 

@@ -1,7 +1,7 @@
-"""The rows of share groups: what one member, and what four members of a group take of a topic and accept.
+"""The rows of share groups: one member, and four members of a group, take a topic's records and accept them.
 
-The group begins with the topic's first record, and has its state with the persister before the time runs: who is the first
-to come to a new group is given nothing before its next heartbeat, whichever broker it is.
+The group starts at the topic's first record, and has its state at the persister before the time runs: with either broker,
+the first member of a new group gets no records before its next heartbeat.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .reporting.kinds import CPU_PER_GB, THROUGHPUT, Row
 
 _PROGRAM = Path(__file__).with_name("share_load.py")
 _DEADLINE_S = 600
-#: In IncrementalAlterConfigs.
+#: Codes in IncrementalAlterConfigs.
 _GROUP_RESOURCE, _SET = 32, 0
 KIB = 1024
 
@@ -58,7 +58,7 @@ def _name(size: int, members: int) -> str:
 
 
 def _filled(records: int, size: int) -> Callable[[str, str], Load]:
-    """The topic, full, and the group, known to the persister."""
+    """Returns a load that fills the topic and creates the group's state at the persister."""
 
     def feed(bootstrap: str, topic: str) -> Load:
         begin_with_the_first_record(bootstrap, topic)
@@ -78,7 +78,7 @@ def begin_with_the_first_record(bootstrap: str, group: str) -> None:
 
 
 def share_load(bootstrap: str, topic: str, what: str, records: int, size: int) -> Load:
-    """share_load.py, in a process of its own; the group is called as the topic is."""
+    """Runs share_load.py in its own process; the group has the topic's name."""
     command = [sys.executable, str(_PROGRAM), what, bootstrap, topic, str(records)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)
     if done.returncode:

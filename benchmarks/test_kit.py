@@ -1,7 +1,7 @@
-"""Costs of the test kit: `python -m benchmarks.test_kit`. Prints a row for each figure with its target.
+"""Measures the test kit: `python -m benchmarks.test_kit`. Prints a row for each figure with its target.
 
-The cost per test is that of the fixture `odradek_broker`: the reset of a broker in which a test has used a topic. Times are
-medians; the processor's time stands beside them, since a busy machine or disk changes only the former.
+The cost per test is that of the fixture `odradek_broker`: the reset of a broker after a test with a topic. Times are
+medians; CPU times stand beside them, since a busy machine or disk changes only wall-clock times.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_BROKERS = 50
 
 
 class Row:
-    """Wall-clock and processor times of one thing, in ms."""
+    """Wall-clock and CPU times of one step, in ms."""
 
     def __init__(self, what: str, target_ms: float) -> None:
         self.what = what
@@ -42,7 +42,7 @@ class Row:
 
 
 def use(broker: odradek.Broker) -> None:
-    """Leaves behind what a test leaves: a topic with records."""
+    """Leaves the state of a typical test: a topic with records."""
     broker.topic("orders").send(b"order 1", b"order 2")
 
 

@@ -1,8 +1,8 @@
-"""librdkafka as a load program of transactions, offset commits and members that go.
+"""librdkafka as a load program of transactions, offset commits and leaving members.
 
     python transaction_load.py transact|offsets|death BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]
 
-`per=N` is how many records a transaction has, or how many members a group. Prints one line of JSON, as rdkafka_load.py does.
+`per=N` is the number of records of a transaction, or of members of a group. Prints a line of JSON, as rdkafka_load.py does.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 TIMEOUT_S = 60.0
-#: As many offset commits are on their way at once.
+#: Offset commits in flight.
 IN_FLIGHT = 100
-#: The least that both brokers take by default.
+#: The shortest that both brokers allow by default.
 SESSION_MS = 6_000
 _POLL_S = 0.002
 
@@ -33,13 +33,13 @@ def percentiles(latencies: list[float]) -> dict[str, float]:
 
 
 def transact(bootstrap: str, topic: str, records: int, size: int, settings: dict[str, str]) -> dict[str, Any]:
-    """Transactions of `per` records, one after the other; the latency is that of commit_transaction."""
+    """Runs transactions of `per` records, one after the other; the latency is that of commit_transaction."""
     per = int(settings["per"])
     common = {"bootstrap.servers": bootstrap, "queue.buffering.max.messages": 100_000, "linger.ms": 5}
     producer = Producer({**common, "transactional.id": f"bench-{uuid.uuid4()}"})
     producer.init_transactions(TIMEOUT_S)
     value = os.urandom(size // 2).hex().encode().ljust(size, b"x")
-    # The topic is made, and the partition has been led, before the time runs.
+    # The topic is created, and its partition has a leader, before the time runs.
     _one(producer, topic, value, 1)
     latencies = []
     started = time.perf_counter()
@@ -50,7 +50,7 @@ def transact(bootstrap: str, topic: str, records: int, size: int, settings: dict
 
 
 def _one(producer: Producer, topic: str, value: bytes, count: int) -> float:
-    """One transaction, and what its commit took, in ms. Records are acknowledged before, so that it is the commit alone."""
+    """Runs a transaction. Returns the time of its commit alone in ms: its records are acknowledged before."""
     producer.begin_transaction()
     for _ in range(count):
         producer.produce(topic, value)
@@ -61,7 +61,7 @@ def _one(producer: Producer, topic: str, value: bytes, count: int) -> float:
 
 
 def offsets(bootstrap: str, topic: str, records: int, size: int, settings: dict[str, str]) -> dict[str, Any]:
-    """Offset commits of one member, IN_FLIGHT at once."""
+    """Commits offsets as one member, IN_FLIGHT at once."""
     make_topic(bootstrap, topic, 1)
     answered = 0
 
@@ -86,10 +86,10 @@ def offsets(bootstrap: str, topic: str, records: int, size: int, settings: dict[
 
 
 def death(bootstrap: str, topic: str, records: int, size: int, settings: dict[str, str]) -> dict[str, Any]:
-    """A group of `per` members and `records` partitions: from the end of one until the others have all of them.
+    """Measures from the end of a member until the `per` - 1 others have all `records` partitions.
 
-    how=killed: its process is killed, and most of the time is that of its session, which no broker can cut short.
-    how=leaves: it says good-bye.
+    how=killed: the member is killed, and most of the time is that of its session, which no broker can shorten.
+    how=leaves: the member leaves the group.
     """
     killed = settings.pop("how") == "killed"
     members = int(settings.pop("per"))
@@ -111,7 +111,7 @@ def death(bootstrap: str, topic: str, records: int, size: int, settings: dict[st
 
 
 def _member(bootstrap: str, topic: str, settings: dict[str, str]) -> Consumer:
-    # Members hear of a rebalance by their heartbeats: seldom ones would be most of what is measured.
+    # Members learn of a rebalance by their heartbeats: a long interval would dominate the figure.
     classic = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 50}
     own = settings if settings.get("group.protocol") == "consumer" else {**classic, **settings}
     member = Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "enable.auto.commit": False, **own})
@@ -120,11 +120,11 @@ def _member(bootstrap: str, topic: str, settings: dict[str, str]) -> Consumer:
 
 
 def member(bootstrap: str, topic: str, records: int, size: int, settings: dict[str, str]) -> dict[str, Any]:
-    """The one that goes: when its standard input ends, or when it is killed."""
+    """The member that goes: it leaves when its standard input ends, or is killed."""
     import select
 
     consumer = _member(bootstrap, topic, settings)
-    # It hears of its end at once: what it polled on for would be of what is measured.
+    # It leaves without delay: a longer poll would be part of the figure.
     while not select.select([sys.stdin], [], [], 0)[0]:
         consumer.poll(_POLL_S)
     consumer.close()
@@ -132,7 +132,7 @@ def member(bootstrap: str, topic: str, records: int, size: int, settings: dict[s
 
 
 def _until(members: list[Consumer], holds: Any, settle_s: float) -> None:
-    """Polls them all until it holds of how many partitions they have, and has for so long."""
+    """Polls all members until `holds` is true of their number of partitions, and stays true for `settle_s`."""
     give_up = time.perf_counter() + 180
     since = None
     while since is None or time.perf_counter() - since < settle_s:
@@ -156,8 +156,8 @@ def main() -> None:
     what, bootstrap, topic, records, size, *rest = sys.argv[1:]
     settings = dict(text.split("=", 1) for text in rest)
     print(json.dumps(LOADS[what](bootstrap, topic, int(records), int(size), settings)), flush=True)
-    # Fifty consumers that say good-bye one after the other rebalance fifty times, and librdkafka's close may wait for ever
-    # for an assignment that comes in between.
+    # Fifty consumers that leave one after the other cause fifty rebalances, and librdkafka's close may wait forever for an
+    # assignment that arrives meanwhile.
     os._exit(0)
 
 

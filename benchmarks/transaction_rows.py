@@ -17,7 +17,7 @@ MEMBERS, PARTITIONS = 50, 200
 
 
 def load(bootstrap: str, topic: str, what: str, records: int, size: int, **settings: str) -> Load:
-    """transaction_load.py, in a process of its own."""
+    """Runs transaction_load.py in its own process."""
     words = [f"{key.replace('_', '.')}={value}" for key, value in settings.items()]
     command = [sys.executable, str(_PROGRAM), what, bootstrap, topic, str(records), str(size), *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)

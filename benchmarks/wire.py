@@ -1,10 +1,10 @@
-"""Shows the requests to a broker and its answers, captured from the loopback: which side waits for the other.
+"""Shows the requests to a broker and its responses, captured from the loopback: which side waits for its peer.
 
     python -m benchmarks.wire PORT SECONDS        (needs CAP_NET_RAW, so most often root)
 
-Prints each request with when it had come whole, in ms since the first one, and how long its answer took from then to its
-first byte; at the end, by API, how many there were and the percentiles of that time. The times are the kernel's, of when a
-segment went through the loopback: what a client's own threads add is not in them.
+Prints for each request when it was complete, in ms since the first one, and the time from then to the first byte of its
+response; at the end, by API, their number and the percentiles of that time. The times are the kernel's, of a segment's way
+through the loopback: they do not include a client's own threads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ETHERNET_BYTES = 14
 _IPV4 = 0x0800
 _ALL_PROTOCOLS = 3
 _TCP = 6
-#: Of a frame from the loopback, which is seen twice: on its way out, and as it comes in.
+#: Packet type of outgoing frames: the loopback shows each frame twice, outgoing and incoming.
 _OUTGOING = 4
 _SO_RCVBUFFORCE, _SO_TIMESTAMPNS = 33, 35
 _BUFFER_BYTES = 64 * 1024 * 1024
@@ -34,7 +34,7 @@ _answer = struct.Struct(">ii").unpack_from
 
 @dataclass
 class Exchange:
-    """A request, and when its answer began; times in seconds since 1970."""
+    """A request and the start of its response; times in seconds since 1970."""
 
     client_port: int
     api: str
@@ -49,7 +49,7 @@ class Exchange:
 
 @dataclass
 class Stream:
-    """One direction of a connection: the bytes of a frame that is not whole yet, and how many are to be passed over."""
+    """One direction of a connection: the bytes of an incomplete frame, and the number of bytes to skip."""
 
     next_sequence: int = -1
     waiting: bytearray = field(default_factory=bytearray)
@@ -57,7 +57,7 @@ class Stream:
 
 
 class Wire:
-    """The captured connections to one port. A connection that was open before is ignored."""
+    """The captured connections to a port. Those open before are read from the first captured segment."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -66,7 +66,7 @@ class Wire:
         self.exchanges: list[Exchange] = []
 
     def packet(self, packet: bytes, at_s: float) -> None:
-        """An Ethernet frame."""
+        """Handles an Ethernet frame."""
         if struct.unpack_from(">H", packet, 12)[0] != _IPV4 or packet[23] != _TCP:
             return
         tcp = _ETHERNET_BYTES + (packet[14] & 15) * 4
@@ -84,7 +84,7 @@ class Wire:
         self, stream: Stream, client: int, sequence: int, payload: bytes, at_s: float, *, is_request: bool
     ) -> None:
         if stream.next_sequence not in (-1, sequence):
-            stream.waiting.clear()  # some were missed: a segment most often begins with a frame
+            stream.waiting.clear()  # segments were missed: a segment mostly begins with a frame
             stream.skipped = 0
         stream.next_sequence = (sequence + len(payload)) & 0xFFFFFFFF
         skipped = min(stream.skipped, len(payload))
@@ -118,7 +118,7 @@ class Wire:
 
 
 def listen(port: int, seconds: float) -> list[Exchange]:
-    """All that is seen of `port` from now on, in the order of the answers."""
+    """Captures the traffic of `port` for `seconds`. Returns the exchanges in the order of the responses."""
     wire = Wire(port)
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL_PROTOCOLS)) as seen:
         seen.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)

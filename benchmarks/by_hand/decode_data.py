@@ -1,4 +1,4 @@
-"""Decoders: the header, Produce, Fetch and their answers."""
+"""Decoders: the header, Produce, Fetch and their responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tagged fields, the rare part that even fast code by hand leaves to helpers."""
+"""Tagged fields: rare, so that even fast code by hand leaves them to helpers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.protocol.varint import Fault, varint, varint_tail
 
 
 def tagged(buf: Any, pos: int, count: int) -> tuple[dict[int, bytes], int]:
-    """The tagged fields of a structure: (tag -> bytes, position after them)."""
+    """Returns the tagged fields of a structure, and the position after them."""
     if count > 127:
         count, pos = varint_tail(buf, pos, count)
     if count > 10_000:

@@ -1,6 +1,6 @@
 """The page of small charts beside the table: panels for produce, consume, latency, memory and start, and the cluster.
 
-A mark is one figure: how many times better than Apache Kafka, on a logarithmic scale, whichever way better lies.
+A mark is one figure: how many times better than Apache Kafka, on a logarithmic scale, whether more or less is better.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..brokers import APACHE_NAME
 if TYPE_CHECKING:
     from .result import Result
 
-#: Kind of figure -> mark and colour, which colour-blind readers tell apart.
+#: Kind of figure -> mark and colour, distinguishable by colour-blind readers.
 MARKS = {
     "throughput": ("o", "#0072b2"),
     "rate": ("o", "#0072b2"),
@@ -25,13 +25,13 @@ MARKS = {
 }
 OTHER = ("P", "#000000")
 _LATENCY = ("latency p50", "latency p99")
-#: A panel whose axis ends below it has room for labels between powers of ten.
+#: Panels whose axis ends below this have labels between powers of ten.
 _MINOR_LABELS_BELOW = 10
 _SIZE_INCHES = (13.0, 11.0)
 
 
 def panels(results: Sequence[Result]) -> list[tuple[str, list[Result]]]:
-    """Title and figures of each panel; each figure is in one."""
+    """Returns title and figures of each panel; each figure is in one panel."""
     tests: list[tuple[str, Callable[[Result], bool]]] = [
         ("cluster of three", lambda one: one.row.startswith("cluster:")),
         ("memory and start", lambda one: one.kind.name in ("resident memory", "exec to first answer")),

@@ -10,7 +10,7 @@ from ..loads import Load
 
 @dataclass(frozen=True)
 class Kind:
-    """One sort of figure: its unit and the bound on Odradek / Apache Kafka."""
+    """A kind of figure: its unit, and the target for the ratio Odradek / Apache Kafka."""
 
     name: str
     unit: str
@@ -22,7 +22,7 @@ class Kind:
 
 
 THROUGHPUT = Kind("throughput", "MB/s", 1.0, higher=True)
-#: Of what has no bytes to speak of.
+#: For loads with a negligible number of bytes.
 RATE = Kind("rate", "1/s", 1.0, higher=True)
 CPU_PER_GB = Kind("broker CPU", "s/GB", 0.6, higher=False)
 CPU_PER_REQUEST = Kind("broker CPU", "us/request", 0.5, higher=False)

@@ -27,9 +27,9 @@ def show(results: list[Result], console: Console) -> None:
 
 
 def write(measured: list[Result], folder: Path) -> None:
-    """benchmarks.md, benchmarks.png and benchmarks.json. A text in benchmarks-notes.md, if there, goes under the table.
+    """Writes benchmarks.md, benchmarks.png and benchmarks.json. A text in benchmarks-notes.md goes below the table.
 
-    Rows that are in benchmarks.json already and were not measured now (`--only`) are kept.
+    Earlier rows in benchmarks.json that were not measured now (`--only`) are kept.
     """
     folder.mkdir(parents=True, exist_ok=True)
     results = with_earlier(measured, folder / "benchmarks.json")
@@ -40,7 +40,7 @@ def write(measured: list[Result], folder: Path) -> None:
 
 
 def with_earlier(measured: list[Result], file: Path) -> list[Result]:
-    """In the order of the earlier table; new rows behind."""
+    """Returns all results in the order of the earlier table, new rows last."""
     earlier = json.loads(file.read_text()) if file.exists() else []
     found = {one.key: one for one in map(from_json, earlier)}
     return list((found | {one.key: one for one in measured}).values())

@@ -1,4 +1,4 @@
-"""One figure of a benchmark, of both brokers."""
+"""A figure of a benchmark, for both brokers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .kinds import Kind
 
 @dataclass(frozen=True)
 class Result:
-    """One figure of one row: medians of both brokers over `rounds`."""
+    """A figure of a row: the medians of both brokers over `rounds`."""
 
     row: str
     client: str

@@ -1,7 +1,7 @@
-"""Security beside Apache Kafka, in one run: `python -m benchmarks.secured [--only fetch] [--windows 10] [--seconds 0.5]`.
+"""Measures security in both brokers in a run: `python -m benchmarks.secured [--only fetch] [--windows 10] [--seconds 0.5]`.
 
-Both brokers are up; each load drives one and then the other in short windows. A row's figure is the CPU time of the
-broker for one unit: the least of its windows, and the median.
+Both brokers are up; each load drives one and then the other in short windows. A row's figures are the broker's CPU time for
+one unit: the minimum of the windows, and the median.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from .nodes import Certificates, Node, add_user, secured
 from .windows import Figures, Side, Work, in_turn
 
 ODRADEK, KAFKA = "Odradek", "Apache Kafka"
-#: Targets of CPU as a part of Apache Kafka's.
+#: Targets for the CPU, as a share of Apache Kafka's.
 DATA_TARGET, CONNECTION_TARGET = 0.8, 0.5
-#: Before the windows: a JVM compiles what it runs often.
+#: Warm-up before the windows: a JVM compiles hot code.
 WARM_S = 20.0
 
 Rows = dict[str, tuple[Callable[[Node], Work], float]]
 
 
 def rows_of(tls: ssl.SSLContext) -> Rows:
-    """By name, what makes the work for a node, and the target."""
+    """Returns by name a function that makes the work for a node, and the target."""
     made: dict[tuple[str, int], loads.DataLoads] = {}
 
     def data(listener: str, make: Callable[[loads.DataLoads], Work], node: Node) -> Work:

@@ -1,8 +1,8 @@
-"""Unbatched produce with access rules and quotas, beside the same without: `python -m benchmarks.secured.guarded`.
+"""Measures unbatched produce with access rules and quotas against none: `python -m benchmarks.secured.guarded`.
 
-Each record of 100 B is a Produce request of its own, five in flight. The client has a rule that allows it the topic and
-quotas of all kinds that it does not reach. Of two brokers in turn the CPU time for a request is compared; the target is
-10 % more at most. `--apache` has two of Apache Kafka beside them.
+Each record of 100 B is its own Produce request, with five in flight. The client has a rule that allows the topic, and quotas
+of all kinds that it does not reach. Compares the CPU time for a request of two brokers in turn; the target is 10 % more at
+most. `--apache` adds two brokers of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from .windows import Side, in_turn
 
 MOST = 1.10
 WARM_S = 5.0
-#: More than a broker can take.
+#: Higher than a broker's capacity.
 QUOTAS = {"producer_byte_rate": 1e10, "consumer_byte_rate": 1e10, "request_percentage": 1e6}
-#: A broker of each kind is guarded by: nothing, rules, quotas, both.
+#: The guards of the brokers of each kind: none, rules, quotas, both.
 GUARDS = {"neither": (), "rules": ("rules",), "quotas": ("quotas",), "both": ("rules", "quotas")}
 
 

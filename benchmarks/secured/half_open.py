@@ -1,8 +1,8 @@
-"""Latency of a client that is served while 2,000 TLS handshakes do not go on: `python -m benchmarks.secured.half_open`.
+"""Measures the latency of a client while 2,000 TLS handshakes stall: `python -m benchmarks.secured.half_open`.
 
-Each attack sends nothing, half of a ClientHello or a whole one, and stops. Two brokers of a kind are up and one of them is
-attacked; the requests of a client of each alternate, so that the machine disturbs both alike. Of the windows while the
-connections come, and of those while they are held, the best counts. `--apache`: Apache Kafka too.
+Each attack sends nothing, half of a ClientHello or a whole one, and stops. Of two brokers of a kind one is attacked. The
+requests of a client of each alternate, so that other load affects both alike. The best window counts, both of those while
+the connections arrive and of those while they are held. `--apache`: Apache Kafka too.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tests.hostile.half_open import HALF_OPEN, PARTS, attack, p99s_s, sent_by
 from ..idle_connections import allow
 from .nodes import Certificates, Node, secured
 
-#: Windows while the connections come, and while they are held.
+#: Windows while the connections arrive, windows while they are held, and requests of a window.
 COMING, HELD, WINDOW_REQUESTS = 2, 5, 200
-#: Before the windows: a JVM compiles what it runs often.
+#: Warm-up before the windows: a JVM compiles hot code.
 WARM_REQUESTS = 1000
 
 Windows = list[list[float]]
@@ -51,7 +51,7 @@ def pair(folder: Path, certificates: Certificates, *, is_apache: bool) -> Iterat
 
 
 def windows(nodes: list[Node], certificates: Certificates, part: str) -> tuple[Windows, Windows]:
-    """Returns p99 of the attacked broker and of the other one, while the connections come, and while they are held."""
+    """Returns p99 of both brokers, the attacked one first, while the connections arrive and while they are held."""
     context = certificates.client_context()
     addresses = [":".join(map(str, node.address("SSL"))) for node in nodes]
     with WireClient(addresses[0], tls=context) as attacked, WireClient(addresses[1], tls=context) as left_alone:

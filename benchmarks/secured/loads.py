@@ -1,4 +1,4 @@
-"""The loads: data over TLS, handshakes and logins. Each is made for a node, and then does work for some seconds."""
+"""The loads: data over TLS, handshakes and logins. Each is made for a node, and works for a number of seconds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def bench_of(node: Node, listener: str, tls: ssl.SSLContext | None) -> Bench:
 
 
 class DataLoads:
-    """Produces and fetches over connections of a listener. What is fetched is in a topic of its own: 120 MB in batches of
+    """Produces and fetches over connections of a listener. Fetches read a topic of their own: 120 MB in batches of
     15 records of 1 kB.
     """
 
@@ -69,7 +69,7 @@ def data_loads() -> dict[str, Callable[[DataLoads], Work]]:
 
 
 def many(once: Callable[[], None]) -> Work:
-    """Returns work that several threads do: as often as they can."""
+    """Returns work that several threads repeat as often as they can."""
 
     def work(seconds: float) -> int:
         end = time.monotonic() + seconds
@@ -103,8 +103,8 @@ def _connected(address: tuple[str, int]) -> socket.socket:
 
 
 class Handshakes:
-    """Connections with a TLS handshake each, and one request and its answer: full handshakes, or ones that offer the ticket
-    of an earlier connection. `share_resumed` is how many of these the server has resumed, as a part of 1.
+    """Connections with a TLS handshake each, and one request with its response. The handshakes are full, or offer the ticket
+    of an earlier connection. `share_resumed` is the share of these that the server has resumed, from 0 to 1.
     """
 
     def __init__(self, node: Node, tls: ssl.SSLContext, *, with_ticket: bool) -> None:
@@ -130,7 +130,7 @@ class Handshakes:
             self._resumed[bool(secured.session_reused)] += 1
 
     def _connected(self) -> ssl.SSLSocket:
-        """A server of TLS 1.3 sends its tickets after the handshake: they have come when the first answer has."""
+        """Connects. A TLS 1.3 server sends its tickets after the handshake: they are there with the first response."""
         plain = _connected(self._node.address("SSL"))
         secured = self._tls.wrap_socket(plain, server_hostname="127.0.0.1", session=self._session)
         _ask(secured, _API_VERSIONS)
@@ -138,7 +138,7 @@ class Handshakes:
 
 
 def logins(node: Node) -> Work:
-    """A connection, SaslHandshake, and the two messages of SCRAM-SHA-256. The client computes PBKDF2 once."""
+    """Returns the work of a connection, SaslHandshake, and SCRAM-SHA-256's two messages. The client computes PBKDF2 once."""
     return many(partial(_log_in, node))
 
 

@@ -1,4 +1,4 @@
-"""The two brokers of the comparison, each with a listener for every kind of security that is measured.
+"""The two brokers of the comparison, each with a listener for every measured kind of security.
 
 Both have the same certificates: keys on P-256, and mutual TLS. The clients of the loads are Python's own ssl.
 """
@@ -24,16 +24,16 @@ from ..brokers import MeasuredKafka, MeasuredOdradek
 
 USER, PASSWORD = "alice", "alice-s3cret"
 _SALT, _ITERATIONS = b"salt-of-the-benchmark", 4096
-#: By name of the listener, its protocol.
+#: Listener name -> protocol.
 LISTENERS = {"PLAINTEXT": "PLAINTEXT", "SSL": "SSL", "SASL": "SASL_PLAINTEXT"}
-#: Attempts to start a broker on ports that are free.
+#: Attempts to start a broker on free ports.
 STARTS = 4
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 @dataclass(frozen=True)
 class Node:
-    """A broker that runs, and the ports of its listeners."""
+    """A running broker, and the ports of its listeners."""
 
     broker: BrokerProcess
     ports: dict[str, int]
@@ -81,12 +81,12 @@ def properties_of(ports: dict[str, int], certificates: Certificates, more: dict[
 
 
 def secured(directory: Path, certificates: Certificates, *, is_apache: bool, **more: str) -> Node:
-    """Starts a broker. `more`: further properties, with "_" for "."."""
+    """Starts a broker. `more` are further properties, with "_" for "."."""
     for attempt in range(STARTS):
         try:
             return _started(directory / str(attempt), certificates, is_apache=is_apache, **more)
         except BrokerFailed as failed:
-            # Other programs on the machine may have taken a free port since it was found.
+            # Other programs on the machine may have taken a free port meanwhile.
             if "Address already in use" not in str(failed) or attempt == STARTS - 1:
                 raise
     raise AssertionError("the last attempt returns or raises")
@@ -108,7 +108,7 @@ def _started(directory: Path, certificates: Certificates, *, is_apache: bool, **
 
 
 def add_user(node: Node) -> None:
-    """Gives the node the user who logs in."""
+    """Adds the user for logins to the node."""
     salted = salted_password(SCRAM_SHA_256, PASSWORD, _SALT, _ITERATIONS)
     request = AlterUserScramCredentialsRequest(
         upsertions=[ScramCredentialUpsertion(USER, SCRAM_SHA_256.code, _ITERATIONS, _SALT, salted)]

@@ -1,7 +1,7 @@
-"""Measures two sides in turn, in short windows: A B B A. What else a machine does then meets both.
+"""Measures two sides in turn, in short windows: A B B A. Other load on the machine then affects both.
 
-The figure is the CPU time of a broker's process for one unit of work. Of its windows the least is that which was
-disturbed least, and the median says how far the others are from it.
+The figure is the CPU time of a broker's process for one unit of work. The minimum of its windows is the least disturbed
+one, and the median shows how far the others are from it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ..data_path import cpu_s
 
-#: Does work for so many seconds. Returns how many units it has done.
+#: Does work for a number of seconds. Returns the number of units done.
 Work = Callable[[float], int]
 
 
@@ -46,7 +46,7 @@ class Figures:
 
 
 def in_turn(sides: Mapping[str, Side], windows: int, seconds: float) -> dict[str, Figures]:
-    """Returns the figures of each side after `windows` windows of each. A first window of each is not counted."""
+    """Returns the figures of each side after `windows` windows each. The first window of each side is not counted."""
     figures = {name: Figures() for name in sides}
     for number in range(windows + 1):
         order = list(sides) if number % 2 else list(reversed(sides))
