@@ -43,7 +43,7 @@ def _compressed_zeros(megabytes: int) -> bytes:
 
 
 def bomb_of_zeros(room: AttackTarget, rng: random.Random) -> None:
-    """Sends 256 MB of zeros in 8 KB of zstd, to topics where the broker decompresses batches and where it does not."""
+    """Sends 256 MB of zeros in 8 KB of zstd to a compacted and an ordinary topic."""
     batch = compressed_batch(_compressed_zeros(room.scaled(256)), 1)
     for policy in ("compact", "delete"):
         topic = f"zeros-{next(_numbers)}"
@@ -61,7 +61,7 @@ def bomb_of_records(room: AttackTarget, rng: random.Random) -> None:
 
 
 def lying_batches(room: AttackTarget, rng: random.Random) -> None:
-    """Sends every kind of batch whose header contradicts its records, with every codec, to two kinds of topics."""
+    """Sends every kind of contradictory or odd batch, with every codec, to a compacted and an ordinary topic."""
     kinds = [kind for kinds in (KINDS, ODD) for kind in kinds.values()]
     for policy in ("compact", "delete"):
         topic = f"lies-{next(_numbers)}"

@@ -18,7 +18,7 @@ from tests.hostile.cost_requests import Shape, World, request_of, shapes
 #: Shorter CPU times are not compared: they are noise and headers.
 COMPARED_S = 0.020
 FIRST_COUNT = 1000
-#: Twice the size may take twice the time by this factor: other programs share the processor and its caches.
+#: Twice the size may take twice the time, times this factor: other programs share the processor and its caches.
 TOLERANCE = 1.35
 #: The longest turn allowed, in CPU time of the loop's thread. The product's budget is 20 ms on a quiet machine.
 LONGEST_TURN_S = 0.060

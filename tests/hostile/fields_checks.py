@@ -37,8 +37,9 @@ def ask(address: str, request: Message, version: int) -> Any:
 
 
 def put_voters_in_the_log(room: AttackTarget) -> None:
-    """Puts the voters in the log: only then does the leader process changes of voters, after each voter has described
-    itself to it (KIP-853).
+    """Upgrades kraft.version, which puts the voters in the log: without it the leader rejects changes of voters (KIP-853).
+
+    Retries until the voters have described themselves to a new leader.
     """
     update = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=1)
     deadline = time.monotonic() + DEADLINE_S

@@ -1,4 +1,4 @@
-"""A voter whose metadata was damaged while stopped fetches it from the quorum, and grants no vote before."""
+"""A voter whose metadata was damaged while stopped fetches it from the quorum, and grants no vote before that."""
 
 from __future__ import annotations
 

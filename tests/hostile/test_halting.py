@@ -62,7 +62,7 @@ def create(broker: odradek.Broker, name: str) -> int:
 
 
 def serves(broker: odradek.Broker) -> bool:
-    """Returns whether the broker commits a decision and has no order to halt."""
+    """Returns whether the broker commits a new topic and does not halt."""
     return not broker.server.failed.done() and create(broker, f"topic-{time.monotonic_ns()}") == ErrorCode.NONE
 
 

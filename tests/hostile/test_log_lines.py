@@ -1,4 +1,4 @@
-"""Log lines that peers provoke: the broker writes each once, counts repetitions, and bounds it to one line."""
+"""Log lines that peers provoke: the broker writes each once, counts its repetitions, and bounds its length and number."""
 
 from __future__ import annotations
 
