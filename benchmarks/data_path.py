@@ -43,7 +43,7 @@ MIB = 1 << 20
 
 
 def cpu_s(pid: int) -> float:
-    """Returns the CPU time of all live threads of a process, in units of a nanosecond."""
+    """Returns the CPU time of all live threads of a process in seconds, to the nanosecond."""
     total = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:

@@ -3,10 +3,9 @@
     python spark_examples/backfill.py --table revenue-again.parquet
     python spark_examples/backfill.py --output-topic revenue
 
-What to run after a bug in the stream was found, or for a table that is new. It is a batch job: nothing is too late for
-it, duplicates are found however far apart they are, and every minute is complete, the last ones included. Run again, it
-replaces its table; the topic gets the same values under the same keys, so the last value of a key is right after any
-number of runs.
+For use after a fix of the stream, or for a new table. It is a batch job: no order is too late, duplicates are found however
+far apart they are, and every minute is complete, the last ones included. A second run replaces the table. The topic gets
+the same values under the same keys, so the last value of a key is right after any number of runs.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from topics import ensure_table
 
 
 def replay(spark: SparkSession, bootstrap: str, topic: str, min_partitions: int) -> DataFrame:
-    """Every record that the topic holds now, the partitions cut into about so many pieces of equal size."""
+    """Returns all records that the topic holds now, with partitions cut into about `min_partitions` equal pieces."""
     source = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
     return source.options(**between_offsets(topic)).option("minPartitions", min_partitions).load()
 
@@ -35,7 +34,7 @@ def main(
     output_topic: Annotated[str | None, typer.Option(help="Made, compacted, if it is not there.")] = None,
     min_partitions: Annotated[int, typer.Option(help="In about how many pieces to read.", min=1)] = 6,
 ) -> None:
-    """Count revenue per minute and region of everything that is in the topic."""
+    """Count revenue per minute and region of all orders in the topic."""
     if table is None and output_topic is None:
         raise typer.BadParameter("say where to: --table, --output-topic, or both")
     spark = spark_session("backfill")

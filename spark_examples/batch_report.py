@@ -1,10 +1,10 @@
-"""Revenue by region of a piece of the topic: between two times, or between two offsets of each partition.
+"""Revenue by region of a part of the topic: between two times, or between two offsets of each partition.
 
     python spark_examples/batch_report.py                           # all of it
     python spark_examples/batch_report.py --from-time 2025-03-03T08:00Z --to-time 2025-03-03T09:00Z
     python spark_examples/batch_report.py --from-offsets '{"0":0,"1":0,"2":0}' --to-offsets '{"0":100,"1":90,"2":95}'
 
-Times are those of the records: when orders arrived, not when they were placed.
+Times are those of the records: the arrival of an order, not its placement.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from session import spark_session
 
 
 def revenue_by_region(spark: SparkSession, bootstrap: str, topic: str, piece: dict[str, str]) -> list[Row]:
-    """Rows of region, orders, revenue_cents. An order that was sent twice counts once."""
+    """Returns rows of region, orders, revenue_cents. An order that was sent twice counts once."""
     source = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
     orders = parse_orders(source.options(**piece).load()).dropDuplicates(["order_id"])
     return revenue_by(orders, col("region")).orderBy("region").collect()

@@ -1,4 +1,4 @@
-"""Checkpoints that know their cluster: one that belongs to another would have Spark report that all offsets changed."""
+"""Checkpoints that note their cluster: on another cluster Spark would report that all offsets changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TIMEOUT_S = 30
 
 
 def claim(checkpoint: Path, bootstrap: str) -> None:
-    """Notes in a checkpoint which cluster it is of; ends the program, in one line, where it is of another."""
+    """Notes the cluster in a checkpoint. Ends the program with a line if the checkpoint belongs to a different cluster."""
     cluster_id = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=_TIMEOUT_S).cluster_id
     note = checkpoint / _NAME
     if not note.exists():

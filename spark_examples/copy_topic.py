@@ -4,15 +4,15 @@
     python spark_examples/copy_topic.py --subscribe-pattern 'order-.*' --prefix backup.
     python spark_examples/copy_topic.py --assign '{"order-events":[0,2]}' --from-time 2025-03-03T08:00Z --available-now
 
-A topic goes to `<prefix><topic>`, made with as many partitions. A pattern follows topics that appear while it runs, from
-their first record. What a copy by Spark does not keep is the offset and the timestamp: its sink has no column for them.
+A topic goes to `<prefix><topic>`, created with as many partitions. A pattern includes topics that appear while it runs, from
+their first record. A copy does not keep offsets and timestamps: Spark's sink has no columns for them.
 
-At-least-once: after a crash the records of the last batch come again. A reader that cannot bear it drops duplicates by
-what the records themselves say, as revenue_stream.py does.
+At-least-once: after a crash the records of the last batch are written again. A reader that needs each record once drops
+duplicates by an id in the records, as revenue_stream.py does.
 
---min-partitions reads a partition in several pieces at once: faster where there are more cores than partitions, but the
-order within a partition is then that of each piece only. --no-fail-on-data-loss goes on where records were deleted
-before they were copied (retention, DeleteRecords); without it the program ends there, and says what is lost.
+--min-partitions reads a partition in several pieces at once: faster with more cores than partitions, but only the order
+within each piece is kept. --no-fail-on-data-loss continues where records were deleted before they were copied (retention,
+DeleteRecords); without it the program ends there, and prints what is lost.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from session import spark_session
 from streams import run, trigger_of
 from topics import ensure_topic, partition_counts
 
-#: How Spark's source is told what to read: exactly one of these.
+#: Options of Spark's source that select the records: exactly one is given.
 CHOICES = ("subscribe", "subscribePattern", "assign")
 
 
@@ -63,16 +63,16 @@ def make_copies(bootstrap: str, choice: dict[str, str], prefix: str) -> None:
 def copier(
     spark: SparkSession, bootstrap: str, choice: dict[str, str], options: dict[str, str], prefix: str
 ) -> DataStreamWriter:
-    """The query, but for its trigger and its checkpoint. `options` are more of the source's."""
+    """Returns the query without its trigger and checkpoint. `options` are further options of the source."""
     if pattern := choice.get("subscribePattern"):
-        choice = {"subscribePattern": f"^(?:{pattern})$"}  # Spark is content when it is found somewhere in a name
+        choice = {"subscribePattern": f"^(?:{pattern})$"}  # Spark also accepts a match of a part of a name
     source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap).options(**choice)
     records = source.option("includeHeaders", True).options(**options).load()
     topic = concat(lit(prefix), col("topic")).alias("topic")
     outgoing = records.select(topic, "partition", "key", "value", "headers")
 
     def write(batch: DataFrame, _: int) -> None:
-        # Here, and not at the start, because a topic that matches the pattern may have appeared since.
+        # In each batch, because a topic that matches the pattern may have appeared since the start.
         make_copies(bootstrap, choice, prefix)
         batch.write.format("kafka").option("kafka.bootstrap.servers", bootstrap).save()
 

@@ -3,8 +3,8 @@
     python spark_examples/generate_orders.py --events 1000000
     python spark_examples/generate_orders.py --rate 5000            # at a pace, for a stream to follow
 
-What a consumer has to cope with is in it: orders that arrive minutes after they were placed, and orders that are sent
-twice (orders.py says how many). The timestamp of a record is when the order arrived; when it was placed is in the value.
+It includes what a consumer must handle: orders that arrive minutes after their placement, and orders that are sent twice
+(orders.py has the shares). The timestamp of a record is the arrival of the order; the value has the time of its placement.
 The same --seed and --events always give the same records.
 """
 
@@ -23,10 +23,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from topics import ensure_topic
 
 TOPIC, PARTITIONS = "order-events", 3
-#: The records carry the shop's clock, which is past by now: retention by time would delete them at once.
+#: The records carry the shop's clock, which is in the past: retention by time would delete them at once.
 TOPIC_CONFIG = {"retention.ms": "-1"}
-#: What was produced is flushed once per such a span of the shop's clock, so that no partition is ever further ahead of
-#: another than this: a reader's watermark has to allow for it, as for late orders.
+#: Span of the shop's clock between two flushes. No partition is ever further ahead of the others than this: a reader's
+#: watermark must allow for it, as for late orders.
 FLUSH_EVERY_MS = 300_000
 
 
@@ -45,7 +45,7 @@ def main(
         {
             "bootstrap.servers": bootstrap,
             "enable.idempotence": True,  # a broken connection repeats nothing
-            "partitioner": "murmur2_random",  # a key lands where the Java clients, and so Spark, would put it
+            "partitioner": "murmur2_random",  # a key goes to the same partition as with the Java clients, and so Spark
             "compression.type": compression,
             "linger.ms": 5,
             "queue.buffering.max.messages": 500_000,
@@ -60,7 +60,7 @@ def main(
 
 
 def produce(producer: Producer, topic: str, events: Iterable[OrderEvent], rate: int) -> Iterator[int]:
-    """Sends the events, and yields from time to time how many the brokers have acknowledged."""
+    """Sends the events. Yields the number of acknowledged events from time to time."""
     started, done, flush_at = time.monotonic(), 0, 0
     for event in events:
         if event.arrived_ms >= flush_at:

@@ -1,7 +1,7 @@
-"""Brings Spark's Kafka connector from Maven Central into .tools/: `python spark_examples/jars.py`.
+"""Downloads Spark's Kafka connector from Maven Central into .tools/: `python spark_examples/jars.py`.
 
-The connector's release must be that of Spark itself, so it follows the `pyspark` that is installed (4.0.0 and 3.5.1 are
-known to work). Fetched once and named by `spark.jars`, it leaves nothing to be resolved when a job starts.
+The connector's release must be that of Spark itself, so it follows the installed `pyspark` (4.0.0 and 3.5.1 are known to
+work). With the jars fetched once and listed in `spark.jars`, Spark resolves nothing when a job starts.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _TRIES = 3
 
 
 class JarsMissing(RuntimeError):
-    """Maven or the jars are not there; the text says what to do."""
+    """Maven or the jars are missing; the text has the remedy."""
 
 
 def home(version: str = pyspark.__version__) -> Path:
-    """The directory that holds (or will hold) the connector for a release of Spark."""
+    """Returns the directory for the connector of a release of Spark."""
     return _HERE.parent / ".tools" / f"spark-{version}"
 
 
 def scala(version: str) -> str:
-    """The Scala that PySpark's own jars of that release are built for."""
+    """Returns the Scala version of PySpark's own jars of that release."""
     return "2.13" if int(version.split(".")[0]) >= 4 else "2.12"
 
 
@@ -40,7 +40,7 @@ def is_complete(version: str = pyspark.__version__) -> bool:
 
 
 def connector_jars(version: str = pyspark.__version__) -> list[Path]:
-    """The connector and what it needs beyond Spark's own jars. Raises JarsMissing when they were not fetched."""
+    """Returns the connector and its dependencies beyond Spark's own jars. Raises JarsMissing when they were not fetched."""
     if not is_complete(version):
         raise JarsMissing(f"the Kafka connector is not in {home(version)}: run `python spark_examples/jars.py`")
     return sorted(home(version).glob("*.jar"))
@@ -59,7 +59,7 @@ def fetch(version: str = pyspark.__version__) -> None:
     goal = ["dependency:copy-dependencies", f"-DoutputDirectory={home(version)}", "-DincludeScope=runtime"]
     command = [maven, "-q", "-B", "-f", str(_POM), *goal, *versions]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)
-    for _ in range(_TRIES - 1):  # a registry may not answer for a moment
+    for _ in range(_TRIES - 1):  # a registry may be unavailable for a moment
         if done.returncode == 0:
             break
         done = subprocess.run([*command, "-U"], capture_output=True, text=True, timeout=_DEADLINE_S)

@@ -1,8 +1,8 @@
-"""Batches of records that are written to Kafka exactly once each, however often they are given: for Spark's foreachBatch.
+"""Batches of records that are written to Kafka exactly once each, even when Spark's foreachBatch repeats them.
 
-Spark gives a batch again, under the same number, when it does not know that it was done. So the number is committed with
-the batch, in one transaction: as the offset of a group of its own, which nobody consumes with. Whoever begins (a driver
-after a crash) fences whoever was before, has its open transaction aborted, and finds the number of the next batch there.
+Spark repeats a batch, under the same number, when it cannot tell that the batch is done. So one transaction commits the
+batch and its number: as the offset of a group that has no consumers. A new writer (a driver after a crash) fences the
+previous writer, which aborts its open transaction, and reads the number of the next batch.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-#: For one call; a broker that is started again is back long before.
+#: Timeout of one call; a restarted broker is back long before.
 TIMEOUT_S = 60
-#: When all brokers have been away, librdkafka 2.16 forgets them and begins anew (KIP-899), but not its transactions: they
-#: wait for the forgotten one for ever. With `none` it keeps trying where the brokers were.
+#: By default librdkafka 2.16 forgets its brokers when all have been away, and bootstraps anew (KIP-899). Its transactions
+#: then wait for the forgotten broker forever. With `none` it retries the same brokers.
 RECOVERY = {"metadata.recovery.strategy": "none"}
 
 #: Key and value.
@@ -23,7 +23,7 @@ Entry = tuple[bytes | None, bytes]
 
 
 class NumberedBatches:
-    """A topic's only writer of this name."""
+    """A topic's only writer with this name."""
 
     def __init__(self, bootstrap: str, topic: str, name: str) -> None:
         self.topic = topic
@@ -36,13 +36,13 @@ class NumberedBatches:
     def _begin(self) -> None:
         self._producer = Producer(self._settings)
         _retried(self._producer.init_transactions, TIMEOUT_S)
-        # What an open transaction has of it is not told before that has ended.
+        # The committed offset of an open transaction is readable only after the end of the transaction.
         (reported,) = self._group.committed([self._place], timeout=TIMEOUT_S)
-        #: The number of the batch that comes next.
+        #: The number of the next batch.
         self.next = max(reported.offset, 0)
 
     def add(self, number: int, entries: Iterable[Entry]) -> bool:
-        """Writes a batch, unless it is there; says whether it was not. Raises KafkaException when it cannot be known."""
+        """Writes a batch unless it is there. Returns whether it wrote. Raises KafkaException if that stays unknown."""
         entries = list(entries)
         while number >= self.next:
             if self._transact(number, entries):
@@ -62,14 +62,14 @@ class NumberedBatches:
             return True
         except KafkaException as failure:
             if not _is_abortable(failure):
-                # Only a new beginning can tell what became of it.
+                # Only a new producer can find out the outcome.
                 self._begin()
                 return False
         _retried(producer.abort_transaction, TIMEOUT_S)
         return False
 
     def write(self, entries: Iterable[Entry]) -> None:
-        """Begins a transaction and sends; `abort` takes it back."""
+        """Begins a transaction and sends the entries; `abort` aborts it."""
         self._producer.begin_transaction()
         for key, value in entries:
             self._producer.produce(self.topic, key=key, value=value)
@@ -86,7 +86,7 @@ def _is_abortable(failure: KafkaException) -> bool:
 
 
 def _retried(call: Any, *arguments: Any) -> None:
-    """A transaction's calls may be made again when librdkafka says so: they go on where they were."""
+    """Repeats a call of a transaction while librdkafka's error is retriable: the call then continues."""
     while True:
         try:
             call(*arguments)

@@ -1,11 +1,11 @@
-"""The orders that the pipeline is fed with: made from a seed, so that anyone can count them again without Kafka or Spark.
+"""The orders of the pipeline's input, made from a seed: they can be counted again without Kafka or Spark.
 
-A shop in five regions takes about 700 orders a minute, more in a region's evening than in its night. Each order is
-announced by one event, which arrives a little after the order was placed; some arrive minutes late, and some are sent
-twice by a gateway that did not hear the first answer. `order_events` gives them in the order of arrival, without end: the
-first N of a seed are always the same.
+A shop in five regions takes about 700 orders a minute, more in a region's evening than in its night. One event announces
+each order, and arrives a little after the placement. Some events arrive minutes late. A gateway that missed the first
+response sends some twice. `order_events` yields them in the order of arrival, without end: the first N of a seed are always
+the same.
 
-An event is never later than MAX_DELAY_MS, its repetition included. A consumer whose watermark allows for more drops none.
+An event is never later than MAX_DELAY_MS, its repetition included. A consumer with a longer watermark drops none.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from heapq import heappop, heappush
 from itertools import accumulate
 from typing import NamedTuple
 
-#: Where the stream begins. A fixed day, so that a seed alone says what is in the topic.
+#: Start of the stream. A fixed day, so that the seed alone determines the topic.
 START = datetime(2025, 3, 3, tzinfo=UTC)
 ORDERS_PER_MINUTE = 700
 CUSTOMERS_PER_REGION = 4_000
 
-#: The region's share of the customers, and its time zone's distance to UTC in hours.
+#: Region to its share of the customers, and its offset from UTC in hours.
 REGIONS = {"africa": (1, 1), "americas": (5, -5), "asia": (6, 8), "europe": (4, 1), "oceania": (1, 11)}
-#: What is sold, and its price in cents: money is whole cents from the shop to the report, so that sums are exact.
+#: Product to its price in cents. Money is whole cents from the shop to the report, so that sums are exact.
 CATALOGUE = {
     "beans": 1_249,
     "brush": 399,
@@ -39,7 +39,7 @@ CATALOGUE = {
     "scale": 5_450,
 }
 
-#: One event in 20 is late by up to five minutes, and one in 50 is sent again within the five minutes after its arrival.
+#: One event in 20 is up to five minutes late, and one in 50 is sent again within the five minutes after its arrival.
 LATE_SHARE, DUPLICATE_SHARE = 0.05, 0.02
 USUAL_DELAY_MS, LATE_DELAY_MS, RESEND_DELAY_MS = 2_000, 300_000, 300_000
 MAX_DELAY_MS = LATE_DELAY_MS + RESEND_DELAY_MS
@@ -60,7 +60,7 @@ class Order(NamedTuple):
     placed_ms: int
 
     def to_json(self) -> str:
-        """The value of its record in Kafka."""
+        """Returns the value of its record in Kafka."""
         return (
             f'{{"order_id":"{self.order_id}","customer_id":"{self.customer_id}","region":"{self.region}",'
             f'"product":"{self.product}","quantity":{self.quantity},"amount_cents":{self.amount_cents},'
@@ -69,7 +69,7 @@ class Order(NamedTuple):
 
 
 class OrderEvent(NamedTuple):
-    """An order as it arrived: `arrived_ms` is the timestamp of its record, `attempt` is 2 when it was sent again."""
+    """An order at its arrival: `arrived_ms` is the timestamp of its record, `attempt` is 2 when it was sent again."""
 
     arrived_ms: int
     attempt: int
@@ -77,7 +77,7 @@ class OrderEvent(NamedTuple):
 
 
 def order_events(seed: int, start: datetime = START) -> Iterator[OrderEvent]:
-    """Every event of a seed in the order of arrival, without end."""
+    """Yields every event of a seed in the order of arrival, without end."""
     rng = random.Random(seed)
     on_the_way: list[tuple[int, int, OrderEvent]] = []
     for number, order in enumerate(_orders(rng, seed, start)):
@@ -91,7 +91,7 @@ def order_events(seed: int, start: datetime = START) -> Iterator[OrderEvent]:
 
 
 def _orders(rng: random.Random, seed: int, start: datetime) -> Iterator[Order]:
-    """The orders as they are placed."""
+    """Yields the orders in the order of their placement."""
     regions, products = list(REGIONS), list(CATALOGUE)
     weights = [_weights_at(minute) for minute in range(_MINUTES_A_DAY)]
     placed = start.timestamp() * 1000
@@ -102,7 +102,7 @@ def _orders(rng: random.Random, seed: int, start: datetime) -> Iterator[Order]:
         region = rng.choices(regions, cum_weights=cumulative)[0]
         product = products[int(rng.random() * len(products))]
         quantity = 1 + int(3 * rng.random() ** 3)
-        # Some customers order far more often than others, as keys in a topic do.
+        # Some customers order far more often than others, as with the keys of real topics.
         customer = int(CUSTOMERS_PER_REGION * rng.random() ** 2)
         yield Order(
             f"{seed}-{number:09d}",
@@ -133,5 +133,5 @@ def _delay_ms(rng: random.Random) -> int:
 
 
 def iso(ms: int) -> str:
-    """Milliseconds since 1970 as `2025-03-03T00:00:01.234Z`."""
+    """Returns milliseconds since 1970 in the form `2025-03-03T00:00:01.234Z`."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

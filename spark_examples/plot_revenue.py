@@ -1,4 +1,4 @@
-"""Draws the revenue topic for people: revenue over the day by region, as a PNG.
+"""Plots the revenue topic: revenue over the day by region, as a PNG.
 
     python spark_examples/plot_revenue.py --output revenue.png
 
@@ -17,7 +17,7 @@ from typing import Annotated
 
 import matplotlib
 
-matplotlib.use("Agg")  # a file is drawn, no window is opened
+matplotlib.use("Agg")  # draws to a file, without a window
 
 import matplotlib.pyplot as plt
 import typer
@@ -28,17 +28,17 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter
 from topics import last_per_key
 
-#: Told apart by people with any colour vision (Okabe and Ito).
+#: Distinguishable with any colour vision (Okabe and Ito).
 COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"]
 INK, FAINT = "#222222", "#777777"
-#: Minutes that are drawn as one; the first that leaves no more than MOST_STEPS.
+#: Minutes per drawn step: the first that makes no more than MOST_STEPS steps.
 STEPS = (1, 5, 15, 30, 60, 1440)
 MOST_STEPS = 100
 
 
 @dataclass(frozen=True)
 class Revenue:
-    """Cents by minute (counted from 1970, UTC) and region, and the regions, the one that earns most first."""
+    """Cents by minute (counted from 1970, UTC) and region, and the regions, by descending revenue."""
 
     cents: Counter[tuple[int, str]]
     regions: list[str]
@@ -66,7 +66,7 @@ def read_revenue(bootstrap: str, topic: str) -> Revenue:
 
 
 def draw(revenue: Revenue) -> Figure:
-    """The figure: one band per region. The step that has only begun is not drawn; the sums have all."""
+    """Returns the figure: one band per region. It leaves out the last, incomplete step; the sums include it."""
     figure, axes = plt.subplots(figsize=(12, 6), dpi=120, layout="constrained")
     minutes = revenue.minutes
     step = next((step for step in STEPS if len(minutes) <= step * MOST_STEPS), STEPS[-1])

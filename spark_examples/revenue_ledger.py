@@ -1,14 +1,14 @@
-"""Adds revenue per minute and region to a ledger, a Kafka topic whose entries are added up: each batch once.
+"""Adds revenue per minute and region to a ledger: a Kafka topic whose entries are summed up. Each batch counts once.
 
     python spark_examples/revenue_ledger.py                         # follows the topic until it is stopped
 
-Reads `order-events` committed only (`kafka.isolation.level`), so that orders of aborted transactions are not counted. Each
-micro-batch becomes a few entries, {"window_start", "region", "orders", "revenue_cents"}, that are what it adds. An entry
-twice would be money twice: here no key makes it harmless, as in revenue_stream.py. So a batch goes into one transaction
-with its number (numbered_batches.py), and a batch that Spark gives once more is left aside.
+Reads only committed records of `order-events` (`kafka.isolation.level`), so orders of aborted transactions do not count.
+Each micro-batch becomes a few entries, {"window_start", "region", "orders", "revenue_cents"}, with its increments. A
+duplicate entry would count twice: no key makes it harmless, as in revenue_stream.py. So one transaction writes a batch with
+its number (numbered_batches.py), and skips a batch that Spark repeats.
 
-Kill it at any time, also with -9, or the broker: start it again with the same checkpoint, and it goes on. Readers of the
-ledger use read_committed, and add up.
+Kill it at any time, also with -9, or the broker: started again with the same checkpoint, it continues. Readers of the ledger
+use read_committed, and sum up the entries.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from topics import ensure_topic
 
 
 def entry(row: Row) -> Entry:
-    """The key is the region: its entries stay in order."""
+    """Returns a record with the region as its key, so that the entries of a region stay in order."""
     reported = {**row.asDict(), "window_start": row.window_start.isoformat()}
     return row.region.encode(), json.dumps(reported).encode()
 

@@ -3,20 +3,20 @@
     python spark_examples/revenue_stream.py                         # follows the topic until it is stopped
     python spark_examples/revenue_stream.py --available-now         # takes what is there, and ends
 
-Each order counts once. `dropDuplicates` on the order's id *and* its event time remembers an order only until the
-watermark has passed it; a repetition that comes even later is older than the watermark, and is dropped for that. The
-watermark waits long enough for every order (see WATERMARK_MINUTES): `too late: 0` in the printed lines says that it did.
+Each order counts once. `dropDuplicates` on the order's id *and* its event time keeps an order only until the watermark has
+passed it. A repetition after that is older than the watermark, and is dropped as late. The watermark waits long enough for
+every order (see WATERMARK_MINUTES): the printed lines confirm it with `too late: 0`.
 
 Two queries read the topic, each with a checkpoint of its own:
 
-- kafka: update mode. A minute's revenue is written again each time it grows, under the same key, so a reader keeps the
-  last value per key and has every order at once. Spark's Kafka sink is at-least-once: after a crash some values come
-  twice, which changes no last value. The topic is compacted, so it stays as small as its keys.
+- kafka: update mode. A minute's revenue is written again each time it grows, under the same key. A reader keeps the last
+  value per key, and so has every order at once. Spark's Kafka sink is at-least-once: after a crash some values come
+  twice, which changes no last value. The topic is compacted, so its size is that of its keys.
 - parquet: append mode. A minute is written once, when the watermark has passed its end: the last half hour of orders is
-  not in it until later orders come. Through the checkpoint each row is in the table exactly once; read it with Spark,
-  which goes by the table's `_spark_metadata` and so leaves out files of a batch that never ended.
+  missing until later orders come. Through the checkpoint each row is in the table exactly once. Read the table with
+  Spark, which uses its `_spark_metadata` and so leaves out files of a batch that never ended.
 
-Kill it at any time, also with -9, or the broker: start it again with the same directories, and it goes on.
+Kill it at any time, also with -9, or the broker: started again with the same directories, it continues.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from session import spark_session
 from streams import run, trigger_of
 from topics import ensure_table
 
-#: What a minute waits for its last order: an order arrives up to 10 minutes late (orders.MAX_DELAY_MS), a partition may
-#: be 5 minutes ahead of another when Spark asks where they end (generate_orders.FLUSH_EVERY_MS), and a batch takes the
-#: same share of each partition's backlog, which is not quite the same span of time in each.
+#: Time that a minute waits for its last order. An order arrives up to 10 minutes late (orders.MAX_DELAY_MS). A partition
+#: may be 5 minutes ahead of the others when Spark reads their ends (generate_orders.FLUSH_EVERY_MS). A batch takes the same
+#: share of each partition's backlog, which is not quite the same span of time in each.
 WATERMARK_MINUTES = 30
 
 
 def unique_orders(records: DataFrame) -> DataFrame:
-    """Each order once, whatever was sent twice."""
+    """Returns each order once, even if it was sent twice."""
     orders = parse_orders(records).withWatermark("event_time", f"{WATERMARK_MINUTES} minutes")
     return orders.dropDuplicates(["order_id", "event_time"])
 

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col, concat_ws, count, from_json, struct, sum, to_date, to_json, window
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
-#: Money is whole cents: sums of whole numbers do not depend on the order in which tasks end.
+#: Money is whole cents: sums of whole numbers do not depend on the order of tasks.
 ORDER = (
     StructType()
     .add("order_id", StringType())
@@ -20,7 +20,7 @@ ORDER = (
 
 
 def parse_orders(records: DataFrame) -> DataFrame:
-    """Kafka's records as orders; a value that is no order is left out."""
+    """Parses the values of Kafka's records as orders; leaves out invalid values."""
     parsed = records.select(from_json(col("value").cast("string"), ORDER).alias("order"))
     return parsed.select("order.*").where("order_id is not null and event_time is not null")
 
@@ -37,7 +37,7 @@ def revenue_per_minute(orders: DataFrame) -> DataFrame:
 
 
 def as_records(revenue: DataFrame) -> DataFrame:
-    """Revenue as Kafka's records. The key is minute and region, so the last record of a key is what holds."""
+    """Returns revenue as Kafka's records. The key is minute and region; the last record of a key is valid."""
     minute = col("window_start").cast("string")
     key = concat_ws("|", minute, "region")
     value = to_json(struct(minute.alias("window_start"), "region", "orders", "revenue_cents"))
@@ -45,5 +45,5 @@ def as_records(revenue: DataFrame) -> DataFrame:
 
 
 def with_date(revenue: DataFrame) -> DataFrame:
-    """With the column that the Parquet files are laid out by."""
+    """Adds the column that partitions the Parquet files."""
     return revenue.withColumn("date", to_date("window_start"))

@@ -1,4 +1,4 @@
-"""The Spark session that the programs share: local, small, and with the stock Kafka connector on its class path."""
+"""The Spark session of the programs: local, small, and with the stock Kafka connector on its class path."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import sys
 from jars import connector_jars
 from pyspark.sql import SparkSession
 
-#: A laptop's worth. More partitions in a shuffle than cores only cost time here, and in a stream each is a state store.
+#: For a laptop. More shuffle partitions than cores only cost time here, and each is a state store in a stream.
 CORES, MEMORY, SHUFFLE_PARTITIONS = 2, "1g", 2
 
 
 def spark_session(app: str) -> SparkSession:
-    """A session on this machine. The same jars go to a cluster by `spark-submit --jars`."""
+    """Returns a local session. On a cluster, `spark-submit --jars` takes the same jars."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {
         "spark.jars": ",".join(str(jar) for jar in connector_jars()),
         "spark.driver.memory": MEMORY,
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
-        "spark.sql.session.timeZone": "UTC",  # a minute, a date and a timestamp option mean the same everywhere
+        "spark.sql.session.timeZone": "UTC",  # minutes, dates and timestamp options have the same meaning everywhere
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }

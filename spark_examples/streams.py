@@ -1,4 +1,4 @@
-"""Running streaming queries as a program: until they end or SIGTERM comes, with a line for each batch."""
+"""Runs streaming queries as a program: until they end or SIGTERM comes, with a line for each batch."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def trigger_of(available_now: bool, every: str) -> dict[str, Any]:
 
 
 def run(sinks: Iterable[DataStreamWriter]) -> None:
-    """Starts the queries and stays until all have ended, or SIGTERM or ctrl-C stops them between two looks. The first that
-    fails ends the program, with its reason."""
+    """Starts the queries and waits until all have ended, or SIGTERM or Ctrl-C stops them. The first
+    failure of a query ends the program with its reason."""
     stop = _asked_to_stop()
     queries = [sink.start() for sink in sinks]
     printed = {query.runId: -1 for query in queries}
@@ -38,8 +38,8 @@ def run(sinks: Iterable[DataStreamWriter]) -> None:
 
 
 def _asked_to_stop() -> Event:
-    """Set by a signal. Not an exception out of the handler: it could end a call to the JVM halfway, and the next call would
-    take the answer of that one."""
+    """Returns an event that a signal sets. An exception out of the handler could end a call to the JVM halfway, and the
+    next call would take the response of that call."""
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -1,4 +1,4 @@
-"""Topics beside Spark: creates one, and reads a compacted one as a table."""
+"""Topics beside Spark: creates a topic, and reads a compacted one as a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TIMEOUT_S = 30
 
 
 def ensure_topic(bootstrap: str, name: str, partitions: int, config: dict[str, str] | None = None) -> bool:
-    """Makes the topic, and says whether it was not there. One that exists is left as it is."""
+    """Creates the topic unless it exists. Returns whether it was missing."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topic = NewTopic(name, num_partitions=partitions, replication_factor=-1, config=config or {})
     try:
@@ -25,18 +25,18 @@ def ensure_topic(bootstrap: str, name: str, partitions: int, config: dict[str, s
 
 
 def ensure_table(bootstrap: str, name: str) -> bool:
-    """Makes a topic for the last value of each key, and says whether it was not there."""
+    """Creates a topic for the last value of each key. Returns whether it was missing."""
     return ensure_topic(bootstrap, name, 1, {"cleanup.policy": "compact"})
 
 
 def partition_counts(bootstrap: str) -> dict[str, int]:
-    """Every topic and how many partitions it has."""
+    """Returns every topic with its number of partitions."""
     known = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=_TIMEOUT_S).topics
     return {name: len(topic.partitions) for name, topic in known.items()}
 
 
 def read_topic(bootstrap: str, name: str) -> Iterator[Message]:
-    """Every record from the first until the end was reached, in the order of offsets within each partition."""
+    """Yields every record from the first to the end, in offset order within each partition."""
     reader = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -62,5 +62,5 @@ def read_topic(bootstrap: str, name: str) -> Iterator[Message]:
 
 
 def last_per_key(bootstrap: str, name: str) -> dict[bytes, bytes]:
-    """A compacted topic as the table that it is: the last value of each key."""
+    """Returns a compacted topic as a table: the last value of each key."""
     return {message.key(): message.value() for message in read_topic(bootstrap, name)}

@@ -1,6 +1,6 @@
 """Fixtures of the Spark tests: the broker under test, a topic of orders in it, and one Spark session for all.
 
-The programs are scripts that import each other by bare names; the tests find them the same way.
+The programs are scripts that import each other by bare names; so do the tests.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from session import spark_session
 
 from spark_examples.tests.programs import ORDERS, QUICK_JVM, run_program
 
-#: Several JVMs start in one test; what they wait for has deadlines of its own, in programs.py.
+#: Several JVMs start in one test; programs.py has the deadlines of its waits.
 TIMEOUT_S = 1_200
 
 
@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def watcher(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watcher]:  # noqa: F811
-    """The broker under test, of these tests alone, and before it what notes Spark's requests."""
+    """The broker under test, only for these tests, with a proxy that notes Spark's requests."""
     kind: type[BrokerProcess] = ApacheKafka if target == "apache" else OdradekProcess
     with Watcher() as watched:
         properties = {**UNDER_TEST, "advertised.listeners": f"PLAINTEXT://{watched.address}"}
@@ -58,13 +58,13 @@ def watcher(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[W
 
 @pytest.fixture(scope="session")
 def bootstrap(watcher: Watcher) -> str:
-    """The address that Spark is given."""
+    """The bootstrap address for Spark."""
     return watcher.address
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A Spark session for tests that need no process of their own."""
+    """A Spark session for tests that need no separate process."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv(*next(iter(QUICK_JVM.items())))
         session = spark_session("spark-examples-tests")
@@ -74,6 +74,6 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def orders_topic(bootstrap: str) -> str:
-    """A topic that holds the first ORDERS events of the seed; no test adds to it."""
+    """A topic with the first ORDERS events of the seed; no test adds to it."""
     run_program("generate_orders.py", "--bootstrap", bootstrap, "--events", str(ORDERS))
     return "order-events"

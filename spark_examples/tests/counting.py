@@ -23,7 +23,7 @@ class Sum(NamedTuple):
     cents: int
 
 
-#: By the beginning of the minute in milliseconds since 1970, and the region.
+#: Keys are the start of the minute in milliseconds since 1970, and the region.
 Revenue = dict[tuple[int, str], Sum]
 
 
@@ -60,18 +60,18 @@ def watermark_ms(arrived: Iterable[OrderEvent], minutes: int) -> int:
 
 
 def closed(revenue: Revenue, watermark: int) -> Revenue:
-    """The minutes that ended at or before the watermark."""
+    """Returns the minutes that ended at or before the watermark."""
     return {key: total for key, total in revenue.items() if key[0] + _MINUTE_MS <= watermark}
 
 
 def revenue_in_topic(bootstrap: str, topic: str) -> Revenue:
-    """The revenue topic as its readers take it: the last value of each key."""
+    """Reads the revenue topic as its readers do: the last value of each key."""
     rows = [json.loads(value) for value in last_per_key(bootstrap, topic).values()]
     return {(_ms(row["window_start"]), row["region"]): Sum(row["orders"], row["revenue_cents"]) for row in rows}
 
 
 def revenue_in_table(spark: SparkSession, table: Path) -> Revenue:
-    """The Parquet table. Fails when it has a minute and region twice."""
+    """Reads the Parquet table. Fails when it has a minute and region twice."""
     text = "cast(window_start as string) as window_start"
     rows: list[Row] = spark.read.parquet(str(table)).selectExpr(text, "region", "orders", "revenue_cents").collect()
     revenue = {(_ms(row.window_start), row.region): Sum(row.orders, row.revenue_cents) for row in rows}

@@ -1,11 +1,11 @@
-"""Runs the steps of a guide one after the other in one Spark session: a JVM starts in 5 s, and a guide has ten of them.
+"""Runs the steps of a guide in sequence in one Spark session: a JVM takes 5 s to start, and a guide has ten steps.
 
     python one_session.py BOOTSTRAP STEPS.json
 
 A step is a list of words, or the text of a Python program. `python FILE ...` runs in this process, with BOOTSTRAP for the
-default address; `spark.stop()` does nothing before the end. A command whose last word is `&` runs beside the others, in a
-process of its own. A stream without an end gets SIGINT, as from Ctrl-C, when it has committed to both sinks; the commands
-beside it get it at the end.
+default address; `spark.stop()` does nothing before the end. A command whose last word is `&` runs in parallel, in its own
+process. An endless stream gets SIGINT, as from Ctrl-C, when it has committed to both sinks; the parallel commands get it at
+the end.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from pyspark.sql import SparkSession
 
 EXAMPLES = Path(__file__).resolve().parents[1]
 LOOK_EVERY_S = 0.1
-#: The option of a stream that has no end, and names its checkpoint.
+#: The option of endless streams, which names the checkpoint.
 CHECKPOINT = "--checkpoint"
 
 
 def interrupt_when_committed(checkpoint: Path) -> None:
-    """Sends Ctrl-C to this process when the stream has written to both sinks: to Parquet with its second batch."""
+    """Sends SIGINT to this process when the stream has written to both sinks: to Parquet with its second batch."""
     while not all((checkpoint / batch).exists() for batch in ("kafka/commits/0", "parquet/commits/1")):
         time.sleep(LOOK_EVERY_S)
     os.kill(os.getpid(), signal.SIGINT)

@@ -1,4 +1,4 @@
-"""The programs as a person runs them: processes with a command line, watched by what they leave on disk."""
+"""The programs as a user runs them: processes with a command line, observed by the files that they write."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 EXAMPLES = Path(__file__).resolve().parents[1]
-#: How many events the topic has that most tests share: about an hour and a half of orders.
+#: Number of events in the topic that most tests share: about an hour and a half of orders.
 ORDERS = 60_000
-#: What ends soon is better compiled quickly than well: half of the processor time of a small job.
+#: Quick compilation suits a short process: it halves the CPU time of a small job.
 QUICK_JVM = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 _DEADLINE_S = 360
 _LOOK_EVERY_S = 0.1
@@ -25,7 +25,7 @@ def command(program: str, *arguments: str) -> list[str]:
 
 
 def run_program(program: str, *arguments: str) -> str:
-    """Runs it to its end, which must be a good one. Returns what it printed."""
+    """Runs a program that must succeed. Returns its output."""
     quick = {**os.environ, **QUICK_JVM}
     done = subprocess.run(command(program, *arguments), capture_output=True, text=True, timeout=_DEADLINE_S, env=quick)
     assert done.returncode == 0, f"{program} ended with {done.returncode}\n{done.stdout}\n{done.stderr[-8000:]}"
@@ -33,7 +33,7 @@ def run_program(program: str, *arguments: str) -> str:
 
 
 class Program:
-    """A program that runs until it is stopped or killed, with all the processes that it started."""
+    """A program that runs until it is stopped or killed, with all its child processes."""
 
     def __init__(self, log: Path, program: str, *arguments: str) -> None:
         self.log = log
@@ -48,13 +48,13 @@ class Program:
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """kill -9 of the driver and its JVM at once."""
+        """Kills the driver together with its JVM."""
         if self.is_running:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def stop(self) -> int:
-        """SIGTERM to the program, and its exit status."""
+        """Sends SIGTERM to the program and returns its exit status."""
         self._process.terminate()
         return self.wait()
 
@@ -62,7 +62,7 @@ class Program:
         return self._process.wait(_DEADLINE_S)
 
     def wait_until(self, holds: Callable[[], bool], what: str, deadline_s: float = _DEADLINE_S) -> None:
-        """Looks until it holds. Fails when the program ends first, or the time is over."""
+        """Waits until `holds` is true. Fails when the program ends first, or at the deadline."""
         give_up = time.monotonic() + deadline_s
         while not holds():
             assert self._process.poll() is None, f"{self.name} ended before {what}\n{self.last_words()}"
@@ -74,8 +74,8 @@ class Program:
 
 
 def committed_batch(checkpoint: Path) -> tuple[int, int]:
-    """Returns the number of records that a query had read by the end of its last finished batch, of topics that begin at
-    offset 0, and the watermark at the start of that batch, in milliseconds since 1970."""
+    """Returns the number of records that a query had read by the end of its last finished batch, and the watermark at the
+    start of that batch in milliseconds since 1970. Its topics must begin at offset 0."""
     finished = [int(file.name) for file in (checkpoint / "commits").glob("*") if file.name.isdigit()]
     if not finished:
         return 0, 0

@@ -1,4 +1,4 @@
-"""batch_report.py and backfill.py: pieces of the topic, and the whole of it, to the cent."""
+"""batch_report.py and backfill.py: parts of the topic, and the whole of it, exact to the cent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A checkpoint of another cluster ends a program with one line that names what to delete."""
+"""With a checkpoint of a different cluster, a program ends with one line that names the directory to delete."""
 
 from __future__ import annotations
 

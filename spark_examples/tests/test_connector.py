@@ -1,4 +1,4 @@
-"""Uses of Spark's connector that the programs do not have and that reach the broker in another way."""
+"""Uses of Spark's connector that the programs lack and that reach the broker in a different way."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIRST_MS = 1_741_000_000_000
 
 @pytest.fixture
 def numbers(bootstrap: str, unique: Callable[[str], str]) -> str:
-    """A topic of two partitions, the numbers from 0 on in turn, a millisecond apart."""
+    """A topic of two partitions with the numbers from 0 on in turn, a millisecond apart."""
     topic = unique("numbers")
     ensure_topic(bootstrap, topic, 2, {"retention.ms": "-1"})
     producer = Producer({"bootstrap.servers": bootstrap, "batch.num.messages": 30})
@@ -40,7 +40,7 @@ def written(rows: DataFrame, bootstrap: str, topic: str, **options: str) -> list
 
 @pytest.fixture
 def offsets_by_consumer(spark: SparkSession) -> Iterator[None]:
-    """The way of Spark before 3.4, still an option: the driver joins a group to learn partitions and their ends."""
+    """Switches to the way of Spark before 3.4: the driver joins a group to get partitions and their ends."""
     name = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
     spark.conf.set(name, "true")
     yield

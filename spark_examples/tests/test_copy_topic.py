@@ -29,7 +29,7 @@ def records(bootstrap: str, topic: str) -> Records:
 
 
 def fill(bootstrap: str, topic: str, count: int, partitions: int = 2, first_ms: int | None = None) -> None:
-    """`count` records in turn to each partition; with `first_ms`, one millisecond apart from there on."""
+    """Writes `count` records to the partitions in turn; with `first_ms`, one millisecond apart from there on."""
     ensure_topic(bootstrap, topic, partitions)
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(count):
@@ -40,7 +40,7 @@ def fill(bootstrap: str, topic: str, count: int, partitions: int = 2, first_ms: 
 
 
 def run_now(spark: SparkSession, bootstrap: str, checkpoint: Path, choice: dict[str, str], **options: str) -> None:
-    """Copies what is there, in the session that the tests share."""
+    """Copies the available records, in the session that the tests share."""
     query = copier(spark, bootstrap, choice, {"startingOffsets": "earliest", **options}, "copy-of-")
     query.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
 
@@ -57,7 +57,7 @@ def test_a_whole_topic_is_copied_record_by_record(bootstrap: str, orders_topic: 
 def test_copy_of_a_record_adds_nothing(
     spark: SparkSession, bootstrap: str, tmp_path: Path, unique: Callable[[str], str]
 ) -> None:
-    """No key, no value, no headers, an empty one of each, a header without a value, one name twice."""
+    """Records without key, value or headers, with empty ones, with a header without a value, and with a repeated name."""
     topic = unique("odd")
     ensure_topic(bootstrap, topic, 1)
     producer = Producer({"bootstrap.servers": bootstrap})
@@ -133,7 +133,7 @@ def test_partitions_that_are_assigned_are_copied_from_a_time_on(
     run_now(spark, bootstrap, tmp_path, {"assign": f'{{"{topic}":[0,2]}}'}, **start)
     copy, original = records(bootstrap, f"copy-of-{topic}"), records(bootstrap, topic)
     assert partition_counts(bootstrap)[f"copy-of-{topic}"] == 3
-    # Records 0, 3, ... are in partition 0, and 2, 5, ... in partition 2: 153 and 152 are the first in time.
+    # Records 0, 3, ... are in partition 0, and 2, 5, ... in partition 2: 153 and 152 are the first in the range.
     assert copy == {0: original[0][51:], 2: original[2][50:]}
 
 

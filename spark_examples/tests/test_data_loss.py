@@ -18,7 +18,7 @@ from topics import ensure_topic, read_topic
 from compat_tests.broker_process import BrokerProcess
 
 _DEADLINE_S = 60
-#: The smallest that Kafka takes.
+#: The smallest segment size that Kafka allows.
 SEGMENT = 1_048_576
 
 
@@ -74,7 +74,7 @@ def test_records_that_are_deleted_while_a_job_runs_end_it_or_are_left_out(
     """Spark plans the offsets first; the tasks then find them out of range."""
     topic = unique("vanishing")
     fill(bootstrap, topic, range(500))
-    # By number: what is asked for by name (earliest, latest) is looked up only as a task begins.
+    # As numbers: Spark resolves names (earliest, latest) only as a task begins.
     asked = {"startingOffsets": f'{{"{topic}":{{"0":0}}}}', "endingOffsets": f'{{"{topic}":{{"0":500}}}}'}
     careful, easy = (
         batch(spark, bootstrap, topic, fail_on_data_loss, **asked).selectExpr("cast(value as string) as value").rdd

@@ -1,4 +1,4 @@
-"""generate_orders.py: what is in the topic is what the seed says."""
+"""generate_orders.py: the seed determines the topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The blocks of docs/spark.md and the README's PySpark, in the order of the pages, in one Spark session."""
+"""The blocks of docs/spark.md and the README's PySpark, in page order, in one Spark session."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tests.docs.pages import DOCS, ROOT, Block, blocks
 
 DEADLINE_S = 600
 ONE_SESSION = Path(__file__).with_name("one_session.py")
-#: Fewer orders than the guide's million: they are three quarters of an hour of its day, so the first minutes are complete.
+#: Fewer orders than the guide's million: three quarters of an hour of its day, so the first minutes are complete.
 EVENTS = 30_000
-#: The broker is the test's, and its environment is active already.
+#: The test has its own broker, and its environment is active already.
 NOT_RUN = ("make run", "source .venv/bin/activate")
 
 Step = list[str] | str

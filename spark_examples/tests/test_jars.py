@@ -1,4 +1,4 @@
-"""jars.py: the connector for Spark's own release, and nothing that Spark has already."""
+"""jars.py: the connector for Spark's own release, without the jars that Spark includes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""revenue_stream.py over a million events, the driver and then the broker killed with -9 in the middle of it."""
+"""revenue_stream.py over a million events, with kill -9 of the driver and then of the broker."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from spark_examples.tests.counting import (
 from spark_examples.tests.programs import Program, committed_batch
 
 EVENTS = 1_000_000
-#: The first half comes at once. The second is on its way when the broker dies, and must get through all the same.
+#: The first half comes at once. The second is in flight when the broker dies, and must still be written.
 HALF, RATE = EVENTS // 2, 25_000
-#: By the records that both queries have finished with; and how many are in the topic when the broker dies.
+#: Records that both queries have processed when a process is killed, and records in the topic when the broker is.
 DRIVER_DIES_AT, BROKER_DIES_AT, PRODUCED_BY_THEN = 150_000, 300_000, 600_000
 QUERIES = ("kafka", "parquet")
 
@@ -34,7 +34,7 @@ Start = Callable[..., Program]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts programs, and leaves none behind."""
+    """Starts programs, and kills them at the end."""
     started: list[Program] = []
 
     def start_program(program: str, *arguments: str) -> Program:
@@ -72,7 +72,7 @@ def test_a_million_events_are_counted_exactly_through_the_death_of_the_driver_an
 
     arrived = events(EVENTS)
     watermark = watermark_ms(arrived, WATERMARK_MINUTES)
-    # The last batch has no records: it writes the minutes that the watermark of the one before has closed.
+    # The last batch has no records: it writes the minutes that the watermark of the previous batch has closed.
     stream.wait_until(lambda: all(committed_batch(checkpoint / q)[1] == watermark for q in QUERIES), "all of it")
     assert stream.stop() == 0, stream.last_words()
 
@@ -84,7 +84,7 @@ def test_a_million_events_are_counted_exactly_through_the_death_of_the_driver_an
 
 
 def start_stream(start: Start, broker: BrokerProcess, disk: list[str]) -> Program:
-    """Small batches, so that there is a middle to die in."""
+    """Starts the stream with small batches, so that a kill hits one."""
     return start("revenue_stream.py", "--bootstrap", broker.bootstrap, *disk, "--batch", "80000")
 
 

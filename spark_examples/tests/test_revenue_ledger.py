@@ -1,10 +1,9 @@
-"""revenue_ledger.py: orders of aborted transactions between the others, the driver and the broker killed with -9.
+"""revenue_ledger.py: orders of aborted transactions among the others, and kill -9 of the driver and the broker.
 
     SPARK_ROUNDS=20 pytest spark_examples/tests/test_revenue_ledger.py
 
-A round feeds orders in transactions until driver and broker have been killed at random times, and compares the ledger's
-sums with a count of the seed in plain Python.
-The sums grow from round to round: what one round counts twice or not at all, all later ones show.
+A round feeds orders in transactions until driver and broker have been killed at random times, and compares the ledger's sums
+with a count of the seed in plain Python. The sums grow from round to round: an error of one round shows in all later ones.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from spark_examples.tests.programs import QUICK_JVM, Program
 
 ROUNDS = int(os.environ.get("SPARK_ROUNDS", "1"))
 CHUNK = 400
-#: Orders that the ledger does not have yet: always some, so that there is something to be killed in the middle of.
+#: Orders that the ledger does not have yet: always some, so that a kill hits a batch.
 BACKLOG = 6_000
 TOPIC, LEDGER, SEED = "order-events", "revenue-ledger", 11
 ABORTED_SHARE = 0.3
@@ -40,7 +39,7 @@ Sums = Counter[tuple[int, str, str]]
 
 
 class Feeder:
-    """Chunks of events, each in a transaction; some are written with other amounts and aborted before."""
+    """Chunks of events, each in a transaction. Some are first written with wrong amounts and aborted."""
 
     def __init__(self, broker: BrokerProcess) -> None:
         ensure_topic(broker.bootstrap, TOPIC, 3, {"retention.ms": "-1"})
@@ -48,9 +47,9 @@ class Feeder:
         self._events = order_events(SEED)
         self._rng = random.Random(SEED)
         self._chunks = 0
-        #: What the ledger must add up to.
+        #: Expected sums of the ledger.
         self.sums: Sums = Counter()
-        #: How many orders the ledger had when it was read last.
+        #: Number of orders in the ledger at its last reading.
         self.added = 0
 
     def feed(self, enough: threading.Event) -> None:
@@ -75,7 +74,7 @@ def _record(event: OrderEvent, cents: int | None = None) -> Entry:
 
 
 def ledger_sums(broker: BrokerProcess) -> Sums:
-    """Added up by a reader that librdkafka shows what is committed."""
+    """Returns the sums of the ledger's committed entries, read with librdkafka."""
     sums: Sums = Counter()
     for message in read_topic(broker.bootstrap, LEDGER):
         row = json.loads(message.value())
@@ -86,7 +85,7 @@ def ledger_sums(broker: BrokerProcess) -> Sums:
 
 
 class Stream:
-    """The program, started again whenever it has ended."""
+    """The program, restarted whenever it has ended."""
 
     def __init__(self, broker: BrokerProcess, folder: Path) -> None:
         self._broker, self._folder = broker, folder
@@ -136,7 +135,7 @@ def test_the_ledger_adds_up_however_often_the_driver_and_the_broker_are_killed(
 
 
 def execute(program: Stream, broker: BrokerProcess, feeder: Feeder, rng: random.Random) -> None:
-    """Plays a round: events arrive, driver and broker are killed at random points, and every event is counted."""
+    """Runs a round: events arrive, driver and broker are killed at random points, and every event is counted."""
 
     def added() -> int:
         feeder.added = total(ledger_sums(broker))
@@ -150,7 +149,7 @@ def execute(program: Stream, broker: BrokerProcess, feeder: Feeder, rng: random.
     rng.shuffle(victims)
     try:
         for victim in victims:
-            # Somewhere between a batch that has gone through and several later.
+            # Between the next finished batch and several later.
             wait_for(lambda seen=before: added() > seen, program, "a batch has been added")
             time.sleep(rng.random() * 3)
             before = added()

@@ -1,4 +1,4 @@
-"""revenue_stream.py, and the plot of what it wrote: the same sums as counted without Kafka and Spark."""
+"""revenue_stream.py, and the plot of its output: the same sums as counted without Kafka and Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from spark_examples.tests.counting import (
 from spark_examples.tests.programs import run_program
 
 FIRST_RUN, SECOND_RUN = 50_000, 80_000
-#: Less than a run's events: the runs take several batches each.
+#: Less than a run's events, so that a run takes several batches.
 BATCH = 20_000
 
 
