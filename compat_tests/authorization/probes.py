@@ -1,4 +1,4 @@
-"""Requests about a topic, a group or a transactional id, whose answers show what their sender may do."""
+"""Requests about a topic, a group or a transactional id, whose answers show the permissions of their sender."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Target:
 
 @dataclass(frozen=True)
 class Probe:
-    """`kinds`: the resources that are varied. `version`: None for the highest that both brokers have."""
+    """A request about resources. `kinds`: those that vary. `version`: None for the highest that both brokers have."""
 
     api: str
     kinds: tuple[ResourceType, ...]
     fields: Callable[[Target], dict[str, Any]]
     version: int | None = None
     label: str = ""
-    #: Whether only denials are compared, since the brokers differ in what they do for those who may.
+    #: Whether only denials are compared, since the brokers answer permitted clients differently.
     only_denials: bool = False
 
     def __str__(self) -> str:
@@ -221,12 +221,12 @@ ON_TOPICS = [
     }, only_denials=True),
     Probe("DeleteRecords", (TOPIC,), lambda t: {**_topic_partition(t, offset=0), "timeout_ms": 5000}),
 ]  # fmt: skip
-#: Played last: the topics are gone then.
+#: Run last, since they delete the topics.
 DESTRUCTIVE = [
     Probe("DeleteTopics", (TOPIC,), lambda t: {"topic_names": [t.topic], "timeout_ms": 5000}, 5),
     Probe("DeleteTopics", (TOPIC,), lambda t: {"topics": [{"topic_id": t.topic_id}], "timeout_ms": 5000}, 6, "by id"),
 ]
-#: Of topics that do not exist.
+#: Requests about topics that do not exist.
 ON_ABSENT_TOPICS = [
     *(probe for probe in ON_TOPICS if probe.api not in ("ShareFetch", "CreatePartitions")),
     Probe("CreatePartitions", (TOPIC,), lambda t: {

@@ -26,7 +26,7 @@ from compat_tests.wire import ConnectionClosed, WireClient
 
 STANDARD_AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    # Until the first rules are there.
+    # Needed until the first rules exist.
     "allow.everyone.if.no.acl.found": "true",
 }
 EXISTING, ABSENT, DOOMED, PERMITTED = "r", "a", "d", "z"
@@ -35,10 +35,10 @@ _NOT_YET = {14, 15}
 _RULES_AT_ONCE = 400
 _ANY = {"resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1, "principal_filter": None,
         "host_filter": None, "operation": 1, "permission_type": 1}  # fmt: skip
-#: Kafka names the request, its connection and its session there.
+#: The part of Kafka's error message with the request, its connection and its session.
 _REQUEST = re.compile(r"Request Request\(.*\) needs")
 _CLUSTER_ID = re.compile(r'the cluster id "[^"]*"')
-#: Keys that 4.4 brought, and the number of keys.
+#: Configs that 4.4 added, and the number of configs.
 _OF_4_4 = re.compile(r"configs\[(errors\.dead|max\.decompressed|remote\.copy)|configs\.length")
 _DENIALS = {29, 30, 31, 53}
 
@@ -51,7 +51,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 
 class Stand:
-    """A connection of the administrator, one of the client, and the ids of the topics."""
+    """The connections of the administrator and of the client to a broker, and the ids of its topics."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -79,7 +79,7 @@ class Stand:
         self._await_coordinators()
 
     def _await_coordinators(self) -> None:
-        """Has the internal topics made, and waits until each has its leaders."""
+        """Has the broker create the internal topics, and waits until each has its leaders."""
         await_coordinators(self.bootstrap)
         (topic_id, *_) = self.ids.values()
         keys = {1: ["some"], 2: [f"g:{uuid_to_text(topic_id)}:0"]}
@@ -123,7 +123,7 @@ class Stand:
         return sum(len(resource.acls) for resource in answer.resources)
 
     def target(self, kind: ResourceType | None, name: str) -> Target:
-        """Returns resources of which only that one is not permitted."""
+        """Returns permitted resources, except that the one of `kind` is `name`."""
         others = {
             other: name_of(other, "any-host", PERMITTED)
             for other in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
@@ -135,7 +135,7 @@ class Stand:
         return Target(topic, topic_id, others[ResourceType.GROUP], others[ResourceType.TRANSACTIONAL_ID])
 
     def answer(self, probe: Probe, target: Target, versions: dict[str, int]) -> Flat:
-        """Returns the answer to the client, when coordinators are there."""
+        """Returns the answer to the client once coordinators are available."""
         api = BY_NAME[probe.api]
         version = versions[probe.api] if probe.version is None else probe.version
         request: Message = build(api.request, probe.fields(target))

@@ -1,7 +1,7 @@
-"""Apache Kafka and Odradek, with StandardAuthorizer and the same rules: the same answers to what a client asks.
+"""Apache Kafka and Odradek, with StandardAuthorizer and the same rules, give the same answers to a client.
 
-Each request is sent about resources under every kind of rule: the same codes, the same that is hidden, the same authorized
-operations. An ordinary run plays some of the rules; with ODRADEK_AUTHORIZATION_MATRIX=full it plays them all.
+Each request names resources under every kind of rule. Both brokers return the same error codes, hide the same resources
+and report the same authorized operations. A run has some of the rules; with ODRADEK_AUTHORIZATION_MATRIX=full it has all.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Both:
         list(self._threads.map(lambda stand: getattr(stand, function)(*arguments), self.stands))
 
     def differences(self, executed: Sequence[Probe], kind: ResourceType, variant: str, mark: str) -> list[str]:
-        """Returns where the answers differ, a line each."""
+        """Returns a line for each difference between the answers."""
         name = name_of(kind, variant, mark)
 
         def answers(stand: Stand) -> list[dict[str, object]]:
@@ -130,7 +130,7 @@ def test_lists_show_what_may_be_described(both: Both) -> None:
     check(both.differences(lists, ResourceType.TOPIC, "any-host", EXISTING))
 
 
-#: A rule about a part of the cluster's name is refused.
+#: Variants without a prefix: brokers reject a rule about a prefix of the cluster's name.
 OF_CLUSTER = [variant for variant in EXECUTED if all(rule.prefix is None for rule in VARIANTS[variant])]
 
 
@@ -159,7 +159,7 @@ def regex_rules() -> list[AclCreation]:
 
 
 def regex_topics(stand: Stand) -> set[str]:
-    """Returns the topics that a member with a regular expression is assigned."""
+    """Returns the topics that the coordinator assigns to a member with a regular expression."""
     names = ("regex-described", "regex-read", "regex-hidden", "regex-without-rules")
     created = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
     answer = stand.admin.call(CreateTopicsRequest(topics=created, timeout_ms=20_000), 7)

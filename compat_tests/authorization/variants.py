@@ -1,7 +1,7 @@
-"""The rules that the matrix compares: for each kind of rule a resource of its own, so that all rules can be there at once.
+"""The rules that the matrix compares: each kind of rule has its own resource, so that all rules can exist at once.
 
-Every client is User:ANONYMOUS and comes from an address of its own: the node, who administers, and the client under test.
-The first two may do everything, by rules about their addresses; so each type has rules, and what nobody allows is denied.
+Every client is User:ANONYMOUS with an address of its own: the node, the administrator, and the client under test. Rules
+about their addresses permit everything to the first two. So each resource type has rules, and the default is denial.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Rule:
     permission: Permission = Permission.ALLOW
     principal: str = ANONYMOUS
     host: str = "*"
-    #: Of the name: None for the whole name, else so many of its first characters.
+    #: The length of a prefix of the name; None for the whole name.
     prefix: int | None = None
 
     def on(self, kind: ResourceType, name: str) -> AclCreation:
@@ -46,7 +46,7 @@ def deny(operation: Operation = _ALL, **more: object) -> Rule:
 
 ALLOWED = Rule(host=CLIENT)
 
-#: Variant -> the rules about its resource. The administrator's addresses stay free of what is denied.
+#: Variant -> the rules about its resource. No denial includes the addresses of the node and the administrator.
 VARIANTS: dict[str, tuple[Rule, ...]] = {
     "none": (),
     **{f"allow-{op.name}": (Rule(op, host=CLIENT),) for op in _OPERATIONS},
@@ -61,7 +61,7 @@ VARIANTS: dict[str, tuple[Rule, ...]] = {
     "prefix-denied": (ALLOWED, deny(prefix=5)),
     "longer-prefix": (Rule(host=CLIENT, prefix=5), deny(prefix=9)),
 }
-#: What an ordinary run compares; the others are played with a budget.
+#: The variants of an ordinary run; a full run has all.
 SHORT = (
     "none", "allow-ALL", "allow-READ", "allow-WRITE", "allow-DESCRIBE", "allow-DELETE", "allow-ALTER_CONFIGS",
     "deny-DESCRIBE", "deny-READ", "deny-ALL", "other-host", "everybody", "everybody-denied", "other-principal",
@@ -70,7 +70,7 @@ SHORT = (
 
 
 def name_of(kind: ResourceType, variant: str, mark: str = "") -> str:
-    """Returns the resource of a variant. Names differ in their first characters, so that prefixes do not meet."""
+    """Returns the resource of a variant. Names differ in their first characters, so that prefixes do not overlap."""
     number = list(VARIANTS).index(variant)
     return f"{kind.name[0].lower()}{mark or 'r'}{number:03d}-{variant}"
 

@@ -1,7 +1,7 @@
 """Installs the tools, each into an environment of its own in .tools: `python -m compat_tests.ecosystem.install`.
 
-Arguments name tools; `--kept` means those of `make test`; without arguments all are installed. What a tool needs is pinned
-in its folder. Nothing is done for a tool whose pins and programs did not change.
+Arguments name tools; `--kept` means those of `make test`; the default is all. Each tool's folder pins its dependencies. A
+tool whose pins and programs did not change is skipped.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from .tools import BY_FOLDER, TOOLS, Tool, kind_of, pinned_version
 
 _TOOLS = Path(__file__).resolve().parents[2] / ".tools" / "ecosystem"
 _DEADLINE_S = 1800
-#: What an environment is made of; a change installs it again.
+#: The files that define an environment; a change installs it again.
 _PARTS = ("requirements.txt", "package*.json", "go.*", "*.go", "pom.xml", "*.java", "packages.txt")
 
 
 class ToolMissing(RuntimeError):
-    """A tool cannot be installed or is not installed; the text says what to do."""
+    """Raised when a tool is not installed or cannot be; the message contains the remedy."""
 
 
 def environment(tool: Tool) -> Path:
-    """The directory that holds (or will hold) a tool's environment."""
+    """Returns the directory of a tool's environment, which may not exist yet."""
     return _TOOLS / tool.folder
 
 
@@ -41,7 +41,7 @@ def is_installed(tool: Tool) -> bool:
 
 
 def installed_version(tool: Tool) -> str:
-    """Returns the version of a tool: the pinned one, or for Debian's packages the upstream part of what apt chose."""
+    """Returns the version of a tool: the pinned one, or for Debian's packages the upstream part of apt's version."""
     if kind_of(tool) != "debian":
         return pinned_version(tool)
     record = environment(tool) / "version"
@@ -49,7 +49,7 @@ def installed_version(tool: Tool) -> str:
 
 
 def install(tool: Tool) -> None:
-    """Installs a tool anew; nothing happens when its environment is whole. Raises ToolMissing."""
+    """Installs a tool, unless its environment is complete. Raises ToolMissing."""
     if is_installed(tool):
         return
     print(f"installing {tool.name} ({kind_of(tool)}) ...", flush=True)
@@ -96,7 +96,7 @@ def _with_maven(tool: Tool, home: Path) -> None:
 
 
 def _with_debian(tool: Tool, home: Path) -> None:
-    """Unpacks packages that are not installed, with what they depend on: no root, and no daemon is replaced."""
+    """Unpacks missing packages and their dependencies: this needs no root and replaces no daemon."""
     names = (tool.home / "packages.txt").read_text(encoding="utf-8").split()
     if shutil.which("apt-get") is None:
         absent = [command for command in tool.commands if shutil.which(command) is None]

@@ -1,7 +1,7 @@
 """Test suites that come with packages, run against `odradek.Broker`: `make own-suites`.
 
-Their source distributions are downloaded by name. No line of them is changed: each takes the broker's address from an
-environment variable. docs/development/testing.md names the packages whose distributions have no tests with a broker.
+It downloads their source distributions by name, and changes no line. Each takes the broker's address from an environment
+variable. docs/development/testing.md names the packages whose distributions have no tests with a broker.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from compat_tests.fixtures import UNDER_TEST
 from compat_tests.kafka_python import suite
 
 _FAUST = "faust-streaming>=0.15.3,<0.16"
-#: What its conftest.py imports.
+#: The packages that its conftest.py imports.
 _FAUST_NEEDS = ("pytest<8", "pytest-asyncio<0.24", "confluent-kafka", "freezegun", "aiohttp")
 
 
@@ -50,7 +50,7 @@ def faust(broker: odradek.Broker, folder: Path) -> dict[str, str]:
     with tarfile.open(archive) as bundle:
         bundle.extractall(folder, filter="data")
     tests = folder / archive.name.removesuffix(".tar.gz") / "tests"
-    # The tests shall import the installed package, not the one beside them.
+    # The tests must import the installed package, not the one beside them.
     root = tests.rename(folder / "tests").parent
     venv.create(folder / "venv", with_pip=True)
     python = str(folder / "venv" / "bin" / "python")
@@ -64,7 +64,7 @@ def faust(broker: odradek.Broker, folder: Path) -> dict[str, str]:
 
 
 def _config() -> dict[str, str]:
-    """The properties that these suites take for granted."""
+    """Returns the properties that these suites need."""
     address = f"PLAINTEXT://127.0.0.1:{free_port()}"
     return {
         **UNDER_TEST,

@@ -16,7 +16,7 @@ import pytest
 from .install import environment, is_installed
 from .tools import BY_FOLDER
 
-#: Of any one wait. The machine may be loaded by other tests.
+#: The deadline of any wait; other tests may load the machine.
 DEADLINE_S = 180.0
 _POLL_S = 0.1
 _TAIL_CHARACTERS = 6000
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def home(folder: str) -> Path:
-    """The environment of a tool. A tool that is not installed skips the test, which fails it in CI."""
+    """Returns the environment of a tool. Skips the test if the tool is not installed; in CI a skip is a failure."""
     tool = BY_FOLDER[folder]
     if not is_installed(tool):
         pytest.skip(f"{tool.name} is not installed: run `python -m compat_tests.ecosystem.install {folder}`")
@@ -33,19 +33,19 @@ def home(folder: str) -> Path:
 
 
 def python(folder: str) -> str:
-    """The interpreter of a tool's own virtual environment."""
+    """Returns the interpreter of a tool's own virtual environment."""
     return str(home(folder) / "bin" / "python")
 
 
 def java(folder: str, *words: str, first: str = "", jvm: tuple[str, ...] = ()) -> list[str]:
-    """The command that runs a class with the jars of a tool and its compiled programs; `first` goes before them."""
+    """Returns the command that runs a class with a tool's compiled programs and jars; `first` precedes them."""
     at = home(folder)
     path = os.pathsep.join(filter(None, (first, str(at / "classes"), f"{at / 'jars'}/*")))
     return ["java", *_JVM, *jvm, "-cp", path, *words]
 
 
 def unpacked(folder: str, place: str) -> Path:
-    """A file or folder of a Debian package: below the tool's environment, or in the system when it is installed there."""
+    """Returns a file or folder of a Debian package, from the tool's environment or else from the system."""
     for root in (home(folder) / "root", Path("/")):
         if found := sorted(root.glob(place)):
             return found[0]
@@ -53,7 +53,7 @@ def unpacked(folder: str, place: str) -> Path:
 
 
 def libraries(folder: str) -> dict[str, str]:
-    """The variable by which unpacked programs find unpacked libraries."""
+    """Returns the variable with the path of the unpacked libraries, for unpacked programs."""
     root = home(folder) / "root"
     places = [
         path
@@ -76,7 +76,7 @@ def run(
 
 
 class Running:
-    """A process of a tool; what it prints is in `log`. Killed at the end of the block if it still runs."""
+    """A process of a tool; `log` has its output. Killed at the end of the block if it still runs."""
 
     def __init__(
         self, command: list[str], log: Path, *, env: Mapping[str, str] | None = None, cwd: Path | None = None
@@ -113,18 +113,18 @@ class Running:
         self.wait_for(lambda: text in self.printed, repr(text), deadline_s)
 
     def finish(self, deadline_s: float = DEADLINE_S) -> str:
-        """Waits for an end with status 0, and returns what was printed."""
+        """Waits for an end with status 0, and returns the output."""
         status = self.process.wait(deadline_s)
         assert status == 0, f"ended with {status}:\n{self.printed[-_TAIL_CHARACTERS:]}"
         return self.printed
 
     def stop(self, by: signal.Signals = signal.SIGTERM, deadline_s: float = DEADLINE_S) -> None:
-        """Asks for an end, and waits for it."""
+        """Sends a signal, and waits for the end."""
         self.process.send_signal(by)
         self.process.wait(deadline_s)
 
     def kill(self) -> None:
-        """kill -9, for the process and those that it started."""
+        """Kills the process and its children with -9."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

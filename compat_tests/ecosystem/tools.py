@@ -11,13 +11,13 @@ HERE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool. `package` is the name that its version is found by in the file that pins it."""
+    """A tool. `package` is its name in the file that pins its version."""
 
     folder: str
     name: str
     package: str
     work: str
-    #: `make test` installs and runs it: a small download, and tests of seconds.
+    #: Whether `make test` installs and runs it: a small download, and tests of seconds.
     is_kept: bool = False
     #: Its programs, for machines without Debian's packages.
     commands: tuple[str, ...] = ()

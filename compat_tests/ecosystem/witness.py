@@ -28,7 +28,7 @@ class Record:
 
 
 def create(bootstrap: str, topic: str, partitions: int = 1, **configs: str) -> str:
-    """Creates a topic, waits until the broker tells of it, and returns its name. `_` stands for `.` in configs."""
+    """Creates a topic, waits until the metadata has it, and returns its name. `_` stands for `.` in configs."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     settings = {name.replace("_", "."): value for name, value in configs.items()}
     admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(_REQUEST_S)
@@ -49,15 +49,15 @@ def topics(bootstrap: str) -> set[str]:
 
 
 def partitions_of(bootstrap: str, topic: str) -> list[int]:
-    """The partitions of a topic; none when it is absent."""
+    """Returns the partitions of a topic; none when it is absent."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    # All topics: to ask for one by its name creates it where auto.create.topics.enable is on.
+    # Lists all topics: a request for one by name creates it where auto.create.topics.enable is on.
     found = admin.list_topics(timeout=_REQUEST_S).topics.get(topic)
     return sorted(found.partitions) if found is not None and found.error is None else []
 
 
 def produce(bootstrap: str, topic: str, values: Iterable[str], keys: Iterable[str] | None = None) -> None:
-    """Writes values, in order; without keys they go round all partitions."""
+    """Writes values in order; without keys, to all partitions in turn."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})
     failed: list[object] = []
     rows = zip(values, keys) if keys is not None else ((value, None) for value in values)
@@ -69,7 +69,7 @@ def produce(bootstrap: str, topic: str, values: Iterable[str], keys: Iterable[st
 
 
 def records(bootstrap: str, topic: str, isolation: str = "read_committed") -> list[Record]:
-    """Every record of a topic up to the end of now, by partition and offset."""
+    """Returns every record of a topic up to its current end, by partition and offset."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "witness", "enable.auto.commit": False}
     consumer = Consumer({**settings, "isolation.level": isolation, "enable.partition.eof": True})
     try:
@@ -92,7 +92,7 @@ def records(bootstrap: str, topic: str, isolation: str = "read_committed") -> li
 
 
 def values(bootstrap: str, topic: str) -> list[str]:
-    """The values of every committed record."""
+    """Returns the values of all committed records."""
     return [one.value or "" for one in records(bootstrap, topic)]
 
 
@@ -106,7 +106,7 @@ def await_records(bootstrap: str, topic: str, count: int, deadline_s: float = DE
 
 
 def committed(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
-    """The committed offsets of a group, by topic and partition."""
+    """Returns the committed offsets of a group, by topic and partition."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     futures = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=_REQUEST_S)
     found = futures[group].result(_REQUEST_S).topic_partitions

@@ -19,7 +19,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 /**
  * Carries out transactions, one for each line of standard input: bootstrap servers, topic, its partitions, group, offset,
  * `commit` or `abort`, and a name, which is the transactional id and the value of the records. Answers with a line:
- * `committed`, `aborted`, or `unknown` when it was not told; then it has begun anew, so that the transaction is decided.
+ * `committed`, `aborted`, or `unknown` without an answer from the broker; then a new producer has ended the transaction.
  */
 public final class Transactor {
     private static final long PATIENCE_NS = Duration.ofSeconds(120).toNanos();
@@ -31,7 +31,7 @@ public final class Transactor {
         }
     }
 
-    @SuppressWarnings("removal") // the members of a group are not asked for here
+    @SuppressWarnings("removal") // a group id without member metadata is enough here
     private static String transact(String[] words) throws Exception {
         String bootstrap = words[0], topic = words[1], group = words[3], end = words[5], name = words[6];
         KafkaProducer<String, String> producer = producer(bootstrap, name);
@@ -61,7 +61,7 @@ public final class Transactor {
         }
     }
 
-    /** What ran out of time is asked again, as the client's documentation says. */
+    /** Repeats a call that timed out, as the client's documentation requires. */
     private static void retried(Runnable step) {
         for (long began = System.nanoTime();;) {
             try {

@@ -1,5 +1,5 @@
-// franz-go against a running broker: `franz HOST:PORT CHECK TOPIC GROUP` does one check and ends with 0 when it holds.
-// The names of the checks are printed by `franz checks`.
+// franz-go against a running broker: `franz HOST:PORT CHECK TOPIC GROUP` runs one check and ends with 0 when it holds.
+// `franz checks` prints the names of the checks.
 package main
 
 import (
@@ -89,7 +89,7 @@ func (a *arena) client(more ...kgo.Opt) *kgo.Client {
 	return made
 }
 
-// login is how the client connects to a secured broker: by SCRAM-SHA-512 within TLS, when the environment has a user.
+// login returns the options for a secured broker: SCRAM-SHA-512 within TLS, if the environment has a user.
 func login() []kgo.Opt {
 	user := os.Getenv("FRANZ_USER")
 	if user == "" {
@@ -120,7 +120,7 @@ func (a *arena) produce(count int, more ...kgo.Opt) error {
 	return producer.ProduceSync(a.ctx, records...).FirstErr()
 }
 
-// take polls until `count` records came.
+// take polls until there are `count` records.
 func (a *arena) take(consumer *kgo.Client, count int) ([]*kgo.Record, error) {
 	var taken []*kgo.Record
 	for len(taken) < count {
@@ -165,7 +165,7 @@ func (a *arena) member(more ...kgo.Opt) *kgo.Client {
 	return a.client(append(options, more...)...)
 }
 
-// await polls the condition until it holds or the time is over.
+// await polls the condition until it holds or the deadline passes.
 func (a *arena) await(what string, holds func() bool) error {
 	for !holds() {
 		select {
@@ -203,10 +203,10 @@ func (a *arena) poll(client *kgo.Client) {
 	client.PollFetches(quick)
 }
 
-// assignedSizes is how many partitions each member has, by the word of the broker.
+// assignedSizes returns the number of partitions of each member, as the broker describes the group.
 func (a *arena) assignedSizes() []int {
 	var sizes []int
-	// Groups of the new protocol (KIP-848) are described by a request of their own.
+	// Groups of the new protocol (KIP-848) have a describe request of their own.
 	consumers, err := a.admin.DescribeConsumerGroups(a.ctx, a.group)
 	if err == nil && consumers[a.group].State == "Stable" {
 		for _, member := range consumers[a.group].Members {

@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// transactSession reads, writes and commits its offsets in one transaction; the first it aborts, and reads again.
+// transactSession reads, writes and commits its offsets in one transaction; it aborts the first, and reads again.
 func (a *arena) transactSession() error {
 	const count = 20
 	target := a.topic + "-out"

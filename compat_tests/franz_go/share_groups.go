@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// shareFromTheStart has the group begin with the first record of a topic.
+// shareFromTheStart makes the group begin at the first record of a topic.
 func (a *arena) shareFromTheStart() error {
 	earliest := "earliest"
 	change := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
@@ -27,7 +27,7 @@ func (a *arena) shareFromTheStart() error {
 	return err
 }
 
-// sharer is a member of the share group; `failures` are acknowledgements that the broker did not take.
+// sharer returns a member of the share group; `failures` are acknowledgements that the broker rejected.
 func (a *arena) sharer(failures *error, more ...kgo.Opt) *kgo.Client {
 	told := func(_ *kgo.Client, results kgo.ShareAckResults) {
 		*failures = errors.Join(*failures, results.Error())
@@ -36,7 +36,7 @@ func (a *arena) sharer(failures *error, more ...kgo.Opt) *kgo.Client {
 	return a.client(append(options, more...)...)
 }
 
-// shareOutcomes says of each value what is to become of it, and expects each again as often as that says.
+// shareOutcomes acknowledges each value by a plan, and expects as many deliveries of it as the plan implies.
 func (a *arena) shareOutcomes() error {
 	const count = 30
 	if err := errors.Join(a.makeTopic(1), a.shareFromTheStart(), a.produce(count)); err != nil {
@@ -81,7 +81,7 @@ func (a *arena) shareOutcomes() error {
 	return a.shareIsDone()
 }
 
-// shareIsDone waits until the broker says that the group is not behind (KIP-1226).
+// shareIsDone waits until the broker reports no lag of the group (KIP-1226).
 func (a *arena) shareIsDone() error {
 	request := kmsg.NewDescribeShareGroupOffsetsRequest()
 	group := kmsg.NewDescribeShareGroupOffsetsRequestGroup()
@@ -104,12 +104,12 @@ func (a *arena) shareIsDone() error {
 	return nil
 }
 
-// shareByBatches: one batch of many records is given whole, though fewer are asked for.
+// shareByBatches: the broker delivers a batch of many records whole, though the request is for fewer.
 func (a *arena) shareByBatches() error {
 	return a.shareAtMost(5, func(size int) bool { return size == 20 }, kgo.ShareMaxRecords(5))
 }
 
-// shareByRecords: the same batch is taken apart, since no more than that are wanted (KIP-1206).
+// shareByRecords: the broker splits the same batch, since the limit of the request is strict (KIP-1206).
 func (a *arena) shareByRecords() error {
 	return a.shareAtMost(5, func(size int) bool { return size <= 5 }, kgo.ShareMaxRecords(5), kgo.ShareMaxRecordsStrict())
 }
@@ -136,7 +136,7 @@ func (a *arena) shareAtMost(limit int, isRight func(size int) bool, more ...kgo.
 	return errors.Join(member.FlushAcks(a.ctx), refused, a.shareIsDone())
 }
 
-// shareAmongMembers: of two members each record is with one, and what the one that goes had is for the other.
+// shareAmongMembers: after one of two members leaves, the other gets all records, including those that the first had.
 func (a *arena) shareAmongMembers() error {
 	const count = 200
 	if err := errors.Join(a.makeTopic(2), a.shareFromTheStart(), a.produce(count)); err != nil {

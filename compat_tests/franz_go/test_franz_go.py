@@ -19,7 +19,7 @@ CHECKS = re.findall(r'^\t"([a-z0-9-]+)":', (HERE / "main.go").read_text(encoding
 
 @pytest.fixture(scope="session")
 def program() -> Path:
-    """The built program; Go's own cache makes a second build quick."""
+    """Builds the program; Go's own cache makes a second build quick."""
     if shutil.which("go") is None:
         pytest.skip("`go` is not on the path: install Go 1.26 or newer")
     _BINARY.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """kafka-python's own integration tests, pointed at a running broker.
 
-They come with its source distribution, of the version that is installed here: `python -m compat_tests.kafka_python.suite`
-fetches it into .tools/, `... suite HOST:PORT` runs the tests against a broker that runs already.
+They are in the source distribution of the installed version: `python -m compat_tests.kafka_python.suite` fetches it into
+.tools/, `... suite HOST:PORT` runs the tests against a running broker.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from xml.etree import ElementTree
 HERE = Path(__file__).resolve().parent
 _TOOLS = HERE.parents[1] / ".tools"
 _FILES = ("test_admin_integration.py", "test_consumer_integration.py", "test_producer_integration.py")
-#: What the tests take the broker for. They choose what to expect by it.
+#: The broker version that the tests assume; it decides what they expect.
 _KAFKA_VERSION = "4.3"
 _DEADLINE_S = 900
-#: The distribution leaves out one module of its tests; with a broker that runs already only its first class is used.
+#: A module of the tests that the distribution lacks; with a running broker they use only its first class.
 _SERVICE = '''"""What the tests need when the broker runs already."""
 
 
@@ -51,7 +51,7 @@ def home() -> Path:
 
 
 def fetch() -> Path:
-    """The directory of the suite; downloads and unpacks it when it is not there."""
+    """Returns the directory of the suite; downloads and unpacks it when it is absent."""
     if (home() / "test" / "service.py").exists():
         return home()
     with tempfile.TemporaryDirectory() as folder:
@@ -67,7 +67,7 @@ def _unpack(archive: Path) -> None:
     with tarfile.open(archive) as bundle:
         bundle.extractall(_TOOLS, filter="data")
     unpacked = _TOOLS / archive.name.removesuffix(".tar.gz")
-    # The suite shall test the installed package, not the one beside it.
+    # The suite must test the installed package, not the one beside it.
     shutil.rmtree(unpacked / "kafka")
     unpacked.rename(home())
     (home() / "test" / "__init__.py").touch()
@@ -75,7 +75,7 @@ def _unpack(archive: Path) -> None:
 
 
 def run(bootstrap: str, *, only: list[str] | None = None, report: Path | None = None) -> dict[str, str]:
-    """Runs the suite against a broker: {test: "passed", "failed" or "skipped"}."""
+    """Runs the suite against a broker, and returns {test: "passed", "failed" or "skipped"}."""
     root = fetch()
     environment = {
         **os.environ,
@@ -104,7 +104,7 @@ def run(bootstrap: str, *, only: list[str] | None = None, report: Path | None = 
 
 
 def outcomes(results: Path) -> dict[str, str]:
-    """A JUnit report as {test: outcome}; a test that failed in its set-up or tear-down has failed."""
+    """Returns a JUnit report as {test: outcome}; a failed set-up or tear-down fails the test."""
     found: dict[str, str] = {}
     for case in ElementTree.parse(results).iter("testcase"):
         name = f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"

@@ -1,4 +1,4 @@
-"""kafka-python beyond its own tests: the parts of its admin client that those leave out, pipelining, errors."""
+"""kafka-python beyond its own tests: parts of its admin client that they do not cover, pipelining, errors."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_member_can_be_removed_from_its_group(
     producer.send(topic, b"v").get(30)
     settings = {"group_instance_id": "i", "heartbeat_interval_ms": 200, "auto_offset_reset": "earliest"}
     consumer = KafkaConsumer(topic, bootstrap_servers=bootstrap, group_id=group, **settings)
-    # One poll for the whole join, which ends with the record: a join that outlives its poll is never finished (FINDINGS.md).
+    # One poll covers the whole join and ends with the record: a join that outlives its poll never completes (FINDINGS.md).
     assert consumer.poll(60_000), "the member has its partition"
     admin.remove_group_members(group, [MemberToRemove(group_instance_id="i")])
     assert admin.describe_groups([group])[group]["members"] == []

@@ -25,7 +25,7 @@ def producer_of(bootstrap: str) -> Iterator[ProducerOf]:
 
     yield start
     for one in made:
-        with contextlib.suppress(KafkaException):  # one that was fenced has nothing to flush
+        with contextlib.suppress(KafkaException):  # a fenced producer has nothing to flush
             one.flush(10)
 
 
@@ -39,7 +39,7 @@ def consumer_of(bootstrap: str) -> Iterator[ConsumerOf]:
             "group.id": group,
             "auto.offset.reset": "earliest",
             "fetch.wait.max.ms": 50,
-            # A member learns of a rebalance by its next heartbeat.
+            # A member detects a rebalance by its next heartbeat.
             "heartbeat.interval.ms": 200,
             **settings,
         }

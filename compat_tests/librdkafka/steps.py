@@ -1,4 +1,4 @@
-"""Steps that tests of librdkafka share: produce and wait for the reports, consume until enough records came."""
+"""Steps that tests of librdkafka share: produce and wait for the reports, consume a number of records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEADLINE_S = 30.0
 
 
 def send(producer: Producer, topic: str, values: list[bytes | None], **more: Any) -> list[Message]:
-    """Produces the values; the delivered messages in the order of their reports. Fails on a delivery error."""
+    """Produces the values, and returns the delivered messages in the order of their reports. Fails on a delivery error."""
     delivered: list[Message] = []
     failed: list[KafkaError] = []
 
@@ -28,14 +28,14 @@ def send(producer: Producer, topic: str, values: list[bytes | None], **more: Any
 
 
 def take(consumer: Consumer, count: int) -> list[Message]:
-    """The next `count` messages."""
+    """Returns the next `count` messages."""
     taken: list[Message] = []
     poll_until(consumer, lambda: len(taken) >= count, taken)
     return taken
 
 
 def poll_until(consumer: Consumer, done: Callable[[], Any], taken: list[Message] | None = None) -> None:
-    """Polls, which is what lets a member of a group take part in it, until `done()`."""
+    """Polls until `done()`. A member takes part in its group only while it polls."""
     deadline = time.monotonic() + DEADLINE_S
     while not done():
         assert time.monotonic() < deadline, f"no end in {DEADLINE_S} s, {len(taken or [])} messages"

@@ -14,7 +14,7 @@ from compat_tests.librdkafka.steps import DEADLINE_S, poll_until, send, take
 from compat_tests.librdkafka.test_librdkafka_groups import PARTITIONS, settle
 from compat_tests.recipes import eventually, make_topic
 
-#: The broker says how often its members are to be heard, so none may be set here.
+#: The broker sets the heartbeat interval, so the client must not.
 NEW: dict[str, Any] = {"group.protocol": "consumer", "heartbeat.interval.ms": None}
 
 

@@ -18,7 +18,7 @@ PARTITIONS = 4
 
 
 def shares(*consumers: Consumer) -> Callable[[], bool]:
-    """Returns whether the members share all partitions evenly."""
+    """Returns a check that the members share all partitions evenly."""
 
     def even() -> bool:
         sizes = [len(one.assignment()) for one in consumers]
@@ -28,7 +28,7 @@ def shares(*consumers: Consumer) -> Callable[[], bool]:
 
 
 def settle(*consumers: Consumer) -> None:
-    """Lets the members poll in turn until they share the partitions."""
+    """Polls the members in turn until they share the partitions."""
     even = shares(*consumers)
 
     def turn() -> bool:

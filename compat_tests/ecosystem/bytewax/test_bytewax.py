@@ -22,7 +22,7 @@ def test_a_dataflow_continues_from_its_recovery_store(bootstrap: str, topic: str
     for part in (0, 1):
         numbers = range(part * ROUND, (part + 1) * ROUND)
         witness.produce(bootstrap, topic, map(str, numbers), [KEYS[number % len(KEYS)] for number in numbers])
-        # A snapshot at each epoch; without a backup interval an epoch is forgotten as soon as a newer one is whole.
+        # A snapshot at each epoch; without a backup interval an epoch is deleted once a newer one is complete.
         command = [python("bytewax"), "-m", "bytewax.run", str(FLOW), "-r", str(store), "-s", "0", "-b", "0"]
         run(command, env={"BOOTSTRAP": bootstrap, "TOPIC": topic})
     found = sorted((one.key, int(one.value or 0)) for one in witness.records(bootstrap, f"{topic}-sums"))

@@ -53,7 +53,7 @@ class Worker:
         return worker
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer of the REST interface; None while it does not serve."""
+        """Returns the answer of the REST interface; None on an error or while it does not serve."""
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, method=method)
         request.add_header("Content-Type", "application/json")
@@ -119,5 +119,5 @@ def test_lines_go_from_file_to_file_exactly_once_through_a_kill(bootstrap: str, 
         running.stop()
     wanted = [f"line {number}" for number in range(3 * ROUND)]
     assert witness.values(bootstrap, topic) == wanted
-    # The sink commits after it has written: a kill lets it write lines again, and lose none.
+    # The sink commits after it writes: after a kill it may repeat lines, and loses none.
     assert set(sink.read_text().splitlines()) == set(wanted)

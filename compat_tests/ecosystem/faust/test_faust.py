@@ -13,7 +13,7 @@ ROUND = 200
 
 
 def highest(bootstrap: str, topic: str) -> dict[str, int]:
-    """The last count of each word."""
+    """Returns the highest count of each word."""
     found: dict[str, int] = {}
     for one in witness.records(bootstrap, topic):
         assert one.key is not None and one.value is not None
@@ -27,7 +27,7 @@ def test_a_table_is_recovered_after_a_stop(bootstrap: str, topic: str, tmp_path:
         witness.create(bootstrap, name, 2)
     for number in (1, 2):
         witness.produce(bootstrap, topic, list(WORDS) * ROUND, list(WORDS) * ROUND)
-        # A table in memory and a new directory each time: all that is known is what the changelog holds.
+        # The table is in memory and the directory is new each time, so all state comes from the changelog.
         data = tmp_path / f"data-{number}"
         environment = {"BOOTSTRAP": bootstrap, "TOPIC": topic, "DATA": str(data)}
         command = [python("faust"), str(PROGRAM), "worker", "--loglevel", "info"]

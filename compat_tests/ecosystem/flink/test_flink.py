@@ -43,7 +43,7 @@ def test_a_second_job_goes_on_at_the_committed_offsets(bootstrap: str, topic: st
     first, second = range(1000), range(1000, 1500)
     witness.produce(bootstrap, topic, map(str, first))
     job(bootstrap, topic, group, 0, tmp_path / "none")
-    # A job that ends does not wait for its last commit: what that would have told is read again.
+    # A job ends without a wait for its last commit, so records after the last completed commit are read again.
     committed = sum(witness.await_committed(bootstrap, group, 1).values())
     witness.produce(bootstrap, topic, map(str, second))
     job(bootstrap, topic, group, 0, tmp_path / "none")

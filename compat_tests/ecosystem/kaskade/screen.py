@@ -1,8 +1,8 @@
-"""Runs kaskade on a terminal of its own and types what standard input says, a JSON list of steps: `screen.py WORD...`.
+"""Runs kaskade on a terminal of its own, by the steps on standard input, a JSON list: `screen.py WORD...`.
 
 Steps: `["see", TEXT]` waits until the screen shows the text, `["gone", TEXT]` until it does not, `["cell", TEXT]` until a
-box has it alone, as inputs have; `["type", TEXT]` types, `["press", KEY]` presses a key. The last screen is printed.
-Runs in kaskade's environment, which has the terminal: pyte.
+box contains only the text, as an input does; `["type", TEXT]` types, `["press", KEY]` presses a key. At the end it prints
+the screen. It runs in kaskade's environment, which has the terminal: pyte.
 """
 
 from __future__ import annotations

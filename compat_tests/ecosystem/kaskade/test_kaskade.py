@@ -1,4 +1,4 @@
-"""kaskade, by its keys on a terminal: the screen that administers topics, and the one that shows records."""
+"""kaskade, by its keys on a terminal: the screen for topic administration, and the screen that shows records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def kaskade(tmp_path: Path) -> Screen:
 
 
 def filtered(text: str) -> tuple[tuple[str, str], ...]:
-    """Steps that narrow the list of topics; each key is typed once the screen shows what the one before did."""
+    """Returns steps that narrow the list of topics; each key waits for the effect of the previous one."""
     opened = (("see", "Updated"), ("type", "/"), ("see", "Apply Filter"), ("type", text), ("cell", text))
     return (*opened, ("press", "enter"), ("see", f"*{text}*"), ("see", "Updated"))
 

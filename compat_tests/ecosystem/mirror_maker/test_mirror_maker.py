@@ -46,7 +46,7 @@ dedicated.mode.enable.internal.rest=false
 
 @pytest.fixture
 def other(java_tools: None, tmp_path: Path) -> Iterator[str]:
-    """The address of an Apache Kafka of this test's own."""
+    """Starts another Apache Kafka for the test, and yields its address."""
     with ApacheKafka(tmp_path / "apache") as broker:
         yield broker.bootstrap
 
@@ -112,7 +112,7 @@ def test_records_configs_and_group_offsets_are_mirrored_both_ways(
         assert [(one.partition, one.key, one.value) for one in copy] == [
             (one.partition, one.key, one.value) for one in original
         ]
-        # The group goes on where it was, on the other side.
+        # On the other cluster the group continues from its offsets.
         assert sorted(read(far, f"{name}.{topic}", group, ROUND)) == sorted(
             f"more-{name}-{number}" for number in range(ROUND)
         )

@@ -1,4 +1,4 @@
-"""rsyslog with omkafka: lines over TCP become records; lines sent while the broker is away come once it is back."""
+"""rsyslog with omkafka: lines over TCP become records; lines sent while the broker is down arrive after its restart."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_lines_become_records_with_keys(bootstrap: str, topic: str, tmp_path: Pa
 def test_lines_survive_a_restart_of_the_broker(
     new_broker: Callable[[dict[str, str]], BrokerProcess], topic: str, tmp_path: Path
 ) -> None:
-    # On one port for both of its lives.
+    # The broker keeps its port through the restart.
     broker = new_broker({})
     witness.create(broker.bootstrap, topic)
     port = free_port()

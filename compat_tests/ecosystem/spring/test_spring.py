@@ -21,7 +21,7 @@ def test_an_application_works_and_resumes(bootstrap: str, topic: str, group: str
         witness.produce(bootstrap, topic, values, values)
         printed = run(java("spring", "Application", bootstrap, topic, group, str(ROUND), jvm=flags))
         assert "reply how are you? well" in printed
-        # Tries are counted per member: a rebalance between them begins anew.
+        # Each member counts its own tries: a rebalance between them restarts the count.
         assert int(printed.split("tries ")[1].split()[0]) >= 3, printed
         witness.await_committed(bootstrap, group, (ROUND + 1) * (part + 1))
     doubled = witness.records(bootstrap, f"{topic}-doubled")
