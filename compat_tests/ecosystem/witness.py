@@ -37,7 +37,7 @@ def create(bootstrap: str, topic: str, partitions: int = 1, **configs: str) -> s
 
 
 def await_topic(bootstrap: str, topic: str, partitions: int) -> None:
-    """Waits until the metadata has a topic with so many partitions; 0 means that it is gone."""
+    """Waits until the metadata has a topic with so many partitions; 0 means that the topic is absent."""
     until = time.monotonic() + DEADLINE_S
     while len(partitions_of(bootstrap, topic)) != partitions:
         assert time.monotonic() < until, f"{topic} does not have {partitions} partitions"

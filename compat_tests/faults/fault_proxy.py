@@ -26,7 +26,7 @@ from odradek.protocol.internal.headers import RequestHeader, ResponseHeader
 _KEYS = {api.name: key for key, api in APIS.items()}
 #: The position of the checksum in a record batch.
 _CRC_AT = 17
-#: Fields of a partition's result that are -1 beside an error.
+#: Fields of a partition's result that are -1 if it has an error.
 _UNKNOWN = (
     "base_offset",
     "log_append_time_ms",

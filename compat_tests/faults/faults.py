@@ -35,7 +35,7 @@ def kill(cluster: FaultyCluster, rng: Random) -> str:
 
 
 def kill_all(cluster: FaultyCluster, rng: Random) -> str:
-    """Kills all nodes at once. Processes die, not machines: the page cache keeps what was acknowledged."""
+    """Kills all processes, not machines. Acknowledged records must be in the page cache of more than one node."""
     for node in cluster.nodes.values():
         node.kill()
     return "kill -9 of all"
