@@ -1,4 +1,4 @@
-"""The codecs beside those of others, for the ten messages that a broker handles most: `python -m benchmarks.codecs`.
+"""Compares the codecs with others, for the ten messages that a broker handles most: `python -m benchmarks.codecs`.
 
 Every way reads and writes the same bytes; each is timed in turn, in many short rounds, and its best round counts, so that
 a machine busy with other things changes the ratios little. `--write FOLDER` keeps the tables as codecs.md and codecs.json.

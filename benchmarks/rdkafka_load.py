@@ -52,7 +52,7 @@ def consume(bootstrap: str, topic: str, records: int, size: int, settings: dict[
     received = len(first_batch(consumer))
     started, counted = time.perf_counter(), 0
     while received + counted < records:
-        # The call waits for the number of records that it gets: so never for more than there are.
+        # The call waits for all records that it requests, so it requests no more than remain.
         batch = consumer.consume(min(10_000, records - received - counted), POLL_S)
         assert batch, f"nothing came for {POLL_S} s after {received + counted} records"
         counted += len(batch)

@@ -1,4 +1,4 @@
-"""The fixtures, the choice of the broker under test (see fixtures.py), and the record of what ran (see results.py)."""
+"""The fixtures, the choice of the broker under test (see fixtures.py), and the recorder of results (see results.py)."""
 
 from __future__ import annotations
 

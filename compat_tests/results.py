@@ -33,7 +33,7 @@ class Result:
 
     @property
     def name(self) -> str:
-        """`test_file.py::test_name`."""
+        """Returns `test_file.py::test_name`."""
         return self.test.rpartition("/")[2]
 
 

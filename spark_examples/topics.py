@@ -40,7 +40,7 @@ def read_topic(bootstrap: str, name: str) -> Iterator[Message]:
     reader = Consumer(
         {
             "bootstrap.servers": bootstrap,
-            "group.id": "spark-examples-reader",  # librdkafka wants one; nothing is committed
+            "group.id": "spark-examples-reader",  # librdkafka requires one; nothing is committed
             "enable.auto.commit": False,
             "enable.partition.eof": True,
         }

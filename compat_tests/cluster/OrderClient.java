@@ -17,8 +17,9 @@ import org.apache.kafka.common.serialization.StringSerializer;
 /**
  * Sends orders and reads those of all clients: `BOOTSTRAP TOPIC GROUP CUSTOMERS PAUSE_MS DELIVERY_MS`.
  *
- * Prints `sent N` for the order that is on its way, `acknowledged ORDER`, `seen ORDER`, and `failed WHAT` for what the client's
- * own retries did not absorb. A line on its standard input ends the sending, its end the reading; then it prints `closed`.
+ * Prints `sent N` for the order in flight, `acknowledged ORDER`, `seen ORDER`, and `failed WHAT` for errors beyond the
+ * client's own retries. A line on standard input ends the sending. The end of standard input ends the reading; then
+ * the program prints `closed`.
  */
 public final class OrderClient {
     private static volatile boolean isSending = true, isReading = true;
@@ -55,7 +56,7 @@ public final class OrderClient {
     private static void send(String[] arguments) throws Exception {
         Map<String, Object> settings = secured(Map.of(
             "bootstrap.servers", arguments[0], "acks", "all", "enable.idempotence", true, "linger.ms", 5,
-            "metadata.recovery.strategy", "none", // as orders.py says
+            "metadata.recovery.strategy", "none", // for the reason in orders.py
             "delivery.timeout.ms", Integer.valueOf(arguments[5]), "max.block.ms", Long.valueOf(arguments[5])));
         int customers = Integer.parseInt(arguments[3]);
         long pauseMs = Long.parseLong(arguments[4]);
@@ -70,7 +71,7 @@ public final class OrderClient {
         }
     }
 
-    /** With the properties of the file that access.py names in the environment. */
+    /** Adds the properties of the file that access.py names in the environment. */
     private static Map<String, Object> secured(Map<String, Object> settings) throws IOException {
         String file = System.getenv("ODRADEK_TEST_CLIENT_PROPERTIES");
         Map<String, Object> all = new HashMap<>();

@@ -101,7 +101,7 @@ def test_the_metadata_log_and_the_snapshots_of_every_node_are_dumped(cluster: Cl
 
 def test_the_metadata_shell_shows_a_snapshot(cluster: Cluster) -> None:
     node = cluster.nodes[2]
-    assert node.stop() == 0  # the shell wants the directory for itself
+    assert node.stop() == 0  # the shell needs exclusive use of the directory
     snapshot = newest_snapshot(node)
     found = shown(snapshot, f"/image/topics/byName/{TOPIC}/2\n", "find", "/image")
     assert "/image/cluster/brokers/3\n" in found and "/image/features/metadataVersion\n" in found
@@ -117,7 +117,7 @@ def newest_snapshot(node: ClusterNode) -> Path:
 
 def shown(snapshot: Path, wanted: str, *command: str) -> str:
     """Returns the output of the shell. Runs it again until `wanted` is in it: 4.3.1 runs the command before it has
-    published what it read. In a JVM of its own: the shell leaves threads behind.
+    published what it read. Uses a new JVM: the shell leaves threads behind.
     """
     said: list[str] = []
 

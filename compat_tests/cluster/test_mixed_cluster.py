@@ -1,6 +1,6 @@
 """Two nodes of Odradek and one of Apache Kafka 4.3.1 in one cluster and quorum: each leads, controls and follows the others.
 
-The tests are the steps of one scenario, in this order; orders are sent and read all along.
+The tests are the steps of one scenario, in this order; clients send and read orders all along.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class Faults(Rehearsal):
         self.problems: list[str] = []
 
     def join(self, kind: str) -> None:
-        """`kind`: "consumer", "classic" or "kafka-python", which is classic, too."""
+        """Adds a member: `kind` is "consumer", "classic" or "kafka-python", which is classic, too."""
         self._joined += 1
         module = "kafka_python_member" if kind == "kafka-python" else "member"
         words = [*self._words, CONSUMER if kind == CONSUMER else self._assignor]
@@ -179,9 +179,9 @@ class Faults(Rehearsal):
         self._drop_ended()
 
     def _drop_ended(self) -> None:
-        """Drops members that left, and members that were refused as by Apache Kafka: a group becomes classic when its last
-        member of the consumer protocol exceeds its session timeout, and that member's client then gives up. Also,
-        librdkafka's cooperative-sticky leader puts user data into assignments; no joining member upgrades such a group.
+        """Drops members that left, and members that the broker rejects as Apache Kafka does. A group becomes classic when
+        its last member of the consumer protocol exceeds its session timeout; that member's client then gives up. Also,
+        librdkafka's cooperative-sticky leader puts user data into assignments, and no joining member upgrades such a group.
         """
         for member in [one for one in self.members if one.lives and one.has_ended and one.life.killed_at is None]:
             if member.life.rejected is not None:

@@ -1,7 +1,7 @@
 import java.io.OutputStream;
 import java.io.PrintStream;
 
-/** Formats the storage of a node whose voters are in its properties, when it is not yet, and starts it. */
+/** Starts a node whose voters are in its properties; formats its storage before if needed. */
 public final class ClusterNodeStart {
     public static void main(String[] arguments) {
         String[] format = {"format", "--cluster-id", arguments[0], "--config", arguments[1], "--ignore-formatted"};

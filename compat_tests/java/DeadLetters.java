@@ -19,10 +19,10 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * A share consumer that accepts, rejects ("bad ...") and releases ("late ...") what it is given, and then what is found in
- * the dead letter queue, a record in a line: value, key, and the headers.
+ * Runs a share consumer that accepts, rejects ("bad ...") and releases ("late ...") records. Then prints the records of the
+ * dead-letter queue, one a line: value, key, and the headers.
  *
- * Arguments: bootstrap servers, topic, group, queue, how many letters to wait for, and the values to produce.
+ * Arguments: bootstrap servers, topic, group, queue, number of dead-letter records, and the values to produce.
  */
 public final class DeadLetters {
     private static final Duration POLL = Duration.ofMillis(500);
@@ -71,7 +71,7 @@ public final class DeadLetters {
         }
     }
 
-    /** Until every record has met its fate: the released ones come twice. */
+    /** Consumes until every record is accepted or rejected; released records are delivered twice. */
     private static void consume(String bootstrap, String topic, String group, int count) {
         Properties properties = client(bootstrap);
         properties.put("group.id", group);
@@ -93,7 +93,7 @@ public final class DeadLetters {
 
     private static void read(String bootstrap, String queue, int letters) throws InterruptedException {
         Properties properties = client(bootstrap);
-        // Or it would come to be without its mark.
+        // An automatically created topic would lack the config of a dead-letter queue.
         properties.put("allow.auto.create.topics", "false");
         try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(properties)) {
             while (consumer.partitionsFor(queue).isEmpty()) {

@@ -1,7 +1,7 @@
 import java.io.OutputStream;
 import java.io.PrintStream;
 
-/** Formats the storage when it is not yet, and starts the broker: one JVM instead of two. */
+/** Starts the broker, and formats its storage before if needed: one JVM instead of two. */
 public final class OracleStart {
     public static void main(String[] arguments) {
         String[] format = {

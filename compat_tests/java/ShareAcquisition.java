@@ -5,15 +5,15 @@ import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
- * A share consumer that acquires by batches or by records (KIP-1206), and beside it another member, who is given what the
- * first one has not acquired. Prints how many records the first was given, and then, poll by poll, the other, while the first
- * holds what it has; until all records are with them, or the other has had time enough.
+ * Two members of a share group that acquire by batches or by records (KIP-1206). The second gets the records that the first
+ * has not acquired. Prints the number of records of the first member, and then of each poll of the second, while the first
+ * holds its records. Ends when the members have all records, or after POLLS_OF_OTHER polls.
  *
- * Arguments: bootstrap servers, topic, group, share.acquire.mode, max.poll.records, how many records there are.
+ * Arguments: bootstrap servers, topic, group, share.acquire.mode, max.poll.records, number of records.
  */
 public final class ShareAcquisition {
     private static final Duration POLL = Duration.ofMillis(500);
-    /** A member is given its partitions with its second heartbeat, after five seconds by default. */
+    /** Enough polls for the second heartbeat, which brings the partitions, after five seconds by default. */
     private static final int POLLS_OF_OTHER = 50;
 
     public static void main(String[] arguments) {

@@ -8,10 +8,10 @@ import org.apache.kafka.server.telemetry.ClientTelemetryPayload;
 import org.apache.kafka.server.telemetry.ClientTelemetryReceiver;
 import org.apache.kafka.shaded.io.opentelemetry.proto.metrics.v1.MetricsData;
 
-/** Starts the broker as OracleStart does, with a reporter that reads what clients push and keeps nothing. */
+/** Starts the broker as OracleStart does, with a reporter that parses the metrics of clients and keeps nothing. */
 public final class TelemetryStart {
     public static void main(String[] arguments) {
-        // Kafka looks for classes of reporters with this loader.
+        // Kafka loads the classes of reporters with this loader.
         Thread.currentThread().setContextClassLoader(TelemetryStart.class.getClassLoader());
         String[] format = {
             "format", "--cluster-id", arguments[0], "--config", arguments[1], "--ignore-formatted", "--standalone"};

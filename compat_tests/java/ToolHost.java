@@ -16,11 +16,11 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.kafka.common.utils.Exit;
 
-/** Runs tool after tool in one JVM: a line of JSON in, a line of JSON out. A tool's exit becomes an exception. */
+/** Runs tools one after the other in one JVM: a line of JSON in, a line of JSON out. A tool's exit becomes an exception. */
 public final class ToolHost {
     private static final ObjectMapper JSON = new ObjectMapper();
 
-    /** A tool asked for the end of the JVM; it gets the end of its own run instead. */
+    /** Thrown when a tool calls exit: it ends the tool's run instead of the JVM. */
     private static final class ExitAsked extends Error {
         final int status;
 
@@ -36,7 +36,7 @@ public final class ToolHost {
         PrintStream answers = new PrintStream(new FileOutputStream(FileDescriptor.out), true, StandardCharsets.UTF_8);
         BufferedReader requests = new BufferedReader(
             new InputStreamReader(new FileInputStream(FileDescriptor.in), StandardCharsets.UTF_8));
-        // What a thread prints after its tool has ended must not stand between the answers.
+        // Output of a thread after the end of its tool must not mix with the answers.
         System.setOut(System.err);
         Exit.Procedure throwing = (status, message) -> {
             if (asked == null) asked = status;
@@ -85,7 +85,7 @@ public final class ToolHost {
         try {
             main.invoke(null, (Object) arguments.toArray(new String[0]));
         } catch (InvocationTargetException wrapped) {
-            // Several tools catch Throwable around their exit and ask for another; the first status is the one meant.
+            // Several tools catch Throwable around their exit and exit again; the first status is the valid one.
             if (!(wrapped.getCause() instanceof ExitAsked)) throw wrapped.getCause();
         }
         return asked == null ? 0 : asked;

@@ -47,7 +47,7 @@ class Node(OdradekProcess):
 
 
 def roles(described: ToolResult) -> dict[str, str]:
-    """Node id to Leader, Follower or Observer, of `describe --replication`."""
+    """Returns node id to Leader, Follower or Observer, from `describe --replication`."""
     rows = [line.split() for line in described.checked().out.splitlines()[1:]]
     return {row[0]: row[-1] for row in rows if row}
 
@@ -79,7 +79,7 @@ def test_the_tool_describes_a_quorum_adds_a_controller_and_removes_one(
         while roles(tool("describe", "--replication")) != {"1": "Leader", "2": "Observer", "3": "Observer"}:
             pass
         added = tool("--command-config", str(third.file), "add-controller")
-        while "REQUEST_TIMED_OUT" in added.err:  # as long as it has not caught up
+        while "REQUEST_TIMED_OUT" in added.err:  # while the new controller has not caught up
             added = tool("--command-config", str(third.file), "add-controller")
         assert f"Added controller 3 with directory id {third.directory_id}" in added.checked().out
         assert roles(tool("describe", "--replication")) == {"1": "Leader", "3": "Follower", "2": "Observer"}

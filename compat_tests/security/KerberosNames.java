@@ -1,4 +1,4 @@
-// Prints the short name of each principal by each set of rules, as Apache Kafka makes it. Arguments are groups of default
+// Prints the short name of each principal by each set of rules, made by Apache Kafka. Arguments are groups of default
 // realm, rules (comma-separated) and principals, with "--" between the groups.
 import java.util.ArrayList;
 import java.util.Arrays;

@@ -1,5 +1,5 @@
-// Has Apache Kafka get a token for each group of arguments, and prints "got" or "failed". A group is the name of the retriever's
-// class, properties KEY=VALUE, and options of the login module jaas:KEY=VALUE; "--" ends it.
+// Gets a token with Apache Kafka's classes for each group of arguments; prints "got" or "failed". A group is the name
+// of the retriever's class, properties KEY=VALUE, and options of the login module jaas:KEY=VALUE; "--" ends it.
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;

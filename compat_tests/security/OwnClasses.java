@@ -1,4 +1,4 @@
-// Policies, a builder of principals and a quota callback that write down what they get: own_classes.py has the same for Odradek.
+// Policies, a principal builder and a quota callback that note their arguments. own_classes.py has the same for Odradek.
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;

@@ -1,4 +1,4 @@
-"""A librdkafka producer and two partitions: may a rejected batch of one have a batch of the other written twice?
+"""A librdkafka producer and two partitions: does a rejected batch to one duplicate a batch of the other?
 
 `refused` has replicas on the calm node and the paused node; `moved` is led by the third node:
 

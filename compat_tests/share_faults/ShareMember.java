@@ -19,18 +19,18 @@ import org.apache.kafka.common.TopicIdPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * What member.py is, by Apache's client: the same words on the command line, the same choices, the same lines printed. Beside
- * that it holds what it was given for longer than a lock lasts, now and then, by renewing its locks (KIP-1222). The client hands
- * renewed records out again by itself, and nothing else with them: no poll of a broker, so they are printed as "again".
+ * The member of member.py with Apache's client: the same arguments, choices and output. At random it also holds its records
+ * for longer than a lock lasts, by renewing the locks (KIP-1222). The client then returns the renewed records alone from its
+ * next poll, without a fetch, so they are printed as "again".
  */
 public final class ShareMember {
-    /** One answer to a poll of so many is held, and renewed so often. */
+    /** The records of one poll in HELD_OF are held, and renewed RENEWALS times. */
     private static final int HELD_OF = 4;
     private static final int RENEWALS = 3;
 
     private static final PrintStream OUT = new PrintStream(new FileOutputStream(FileDescriptor.out), true);
     private static volatile boolean isEnding;
-    /** What is renewed, as it will be handed out again, and how often it is to be renewed yet. */
+    /** The renewed records, which the client returns again, and the number of renewals left. */
     private static final Set<String> HELD = new HashSet<>();
     private static int renewals;
 
@@ -113,7 +113,7 @@ public final class ShareMember {
         return Long.parseLong(new String(record.value(), StandardCharsets.US_ASCII));
     }
 
-    /** The clock that Python calls monotonic, too. */
+    /** The clock of Python's time.monotonic. */
     private static String now() {
         return String.format("%.6f", System.nanoTime() / 1e9);
     }

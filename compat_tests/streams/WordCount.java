@@ -11,10 +11,10 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 
 /**
- * Counts words: `INPUT OUTPUT key=value ...`, the settings of Kafka Streams. Every new count of a word is a record of its own
- * (there is no cache), so who reads the output sees whether a word was counted twice or not at all.
+ * Counts words: `INPUT OUTPUT key=value ...`, the settings of Kafka Streams. Every new count of a word is a separate record
+ * (there is no cache), so the output shows whether a word was counted twice or not at all.
  *
- * Prints `state NAME` for every state; ends when its standard input does, in good order.
+ * Prints `state NAME` for every state; closes and ends at the end of its standard input.
  */
 public final class WordCount {
     public static void main(String[] arguments) throws Exception {

@@ -1,4 +1,4 @@
-"""failOnDataLoss: what Spark does when records are deleted before it has read them."""
+"""failOnDataLoss: Spark's reaction to records that are deleted before it has read them."""
 
 from __future__ import annotations
 
