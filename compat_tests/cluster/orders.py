@@ -22,8 +22,8 @@ GROUP = "billing"
 CUSTOMERS = 20
 #: Pause between the orders of a client: some are always in flight.
 PAUSE_S = 0.02
-#: By default a client that reaches none of its brokers goes back to its bootstrap addresses (KIP-899): here the killed
-#: broker's, while the others have just come back and the client is not connected to them yet.
+#: By default a client that reaches none of its brokers goes back to its bootstrap addresses (KIP-899): here that of
+#: the killed broker, while the others have just come back and the client is not connected to them yet.
 RECOVERY = {"metadata.recovery.strategy": "none"}
 DELIVERY_MS = 90_000
 READ_DEADLINE_S = 120

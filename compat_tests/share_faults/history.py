@@ -7,7 +7,7 @@
     counted twice      a record was delivered with the same count more often than its partition changed its leader
     given too often    a record was delivered more often than group.share.delivery.count.limit
     given up           a poison record did not reach its delivery limit
-    lost               no member finished the record, or may have finished it
+    lost               no member finished the record, nor may have finished it
     given while held   a record was delivered to another member within a lock's time after its lock was renewed
     refused though held    a member's acknowledgement failed within a lock's time after the member renewed the lock
     not committed      a record of an aborted transaction was delivered, or one value from two offsets
