@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -58,7 +59,7 @@ def action(backend: Backend, sessions: Sessions, name: str, change: Change) -> C
 
     async def endpoint(request: Request) -> Response:
         user, address = request.state.user, request.client.host if request.client else ""
-        given = {key: str(value) for key, value in request.path_params.items()}
+        given = {key: unquote(str(value)) for key, value in request.path_params.items()}
 
         def refused(words: str) -> Response:
             audit.note(user.name, address, name, f"refused: {words}", given)

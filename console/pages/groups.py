@@ -20,7 +20,7 @@ from ..views.formats import NONE, number
 from ..views.parts import Badge, Charts, Drawing, Facts, Field, Form, Link, Page, Part, Picture, Table, Text
 from ..views.sparkline import chart, sparkline
 from ..views.topology import graph
-from .paging import paged, path_to
+from .paging import name_in, paged, path_to
 from .topics import confirmed
 
 _TONES = {"Stable": "good", "Empty": "plain", "Dead": "bad"}
@@ -54,7 +54,7 @@ def groups(backend: Backend, request: Request) -> Page:
 
 
 def group(backend: Backend, request: Request) -> Page:
-    name = request.path_params["group"]
+    name = name_in(request, "group")
     with backend.links.admin() as admin:
         found = described(admin, name)
         behind = lags(admin, [name])[name] if found.kind != "share" else []
@@ -69,7 +69,9 @@ def group(backend: Backend, request: Request) -> Page:
     if found.subtopologies:
         rows = [(one, ", ".join(a), ", ".join(b), ", ".join(c)) for one, a, b, c in found.subtopologies]
         below.append(Table("Subtopologies", ("Id", "Sources", "Changelogs", "Repartition sinks"), rows))
-    return Page(f"Group {name}", parts, "/groups", live=request.url.path, live_s=3, below=[*below, *_changes(found)])
+    return Page(
+        f"Group {name}", parts, "/groups", live=path_to("groups", name), live_s=3, below=[*below, *_changes(found)]
+    )
 
 
 def _facts(found: Group, behind: list[Lag], shared: list[ShareOffset]) -> Facts:
@@ -153,7 +155,7 @@ def _changes(found: Group) -> list[Part]:
 
 def preview(backend: Backend, request: Request) -> Page:
     """The offsets that a reset would set. The form below has the same offsets."""
-    name = request.path_params["group"]
+    name = name_in(request, "group")
     position, topic = request.query_params.get("to", ""), request.query_params.get("topic", "").strip()
     parsed = parse_position(position)
     with backend.links.admin() as admin:
