@@ -168,7 +168,7 @@ class Dispatcher:
             self.handle(call, route, route.handle)
 
     def handle(self, call: Call, route: Route, handle: Handler) -> None:
-        """Has a handler answer the call, now or later. Raises PeerFault."""
+        """Has a handler answer the call, now or later. Raises ProtocolViolation."""
         try:
             response = handle(call)
             if response is not None:
