@@ -42,7 +42,7 @@ def begin(bootstrap: str, topic: str, records: int) -> dict[str, Any]:
     started = time.perf_counter()
     taken = take(consumer, 1)
     seconds = time.perf_counter() - started
-    # It acknowledges nothing: its records are released when the member leaves.
+    # The member acknowledges nothing: its records are released when the member leaves.
     consumer.close()
     return {"records": taken, "seconds": seconds}
 

@@ -124,7 +124,7 @@ def member(bootstrap: str, topic: str, records: int, size: int, settings: dict[s
     import select
 
     consumer = _member(bootstrap, topic, settings)
-    # It leaves without delay: a longer poll would be part of the figure.
+    # The consumer leaves without delay: a longer poll would be part of the figure.
     while not select.select([sys.stdin], [], [], 0)[0]:
         consumer.poll(_POLL_S)
     consumer.close()

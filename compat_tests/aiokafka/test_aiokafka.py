@@ -43,7 +43,7 @@ async def take(consumer: AIOKafkaConsumer, count: int) -> list[Any]:
 
 async def until(probe: Callable[[], Any]) -> None:
     async with asyncio.timeout(DEADLINE_S):
-        while not probe():  # noqa: ASYNC110  (the client tells nobody of its assignment)
+        while not probe():  # noqa: ASYNC110  (the client has no event for its assignment)
             await asyncio.sleep(0.02)
 
 

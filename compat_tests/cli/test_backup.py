@@ -112,7 +112,7 @@ def test_topics_configs_and_groups_return_with_their_offsets(run: Run, cluster: 
     admin = AdminClient({"bootstrap.servers": cluster})
     (trimmed,) = admin.delete_records([TopicPartition("saved-orders", 0, 7)]).values()
     trimmed.result(DEADLINE_S)
-    # Of the offsets of transactions only 0 and 4 are committed records in partition 0, and only 2 in partition 1.
+    # Among the offsets of transactions only 0 and 4 are committed records in partition 0, and only 2 in partition 1.
     commit(cluster, "saved-billing", {("saved-orders", 0): 20, ("saved-orders", 1): 50, ("saved-changes", 0): 3})
     (first,) = run("backup", place, *words, "--output", "json").json
     assert (first["number"], first["topics"], first["groups"], first["records"]) == (1, 2, 1, 96), first

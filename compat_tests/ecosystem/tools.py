@@ -19,7 +19,7 @@ class Tool:
     work: str
     #: Whether `make test` installs and runs it: a small download, and tests of seconds.
     is_kept: bool = False
-    #: Its programs, for machines without Debian's packages.
+    #: The tool's programs, for machines without Debian's packages.
     commands: tuple[str, ...] = ()
 
     @property

@@ -65,7 +65,7 @@ def test_a_java_consumer_shows_its_lag(telemetry: Telemetry) -> None:
     properties = [word for one in reported for word in ("--command-property", one)]
 
     def is_shown() -> bool:
-        # It ends 2 s after the last record, or 2 s after its start if it has not joined its group by then.
+        # The client ends 2 s after the last record, or 2 s after its start if it has not joined its group by then.
         run_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *arguments, *properties)
         shown = telemetry.names('client_id="shown-java-consumer"')
         return "kafka_client_consumer_fetch_manager_records_lag_max" in shown

@@ -6,7 +6,7 @@ Apache Kafka handles this in two ways, and librdkafka loses by either:
 
 - For a producer that the partition does not know, Kafka accepts any sequence number as the first (KIP-360). librdkafka
   then counts the first batch as written too, since a later one was: it is acknowledged, and lost.
-- For a producer that the partition knows, Kafka rejects the second batch with OUT_OF_ORDER_SEQUENCE_NUMBER. librdkafka
+- For a producer with state in the partition, Kafka rejects the second batch with OUT_OF_ORDER_SEQUENCE_NUMBER. librdkafka
   then takes a new epoch for all its partitions, and batches of other partitions that were written but not acknowledged
   are written twice (docs/failover.md).
 

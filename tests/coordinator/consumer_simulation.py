@@ -47,7 +47,7 @@ class ConsumerClient(Client):
         self.owned: set[TopicIdPartition] = set()
         self.wanted: set[TopicIdPartition] = set()
         self.must_say_all = True
-        #: Its member id, epoch and partitions when it was last stopped.
+        #: The member id, epoch and partitions when it was last stopped.
         self.before: tuple[str, int, set[TopicIdPartition]] = ("", 0, set())
 
     def start_anew(self) -> None:

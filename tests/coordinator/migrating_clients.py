@@ -47,7 +47,7 @@ class MigratingClient:
         self.epoch = 0
         self.is_alive = True
         self.owned: set[TopicIdPartition] = set()
-        #: Its member id, epoch and partitions when it was last stopped: it may try to commit them.
+        #: The member id, epoch and partitions when it was last stopped: it may try to commit them.
         self.before: tuple[str, int, set[TopicIdPartition]] = ("", 0, set())
         #: The pending request.
         self.waits_for: object | None = None

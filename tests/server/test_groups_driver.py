@@ -21,7 +21,7 @@ from odradek.server.coordinators.coordinator_driver import (
         ("a", 97),
         ("hello", 99_162_322),
         ("my-consumer-group", 1_513_705_513),
-        # Its hash is the smallest int, which has no absolute value; Kafka takes 0.
+        # The hash of this name is the smallest int, which has no absolute value; Kafka takes 0.
         ("polygenelubricants", 0),
         # Outside the basic plane: two UTF-16 units.
         ("\N{GRINNING FACE}", 1_772_899),
