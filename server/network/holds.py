@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable
 
+from ..runtime.clock import TIMER_RESOLUTION_S
+
 #: The connection has had its share of this turn of the loop.
 TURN = "turn"
 #: Connections are created faster than `max.connection.creation.rate` allows.
@@ -40,16 +42,17 @@ class HeldConnection(asyncio.BufferedProtocol):
             self._resume()
 
     def mute(self, time_ms: int) -> None:
-        """Takes no request for that time: the client is over a quota (KIP-219)."""
+        """Takes no request for at least that time: the client is over a quota (KIP-219)."""
         loop = asyncio.get_running_loop()
-        until_s = loop.time() + time_ms / 1000
+        delay_s = time_ms / 1000 + TIMER_RESOLUTION_S
+        until_s = loop.time() + delay_s
         if self._unmuting is not None:
             if until_s <= self._muted_until_s:
                 return
             self._unmuting.cancel()
         self._muted_until_s = until_s
         self.hold(MUTED)
-        self._unmuting = loop.call_later(time_ms / 1000, self._unmute)
+        self._unmuting = loop.call_later(delay_s, self._unmute)
 
     def _unmute(self) -> None:
         self._unmuting = None

@@ -6,6 +6,10 @@ import asyncio
 from collections.abc import Callable
 from time import time
 
+#: A timer of uvloop may fire this much early: it counts whole milliseconds of a clock that is rounded down. What promises
+#: a time to a client adds it.
+TIMER_RESOLUTION_S = 0.001
+
 
 class Clock:
     """Wall-clock time, and calls at a time of it.

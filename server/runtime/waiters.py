@@ -11,6 +11,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from .clock import TIMER_RESOLUTION_S
+
 log = logging.getLogger("odradek.waiters")
 
 #: The granularity of deadlines; they never fire early. Kafka's timing wheel ticks each millisecond; its waits are
@@ -53,7 +55,7 @@ class Deadlines:
 
     def add(self, parked: Parked, wait_ms: int) -> None:
         if wait_ms > LONGEST_BUCKETED_WAIT_MS:
-            parked.deadline = self._loop.call_later(wait_ms / 1000, self._fire_one, parked)
+            parked.deadline = self._loop.call_later(wait_ms / 1000 + TIMER_RESOLUTION_S, self._fire_one, parked)
             return
         due = int(self._loop.time() * 1000 + wait_ms) // BUCKET_MS + 1
         bucket = self._buckets.get(due)
@@ -127,4 +129,4 @@ def _contained(function: Callable[[], object]) -> None:
     try:
         function()
     except Exception:
-        log.exception("a bug: a reply that waited could not be given")
+        log.exception("a bug: a delayed response could not be sent")

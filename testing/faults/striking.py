@@ -15,6 +15,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
 from ...protocol.schema import RECORDS, ArrayOf, Message
 from ...server.network.call import Call
+from ...server.runtime.clock import TIMER_RESOLUTION_S
 from .error_responses import ERROR_FIELDS, error_response, has_place_for_errors, merge, struct_arrays
 from .named_items import TopicNames, divided
 
@@ -189,8 +190,8 @@ class Struck:
         self.call.request = kept(self.call.request)
 
     def later(self, seconds: float, function: Callable[[], None]) -> None:
-        """Calls `function` after a time, unless the connection has ended."""
-        self._flow.loop.call_later(seconds, self._guarded, function)
+        """Calls `function` after at least that time, unless the connection has ended."""
+        self._flow.loop.call_later(seconds + TIMER_RESOLUTION_S, self._guarded, function)
 
     def resume(self) -> None:
         """Lets a kept request go on to the broker. Any thread may call this."""
