@@ -141,9 +141,9 @@ def figure(kind: Kind, load: Load, cpu_s: float) -> float:
         return load.megabytes_per_s
     if kind is kinds.RATE:
         return load.records_per_s
-    if kind is kinds.CPU_PER_GB:
+    if kind.unit == kinds.CPU_PER_GB.unit:
         return cpu_s / (load.megabytes / 1000)
-    if kind is kinds.CPU_PER_REQUEST:
+    if kind.unit == kinds.CPU_PER_REQUEST.unit:
         return cpu_s / load.records * 1e6
     return load.latency_ms["p50" if kind is kinds.LATENCY_P50 else "p99"]
 

@@ -61,25 +61,35 @@ _PRODUCED = re.compile(
 )
 
 
-def java_produce(bootstrap: str, topic: str, records: int, size: int, **properties: str) -> Load:
-    """Runs ProducerPerformance, unthrottled. `properties` are producer settings, with _ for the dots."""
+def java_produce(
+    bootstrap: str, topic: str, records: int, size: int, *, command_config: Path | None = None, **properties: str
+) -> Load:
+    """Runs ProducerPerformance, unthrottled. `properties` are producer settings, with _ for the dots; `command_config` is a
+    file with further ones.
+    """
     settings = [f"{key.replace('_', '.')}={value}" for key, value in properties.items()]
     printed = _tool(
         "ProducerPerformance",
         *("--topic", topic, "--num-records", str(records), "--record-size", str(size), "--throughput", "-1"),
         *("--producer-props", f"bootstrap.servers={bootstrap}", *settings),
+        *_config(command_config),
     )
     found = _PRODUCED.findall(printed)[-1]
     latency = {"p50": float(found[4]), "p99": float(found[6])}
     return Load(int(found[0]), size, int(found[0]) / float(found[1]), latency)
 
 
-def java_consume(bootstrap: str, topic: str, records: int, size: int) -> Load:
+def _config(file: Path | None) -> tuple[str, ...]:
+    return () if file is None else ("--command-config", str(file))
+
+
+def java_consume(bootstrap: str, topic: str, records: int, size: int, *, command_config: Path | None = None) -> Load:
     """Runs ConsumerPerformance from the start of the topic. The time is that of fetching, without the join."""
     printed = _tool(
         "ConsumerPerformance",
         *("--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records)),
         *("--hide-header", "--timeout", "30000"),
+        *_config(command_config),
     )
     columns = printed.strip().splitlines()[-1].split(",")
     return Load(int(columns[4]), size, int(columns[7]) / 1000, {})

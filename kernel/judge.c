@@ -61,6 +61,22 @@ static int is_plain(const Header *header, size_t size, int64_t version)
         && (header->producer_id < 0 || header->base_sequence >= 0);
 }
 
+typedef int64_t (*Decompressor)(const uint8_t *, size_t, uint8_t *, size_t);
+
+static Decompressor decompressor(int64_t codec)
+{
+    switch (codec) {
+    case CODEC_GZIP:
+        return decompress_gzip;
+    case CODEC_SNAPPY:
+        return decompress_snappy;
+    case CODEC_LZ4:
+        return decompress_lz4;
+    default:
+        return decompress_zstd;
+    }
+}
+
 int64_t judge(const uint8_t *batch, size_t size, const Rules *rules, Header *header)
 {
     const uint8_t *payload = batch + HEADER_BYTES, *end = batch + size;
@@ -76,13 +92,10 @@ int64_t judge(const uint8_t *batch, size_t size, const Rules *rules, Header *hea
         return header->max_timestamp <= rules->latest ? 0 : NOT_PLAIN;
     if (header->record_count > rules->records_left || (codec != CODEC_NONE && end - payload > rules->packed_left))
         return NOT_PLAIN;
-    if (codec == CODEC_GZIP || codec == CODEC_ZSTD)
-        return UNOPENED;
     if (codec != CODEC_NONE) {
-        made = (codec == CODEC_LZ4 ? decompress_lz4 : decompress_snappy)(payload, (size_t)(end - payload), rules->room,
-                                                                          rules->room_bytes);
+        made = decompressor(codec)(payload, (size_t)(end - payload), rules->room, rules->room_bytes);
         if (made < 0)
-            return NOT_PLAIN;
+            return made == NO_LIBRARY ? UNOPENED : NOT_PLAIN;
         payload = rules->room;
         end = payload + made;
     }

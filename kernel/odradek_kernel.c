@@ -1,7 +1,7 @@
 /* The kernel of Odradek, compiled: what is done for each record and each byte of a produced batch.
  *
  * Odradek does the same in Python where this module is not installed. Here are the functions that Python calls; the work
- * is in records.c, lz4.c, snappy.c and judge.c.
+ * is in records.c, gzip.c, lz4.c, snappy.c, zstd.c and judge.c.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -112,6 +112,65 @@ static PyObject *snappy_into(PyObject *module, PyObject *arguments)
     return decompressed_by(decompress_snappy, arguments);
 }
 
+static PyObject *use_zstd_functions(PyObject *module, PyObject *arguments)
+{
+    unsigned long long create, decompress, frame_bytes, is_error, error_of;
+    ZstdAddresses addresses;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "KKKKK", &create, &decompress, &frame_bytes, &is_error, &error_of))
+        return NULL;
+    if (!create || !decompress || !frame_bytes || !is_error || !error_of) {
+        PyErr_SetString(PyExc_ValueError, "an address is 0");
+        return NULL;
+    }
+    addresses = (ZstdAddresses){(uintptr_t)create, (uintptr_t)decompress, (uintptr_t)frame_bytes, (uintptr_t)is_error,
+                                (uintptr_t)error_of};
+    if (!use_zstd(&addresses))
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+static PyObject *use_isal_functions(PyObject *module, PyObject *arguments)
+{
+    const char *path;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "s", &path))
+        return NULL;
+    return PyBool_FromLong(use_isal(path));
+}
+
+/* For decompressors whose context is shared: the interpreter's lock is kept. */
+static PyObject *decompressed_alone_by(Decompressor decompress, PyObject *arguments)
+{
+    PyObject *data, *out;
+    Py_buffer packed, room;
+    int64_t made;
+    if (!PyArg_ParseTuple(arguments, "OO", &data, &out))
+        return NULL;
+    if (PyObject_GetBuffer(data, &packed, PyBUF_SIMPLE) < 0)
+        return NULL;
+    if (PyObject_GetBuffer(out, &room, PyBUF_WRITABLE) < 0) {
+        PyBuffer_Release(&packed);
+        return NULL;
+    }
+    made = decompress(packed.buf, (size_t)packed.len, room.buf, (size_t)room.len);
+    PyBuffer_Release(&room);
+    PyBuffer_Release(&packed);
+    return PyLong_FromLongLong(made);
+}
+
+static PyObject *gzip_into(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    return decompressed_alone_by(decompress_gzip, arguments);
+}
+
+static PyObject *zstd_into(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    return decompressed_alone_by(decompress_zstd, arguments);
+}
+
 /* The numbers that `judge` takes after the two buffers, in their order. */
 enum {
     VERSION, NOW, BEFORE, AFTER, MOST_RECORD_BYTES, NEEDS_KEY, CHECKED_CODECS, RECORDS_LEFT, PACKED_LEFT, BASE_OFFSET,
@@ -192,14 +251,22 @@ static PyObject *trim(PyObject *module, PyObject *none)
 
 static PyMethodDef methods[] = {
     {"find", find, METH_VARARGS, "find(buffer, count, base_timestamp, least_timestamp, least_offset) -> tuple or None"},
+    {"gzip_into", gzip_into, METH_VARARGS,
+     "gzip_into(data, room) -> as lz4_into; -3 before use_isal, -1 also for members that are left to a library"},
     {"judge", (PyCFunction)(void (*)(void))judge_batch, METH_FASTCALL,
      "judge(batch, room, version, now_ms, before_ms, after_ms, most_record_bytes, needs_key, checked_codecs, records_left, "
      "packed_left, base_offset, leader_epoch) -> header and decompressed bytes, or None"},
     {"lz4_into", lz4_into, METH_VARARGS, "lz4_into(data, room) -> bytes made, -1 if damaged, -2 if the room is too small"},
     {"snappy_into", snappy_into, METH_VARARGS, "snappy_into(data, room) -> as lz4_into"},
     {"trim", trim, METH_NOARGS, "trim() -> None: glibc gives free memory back to the system; nothing with another C library"},
+    {"use_isal", use_isal_functions, METH_VARARGS,
+     "use_isal(path) -> bool: whether the shared library at the path has functions of ISA-L that gzip_into can use"},
+    {"use_zstd", use_zstd_functions, METH_VARARGS,
+     "use_zstd(create, decompress, frame_bytes, is_error, error_of) -> None: addresses of libzstd's functions"},
     {"walk", walk, METH_VARARGS,
      "walk(buffer, start, count, most_record_bytes, base_timestamp, earliest, latest, needs_key, releases_gil) -> tuple"},
+    {"zstd_into", zstd_into, METH_VARARGS,
+     "zstd_into(data, room) -> as lz4_into; -3 before use_zstd, -1 also for frames that are left to a library"},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {

@@ -143,4 +143,6 @@ def _explained(cls: type[M], version: int, buf: Buffer, pos: int) -> MalformedMe
         _interpreted(cls, version, beginning)
     except MalformedMessage as error:
         return unexplained if beginning.is_over else error
-    raise AssertionError(f"{cls.__name__} v{version}: the lowered decoder refuses what the interpreted one reads")
+    raise AssertionError(
+        f"{cls.__name__} v{version}: the lowered decoder rejects bytes that the interpreted decoder accepts"
+    )

@@ -179,7 +179,7 @@ class Sequence(Prefixed):
         self.element = element
         self.element_size = smallest_size(element)
         # Otherwise a count could request endless elements. No message of Kafka has such an array.
-        assert self.element_size > 0, "an array of what takes no bytes"
+        assert self.element_size > 0, "an array of elements without bytes"
 
     def _parse(self, stream: io.BytesIO, context: Any, path: str) -> list[Any] | None:
         count = self.read_count(stream, path)

@@ -34,7 +34,13 @@ def long_count(buf: Buffer, pos: int, first: int, limit: int | None) -> tuple[in
     """Reads a count whose varint begins with `first`, over 127, at `pos`. Returns (count, position of the varint's
     last byte).
     """
-    count, end = varint_tail(buf, pos + 1, first)
+    second = buf[pos + 1]
+    if second < 0x80:
+        count, end = first & 0x7F | second << 7, pos + 2
+    elif (third := buf[pos + 2]) < 0x80:
+        count, end = first & 0x7F | (second & 0x7F) << 7 | third << 14, pos + 3
+    else:
+        count, end = varint_tail(buf, pos + 1, first)
     if limit is not None and count > limit:
         raise Fault
     return count, end - 1

@@ -156,11 +156,11 @@ def _not_a_header(buf: Buffer, pos: int) -> CorruptBatch | OldMessageFormat:
         return CorruptBatch(f"{len(buf) - pos} bytes are too few for a record batch")
     length, _, magic = _LENGTH_TO_MAGIC.unpack_from(buf, pos)
     if magic in (0, 1) and length >= _LEAST_OLD_LENGTH:
-        return OldMessageFormat(f"message format {magic} was dropped in Kafka 4.0, only format {MAGIC} is taken")
+        return OldMessageFormat(f"message format {magic} was dropped in Kafka 4.0; only format {MAGIC} is accepted")
     if magic != MAGIC:
         return CorruptBatch(f"message format {magic} does not exist")
     if length < HEADER_BYTES - LOG_OVERHEAD:
-        return CorruptBatch(f"record batch of {length + LOG_OVERHEAD} bytes, its header alone takes {HEADER_BYTES}")
+        return CorruptBatch(f"record batch of {length + LOG_OVERHEAD} bytes, but the header alone has {HEADER_BYTES}")
     return CorruptBatch(f"{len(buf) - pos} bytes are too few for the header of a record batch")
 
 
@@ -188,7 +188,7 @@ def check_crc(buf: Buffer, pos: int, header: BatchHeader) -> None:
     found = crc32c(memoryview(buf)[pos + _CRC_FROM : pos + header.size])
     if found != header.crc:
         raise CorruptBatch(
-            f"record batch at offset {header.base_offset}: CRC {found:#010x}, its header says {header.crc:#010x}"
+            f"record batch at offset {header.base_offset}: CRC {found:#010x}, but its header has {header.crc:#010x}"
         )
 
 
@@ -200,7 +200,7 @@ def check_batch(buf: Buffer, pos: int, header: BatchHeader) -> None:
     """
     check_crc(buf, pos, header)
     if header.record_count <= 0:
-        raise InvalidBatch(f"record batch says it has {header.record_count} records")
+        raise InvalidBatch(f"the record count of a record batch is {header.record_count}")
     if header.last_offset_delta != header.record_count - 1:
         raise InvalidBatch(
             f"record batch of {header.record_count} records ends {header.last_offset_delta} offsets after its first"

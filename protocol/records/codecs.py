@@ -35,7 +35,38 @@ isal_zlib = _optional("isal.isal_zlib")
 #: since they allocate nothing. They reject what decoders read differently, too: matches at offset 0.
 _kernel = _optional("odradek_kernel")
 _kernel_lz4, _kernel_snappy = getattr(_kernel, "lz4_into", None), getattr(_kernel, "snappy_into", None)
+#: Version 1.5.7, which rejects all that consumers with other versions may reject; 1.5.4 accepts damaged frames.
+_STRICT_ZSTD = 10507
 
+
+def _offer_zstd() -> None:
+    """Gives the kernel the functions of libzstd that the package `zstandard` has, which is newer than many a system's."""
+    use = getattr(_kernel, "use_zstd", None)
+    found = _optional("zstandard._cffi")
+    if use is None or found is None:
+        return
+    names = ("createDCtx", "decompressDCtx", "findFrameCompressedSize", "isError", "getErrorCode")
+    try:
+        if found.lib.ZSTD_versionNumber() < _STRICT_ZSTD:
+            return
+        functions = [found.ffi.addressof(found.lib, f"ZSTD_{name}") for name in names]
+    except AttributeError:  # another version of the package
+        return
+    use(*(int(found.ffi.cast("uintptr_t", function)) for function in functions))
+
+
+def _offer_isal() -> None:
+    """Gives the kernel the functions of ISA-L that the package `isal` has."""
+    use = getattr(_kernel, "use_isal", None)
+    path = getattr(isal_zlib, "__file__", None)
+    if use is not None and path is not None:
+        use(path)
+
+
+# This module is imported for the first compressed batch. Until then, and without the packages, the kernel leaves zstd and
+# gzip to the libraries here.
+_offer_zstd()
+_offer_isal()
 
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -91,27 +122,38 @@ def decompress_into(compression: Compression, data: Buffer, out: Any) -> int:
         raise CorruptBatch(f"{compression.name.lower()} data is damaged: {error}") from None
 
 
+def unpack(compression: int, data: Buffer, room: memoryview) -> Buffer:
+    """Returns `data` decompressed, in `room` or in memory of its own. As strict as `decompress_into`.
+
+    Raises CorruptBatch, and TooLargeDecompressed if `room` is too small.
+    """
+    if compression == Compression.GZIP and isal_zlib is not None and len(room) <= _MOST_BY_ISAL_BYTES:
+        return _gzip_by_isal(data, len(room))
+    return room[: decompress_into(Compression(compression), data, room)]
+
+
 def _gzip_into(data: Buffer, out: Any) -> int:
     if isal_zlib is not None and len(out) <= _MOST_BY_ISAL_BYTES:
-        return _gzip_by_isal(data, out)
+        payload = _gzip_by_isal(data, len(out))
+        memoryview(out)[: len(payload)] = payload
+        return len(payload)
     made: int = cramjam.gzip.decompress_into(data, out)
     if made != int.from_bytes(data[-4:], "little"):
         raise CorruptBatch("gzip data has more than one member")
     return made
 
 
-def _gzip_by_isal(data: Buffer, out: Any) -> int:
+def _gzip_by_isal(data: Buffer, limit: int) -> bytes:
     member = isal_zlib.decompressobj(wbits=31)
     try:
-        made: bytes = member.decompress(data, len(out) + 1)
+        made: bytes = member.decompress(data, limit + 1)
     except isal_zlib.error as error:
         raise CorruptBatch(f"gzip data is damaged: {error}") from None
-    if len(made) > len(out):
-        raise _too_large("gzip", len(out))
+    if len(made) > limit:
+        raise _too_large("gzip", limit)
     if not member.eof or member.unused_data:
         raise CorruptBatch("gzip data is not one whole member")
-    memoryview(out)[: len(made)] = made
-    return len(made)
+    return made
 
 
 def _by_kernel(codec: str, decompress_into: Callable[[Any, Any], int]) -> Callable[[Buffer, Any], int]:
@@ -130,7 +172,7 @@ def pure_snappy_into(data: Buffer, out: Any) -> int:
         return _snappy_block_into(view, room)
     if view[8:16] != _XERIAL_HEADER[8:]:
         # Java accepts any compatible later version; aiokafka takes such data for one raw block.
-        raise CorruptBatch("snappy data of another version than 1")
+        raise CorruptBatch("snappy data with a version other than 1")
     pos, made = len(_XERIAL_HEADER), 0
     while pos < len(view):
         (size,) = struct.unpack_from(">i", view, pos)

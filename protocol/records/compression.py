@@ -10,7 +10,7 @@ from typing import Any
 from ..varint import Buffer
 from .compression_type import LEVELS, MAX_DECOMPRESSED_BYTES, Compression
 
-__all__ = ["LEVELS", "MAX_DECOMPRESSED_BYTES", "Compression", "compress", "decompress", "decompress_into"]
+__all__ = ["LEVELS", "MAX_DECOMPRESSED_BYTES", "Compression", "compress", "decompress", "decompress_into", "unpack"]
 
 _codecs: Any = None
 
@@ -47,3 +47,12 @@ def decompress_into(compression: Compression, data: Buffer, out: Any) -> int:
     """
     size: int = (_codecs or _loaded()).decompress_into(compression, data, out)
     return size
+
+
+def unpack(compression: int, data: Buffer, room: memoryview) -> Buffer:
+    """Returns `data` decompressed, in `room` or in memory of its own. As strict as `decompress_into`.
+
+    Raises CorruptBatch, and TooLargeDecompressed if `room` is too small.
+    """
+    unpacked: Buffer = (_codecs or _loaded()).unpack(compression, data, room)
+    return unpacked

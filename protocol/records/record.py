@@ -50,7 +50,7 @@ def decode_batch(
     packed = memoryview(buf)[pos + batch.HEADER_BYTES : pos + header.size]
     data = bytes(decompress(header.compression, packed, limit))
     if not 0 <= header.record_count * _LEAST_RECORD_BYTES <= len(data):
-        raise InvalidBatch(f"record batch says it has {header.record_count} records, in {len(data)} bytes")
+        raise InvalidBatch(f"a record batch of {len(data)} bytes has the record count {header.record_count}")
     try:
         return _decode_records(data, header)
     except (Fault, IndexError):

@@ -10,19 +10,22 @@ import random
 import struct
 import sys
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import cramjam
 import lz4.frame
 import pytest
 import xxhash
+import zstandard
 from odradek.protocol.records.codecs import pure_lz4_into, pure_snappy_into
-from odradek.protocol.records.compression import Compression, compress
+from odradek.protocol.records.compression import Compression, compress, decompress_into
 from odradek.protocol.records.errors import CorruptBatch, TooLargeDecompressed
 
-from .lz4_by_the_book import NoBlock, decoded
+from .lz4_reference import NoBlock, decoded
 
 kernel = pytest.importorskip("odradek_kernel")
 
@@ -111,13 +114,18 @@ def by_library(codec: Compression, data: bytes, room: int) -> tuple[int, bytes]:
 
 
 def by_kernel(codec: Compression, data: bytes, room: int) -> tuple[int, bytes]:
+    return guarded(INTO[codec][0], data, room)
+
+
+def guarded(into: Callable[[Any, Any], int], data: bytes | bytearray, room: int) -> tuple[int, bytes]:
+    """Returns the code and the bytes that a decompressor of the kernel wrote, none of them outside of the room."""
     whole = bytearray(GUARD + bytes(room) + GUARD)
-    made = INTO[codec][0](data, memoryview(whole)[len(GUARD) : len(GUARD) + room])
+    made = into(data, memoryview(whole)[len(GUARD) : len(GUARD) + room])
     assert whole.startswith(GUARD) and whole.endswith(GUARD), data.hex()
     return made, bytes(whole[len(GUARD) :][: max(made, 0)])
 
 
-def is_lz4_by_the_book(frame: bytes) -> bool:
+def is_valid_lz4(frame: bytes) -> bool:
     """Returns whether each block of a frame that the library accepts is valid by the specification."""
     at = 15 if frame[4] & 8 else 7
     (word,) = struct.unpack_from("<I", frame, at)
@@ -146,7 +154,7 @@ def compare(rng: random.Random) -> str:
         return f"{codec.name} made"
     if expected[0] >= 0:
         # The specification must reject a payload that only the kernel rejects.
-        assert codec is Compression.LZ4 and not is_lz4_by_the_book(payload), (codec, room, payload.hex())
+        assert codec is Compression.LZ4 and not is_valid_lz4(payload), (codec, room, payload.hex())
         return "by the kernel alone"
     return f"{codec.name} rejected"
 
@@ -206,11 +214,133 @@ def test_snappy_size_of_six_bytes_is_rejected() -> None:
     assert by_kernel(Compression.SNAPPY, b"\x02\x04ab", 100) == (2, b"ab")
 
 
+def zstd_frame(rng: random.Random, data: bytes) -> bytes:
+    if rng.random() < 0.7:
+        return bytes(cramjam.zstd.compress(data, level=rng.choice((1, 3, 19))))
+    return zstandard.ZstdCompressor(
+        level=rng.choice((-5, 3)),
+        write_checksum=rng.random() < 0.5,
+        write_content_size=rng.random() < 0.5,
+    ).compress(data)
+
+
+def compare_zstd(rng: random.Random) -> str:
+    """Compares one mutated zstd frame. The kernel may leave a frame to the library, and accepts none that it rejects."""
+    data = plain(rng)
+    payload = bytearray(zstd_frame(rng, data))
+    for _ in range(rng.choice((0, 0, 1, 1, 2))):
+        payload[rng.randrange(len(payload))] = rng.randrange(256)
+    payload = payload[: rng.choice((len(payload), len(payload), rng.randrange(len(payload) + 1)))]
+    payload += rng.choice((b"", b"", b"", b"\0", zstd_frame(rng, b"more")))
+    room = rng.choice((len(data), len(data) + 1, max(0, len(data) - 1), 200_000))
+    made, found = guarded(kernel.zstd_into, payload, room)
+    if made < 0:
+        assert made in (DAMAGED, TOO_LARGE), "without zstandard in the kernel"
+        return "rejected"
+    assert found == zstandard.ZstdDecompressor().decompressobj().decompress(payload), (room, payload.hex())
+    library_room = bytearray(made)
+    assert cramjam.zstd.decompress_into(payload, library_room) == made and library_room == found, payload.hex()
+    return "made"
+
+
+def test_kernel_and_libraries_agree_on_mutated_zstd_frames() -> None:
+    rng = random.Random(SEED)
+    counts = Counter(compare_zstd(rng) for _ in range(MUTATIONS))
+    assert min(counts["made"], counts["rejected"]) > MUTATIONS // 10, counts
+
+
+def test_kernel_leaves_unusual_zstd_frames_to_the_library() -> None:
+    data = b"a line of a log that says hardly anything new\n" * 500
+    out = bytearray(len(data))
+    usual = bytes(cramjam.zstd.compress(data, level=3))
+    assert kernel.zstd_into(usual, out) == len(data) and out == data
+    assert kernel.zstd_into(usual, bytearray(len(data) - 1)) == TOO_LARGE
+    skippable = b"\x50\x2a\x4d\x18\x02\0\0\0ab"
+    wide = zstandard.ZstdCompressionParameters(window_log=27, write_content_size=False)
+    stream = zstandard.ZstdCompressor(compression_params=wide).compressobj()
+    for unusual in (b"", usual + usual, usual + skippable, skippable + usual, stream.compress(data) + stream.flush()):
+        assert kernel.zstd_into(unusual, out) == DAMAGED
+
+
+def gzip_member(rng: random.Random, data: bytes) -> bytes:
+    strategy = rng.choice((zlib.Z_DEFAULT_STRATEGY, zlib.Z_DEFAULT_STRATEGY, zlib.Z_FIXED, zlib.Z_HUFFMAN_ONLY))
+    stream = zlib.compressobj(rng.choice((0, 1, 6, 9)), zlib.DEFLATED, 31, strategy=strategy)
+    made = stream.compress(data[: len(data) // 2])
+    if rng.random() < 0.3:
+        made += stream.flush(zlib.Z_FULL_FLUSH)
+    return made + stream.compress(data[len(data) // 2 :]) + stream.flush()
+
+
+def by_zlib(payload: bytes) -> bytes | None:
+    """Returns the content of one whole member, None for anything else."""
+    member = zlib.decompressobj(wbits=31)
+    try:
+        found = member.decompress(payload)
+    except zlib.error:
+        return None
+    return found if member.eof and not member.unused_data else None
+
+
+def compare_gzip(rng: random.Random) -> str:
+    """Compares one mutated member. zlib, which Java and librdkafka use, reads what the kernel accepts, and `decompress_into`
+    of Python as well."""
+    data = plain(rng)
+    payload = bytearray(gzip_member(rng, data))
+    for _ in range(rng.choice((0, 0, 1, 1, 2))):
+        # The codes of a block stand at its beginning: a third of the changes are there.
+        at = rng.randrange(10, min(len(payload), 30)) if rng.random() < 0.3 else rng.randrange(len(payload))
+        payload[at] ^= 1 << rng.randrange(8)
+    payload = payload[: rng.choice((len(payload), len(payload), rng.randrange(len(payload) + 1)))]
+    if rng.random() < 0.5:
+        # A right trailer: only the stream itself can be wrong then.
+        stream = zlib.decompressobj(wbits=-15)
+        with suppress(zlib.error):
+            content = stream.decompress(bytes(payload[10:]))
+            body = payload[: len(payload) - len(stream.unused_data)]
+            payload = body + struct.pack("<II", zlib.crc32(content), len(content))
+    payload += rng.choice((b"", b"", b"", b"\0", gzip_member(rng, b"more")))
+    room = rng.choice((len(data), len(data) + 1, max(0, len(data) - 1), 200_000))
+    made, found = guarded(kernel.gzip_into, payload, room)
+    if made < 0:
+        assert made in (DAMAGED, TOO_LARGE), "without isal in the kernel"
+        return "rejected"
+    assert found == by_zlib(bytes(payload)), (room, payload.hex())
+    library_room = bytearray(made)
+    assert decompress_into(Compression.GZIP, payload, library_room) == made and library_room == found, payload.hex()
+    return "made"
+
+
+def test_kernel_and_zlib_agree_on_mutated_gzip_members() -> None:
+    rng = random.Random(SEED)
+    counts = Counter(compare_gzip(rng) for _ in range(MUTATIONS))
+    assert min(counts["made"], counts["rejected"]) > MUTATIONS // 10, counts
+
+
+def test_kernel_leaves_unusual_gzip_members_to_the_library() -> None:
+    data = b"a line of a log that says hardly anything new\n" * 500
+    out = bytearray(len(data))
+    usual = zlib.compress(data, wbits=31)
+    assert kernel.gzip_into(usual, out) == len(data) and out == data
+    assert kernel.gzip_into(usual, bytearray(len(data) - 1)) == TOO_LARGE
+    named = usual[:3] + b"\x08" + usual[4:10] + b"a name\0" + usual[10:]
+    assert zlib.decompress(named, wbits=31) == data
+    for unusual in (b"", usual[:17], usual + usual, usual + b"\0", named):
+        assert kernel.gzip_into(unusual, out) == DAMAGED
+
+
+def test_kernel_keeps_its_gzip_when_it_is_offered_another_library() -> None:
+    usual, out = zlib.compress(b"some records", wbits=31), bytearray(100)
+    for path in ("/no such file", kernel.__file__):
+        assert not kernel.use_isal(path) and kernel.gzip_into(usual, out) == len(b"some records")
+
+
 def main() -> None:
     rng, until = random.Random(int(sys.argv[1])), time.monotonic() + float(sys.argv[2])
     counts: Counter[str] = Counter()
     while time.monotonic() < until:
         counts.update(compare(rng) for _ in range(1000))
+        counts.update(f"zstd {compare_zstd(rng)}" for _ in range(1000))
+        counts.update(f"gzip {compare_gzip(rng)}" for _ in range(1000))
     print(sum(counts.values()), dict(counts))
 
 
