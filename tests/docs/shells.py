@@ -34,12 +34,14 @@ KAFKA_TOOLS = {
 
 
 def write_kafka_tools(folder: Path) -> None:
-    """Writes a script for each of Apache Kafka's tools, because the tests fetch only jars."""
+    """Writes a script for each of Apache Kafka's tools, because the tests fetch only jars. As Kafka's own scripts, they
+    pass `KAFKA_OPTS` to Java.
+    """
     folder.mkdir()
     for name, class_name in KAFKA_TOOLS.items():
-        command = [java(), *JVM_FLAGS, "-cp", classpath(ORACLE), class_name]
+        arguments = shlex.join([*JVM_FLAGS, "-cp", classpath(ORACLE), class_name])
         script = folder / name
-        script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n', encoding="utf-8")
+        script.write_text(f'#!/bin/sh\nexec {shlex.quote(java())} $KAFKA_OPTS {arguments} "$@"\n', encoding="utf-8")
         script.chmod(0o755)
 
 

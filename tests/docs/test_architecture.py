@@ -6,13 +6,16 @@ import json
 import re
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 
+import grimp
 import pytest
 
 from tests.docs.pages import DOCS, ROOT
 
 DEVELOPMENT = DOCS / "development"
 PAGE = (DEVELOPMENT / "architecture.md").read_text(encoding="utf-8")
+_PROGRAMS = re.compile(r"odradek\.(tests|compat_tests|benchmarks|docs|examples|spark_examples)\b")
 _PATH = re.compile(r"`((?:[a-z_]+/)+[a-z_]+\.py)`")
 
 
@@ -60,3 +63,11 @@ def test_the_drawings_are_those_of_the_code() -> None:
     made = json.loads(drawn.stdout)
     stale = [name for name, text in made.items() if (DEVELOPMENT / name).read_text(encoding="utf-8") != text]
     assert stale == [], "run: python docs/development/diagrams.py"
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Imports within functions and for types count, too. A circle raises CycleError."""
+    modules = grimp.build_graph("odradek", include_external_packages=False, exclude_type_checking_imports=False)
+    product = {name for name in modules.modules if not _PROGRAMS.match(name)}
+    assert len(product) > 900
+    TopologicalSorter({name: modules.find_modules_directly_imported_by(name) & product for name in product}).prepare()

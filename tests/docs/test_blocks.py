@@ -16,13 +16,14 @@ ELSEWHERE = {
     "README.md": "tests/test_readme.py",
 }
 PASTED = ("sh", "python")
-#: Blocks of other languages, and the tests that run them.
+#: Blocks of other languages, and those that need other servers; with the tests that run them.
 TRIED_BY = {
     ("docs/console.md", "properties"): "tests/console/test_single_sign_on.py",
     ("docs/operations.md", "ini"): "tests/docs/test_deployment.py",
     ("docs/operations.md", "properties"): "tests/docs/test_deployment.py",
     ("docs/operations.md", "dockerfile"): "tests/docs/test_deployment.py",
-    ("docs/security.md", "properties"): "compat_tests/security/test_kerberos.py",
+    ("docs/security-kerberos.md", "properties"): "compat_tests/security/test_kerberos.py",
+    ("docs/security-kerberos.md", "python"): "compat_tests/security/test_kerberos.py",
     ("docs/testing.md", "yaml"): "tests/docs/test_deployment.py",
 }
 #: Output of commands, and drawings.
@@ -35,7 +36,8 @@ def name_of(page: Path) -> str:
 
 def pasted(page: Path) -> list[Block]:
     """Returns the blocks to run, in order, without `make test`, which runs this test."""
-    found = [block for block in blocks(page) if block.language in PASTED]
+    languages = [language for language in PASTED if (name_of(page), language) not in TRIED_BY]
+    found = [block for block in blocks(page) if block.language in languages]
     return [block for block in found if not block.text.startswith("make test")]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import DOCS, ROOT, anchors, links, pages
+from tests.docs.pages import DOCS, ROOT, anchors, blocks, links, pages
 
 GENERATE = [sys.executable, "docs/generate.py"]
 
@@ -42,6 +42,13 @@ def test_generated_pages_hold_every_key_command_and_public_name(tmp_path: Path) 
     assert {"odradek start", "odradek format", "odradek cluster status"} <= set(re.findall(r"## `(.*?)`", commands))
     names = (tmp_path / "python.md").read_text(encoding="utf-8")
     assert [name for name in odradek.__all__ if not name.startswith("_") and f"odradek.{name}`" not in names] == []
+
+
+def test_page_on_tls_lists_every_cipher_suite() -> None:
+    from odradek.server.security.tls.cipher_suites import TLS_1_2, TLS_1_3
+
+    lists = [set(block.text.split()) for block in blocks(DOCS / "security-tls.md") if block.language == "text"]
+    assert {*TLS_1_2, *TLS_1_3} in lists
 
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
