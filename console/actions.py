@@ -50,7 +50,7 @@ def whole(form: Form, name: str, default: int | None = None, least: int = 0) -> 
     if not text and default is not None:
         return default
     if not (text.isascii() and text.lstrip("-").isdecimal() and len(text) <= 19) or int(text) < least:
-        raise Misused(f"{name.replace('_', ' ')} is a whole number, at least {least}, not {text[:40]!r}")
+        raise Misused(f"{name.replace('_', ' ')} must be an integer of at least {least}, not {text[:40]!r}")
     return int(text)
 
 
@@ -68,13 +68,13 @@ def action(backend: Backend, sessions: Sessions, name: str, change: Change) -> C
         if backend.settings.read_only:
             return refused("The console is read-only.")
         if not user.may_change:
-            return refused(f"User {user.name} may look, and change nothing.")
+            return refused(f"User {user.name} has read-only access.")
         if int(request.headers.get("content-length") or _MOST_FORM_BYTES + 1) > _MOST_FORM_BYTES:
             return PlainTextResponse("The form is too large.\n", 413)
         async with request.form(max_files=0, max_fields=MOST_FIELDS, max_part_size=_MOST_FORM_BYTES) as fields:
             form = {key: str(value) for key, value in fields.items()} | given
         if not is_same_origin(request.headers) or not is_token_of(request.state.session, form.get("csrf", "")):
-            return refused("The form is not of this session: load the page again.")
+            return refused("The form belongs to another session: reload the page and try again.")
         answer = await run_in_threadpool(_done, backend, change, form)
         failed = isinstance(answer, CommandError)
         outcome = f"failed: {answer}" if isinstance(answer, CommandError) else f"done: {answer.words}"

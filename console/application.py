@@ -31,6 +31,8 @@ from .views.parts import Page, Text
 
 #: Requests that wait for the cluster at the same time; each has a thread.
 _MOST_THREADS = 8
+#: A view that could not reach a broker waits so long for the poll that finds out which.
+_PROBE_S = 3.0
 _STATUS = {NOT_FOUND: 404, UNREACHABLE: 503, DENIED: 403, MISUSED: 400}
 
 View = Callable[[Backend, Request], "Page | Response"]
@@ -100,10 +102,22 @@ def _page(backend: Backend, renderer: Renderer, view: View) -> Callable[[Request
 
 
 def _viewed(backend: Backend, request: Request, view: View) -> tuple[Page | Response, int]:
+    """The page, and its status. A view that asked a broker which has just died runs again, and leaves that broker out."""
+    known = _tried(backend, request, view)
+    if isinstance(known, CommandError) and known.status == UNREACHABLE and backend.poller.probe_now(_PROBE_S):
+        known = _tried(backend, request, view)
+    if isinstance(known, CommandError):
+        return Page("That did not work", [Text(str(known), "bad")]), _STATUS.get(known.status, 502)
+    return known, 200
+
+
+def _tried(backend: Backend, request: Request, view: View) -> Page | Response | CommandError:
     try:
-        return view(backend, request), 200
+        return view(backend, request)
+    except CommandError as error:
+        return error
     except Exception as error:
-        known = error if isinstance(error, CommandError) else from_library(error)
+        known = from_library(error)
         if known is None:
             raise
-        return Page("That did not work", [Text(str(known), "bad")]), _STATUS.get(known.status, 502)
+        return known

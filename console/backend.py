@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
+from collections.abc import Callable
 
 from ..cli.client.connection import Connection
 from .access.masking import Masks
@@ -17,6 +16,28 @@ from .cluster.tails import Tails
 from .settings import Settings
 
 
+def trimming() -> Callable[[], object]:
+    """Returns what gives freed memory back to the system: the kernel's call of glibc's malloc_trim, or that of ctypes, which
+    takes more memory itself. It does nothing with another C library.
+    """
+    try:
+        from odradek_kernel import trim  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        return _trimming_by_ctypes()
+    return trim  # type: ignore[no-any-return, unused-ignore]
+
+
+def _trimming_by_ctypes() -> Callable[[], object]:
+    import ctypes
+
+    try:
+        function = ctypes.CDLL(None).malloc_trim
+    except (OSError, TypeError, AttributeError):
+        return lambda: None
+    function.argtypes, function.restype = [ctypes.c_size_t], ctypes.c_int
+    return lambda: function(0)
+
+
 class Backend:
     def __init__(self, connection: Connection, settings: Settings) -> None:
         self.connection = connection
@@ -25,9 +46,10 @@ class Backend:
         self.single_sign_on = SingleSignOn(read_settings(settings.oidc)) if settings.oidc is not None else None
         self.masks = Masks(settings.masks)
         self.links = Links(connection)
-        self.records = RecordReader(connection, self.masks, settings.schema_registry)
+        self.records = RecordReader(connection, self.masks, settings.schema_registry, lambda: self.away)
         self.tails = Tails(self.records)
         self.poller = Poller(connection, self._tidy)
+        self._trim = trimming()
         self._is_warm = False
 
     def _tidy(self) -> None:
@@ -36,12 +58,16 @@ class Backend:
             self._is_warm = True
             self.links.warm()
         self.tails.sweep()
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).malloc_trim(0)
+        self._trim()
 
     @property
     def snapshot(self) -> Snapshot:
         return self.poller.snapshot
+
+    @property
+    def away(self) -> frozenset[int]:
+        """Brokers that pages do not ask: they are fenced, or gave the poller no answer."""
+        return self.poller.away
 
     def start(self) -> None:
         self.poller.start()

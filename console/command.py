@@ -20,10 +20,12 @@ from .access.guard import is_loopback
 from .access.users import ADMIN, ROLES, add_user
 from .settings import Settings
 
-app = new_app("The console in the browser.")
+app = new_app("Serve the web console.")
 
 #: Requests to the cluster wait no longer: a viewer waits for the page.
 _TIMEOUT_S = 10.0
+#: A page leaves out what a broker that has just died would have told, and the next reading of it asks the broker after it.
+_PATIENCE_S = 1.0
 _MOST_CONNECTIONS = 500
 _BACKLOG = 128
 _M_ARENA_MAX = -8
@@ -34,40 +36,43 @@ _M_ARENA_MAX = -8
 def console(
     connection: Connection,
     host: Annotated[str, typer.Option("--host", help="the address to listen on")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="0: any that is free")] = 8080,
-    read_only: Annotated[bool, typer.Option("--read-only", help="show, and change nothing")] = False,
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="port; 0: any free port")] = 8080,
+    read_only: Annotated[bool, typer.Option("--read-only", help="do not allow changes")] = False,
     users: Annotated[
-        Path | None, typer.Option("--users", metavar="FILE", help="who may log in; required off loopback")
+        Path | None, typer.Option("--users", metavar="FILE", help="users who may log in; required off loopback")
     ] = None,
     oidc: Annotated[
-        Path | None, typer.Option("--oidc", metavar="FILE", help="logins by an OpenID Connect issuer; its settings")
+        Path | None, typer.Option("--oidc", metavar="FILE", help="settings of single sign-on (OpenID Connect)")
     ] = None,
     add: Annotated[
-        str | None, typer.Option("--add-user", metavar="NAME", help="add a user to the file, with a password, and end")
+        str | None, typer.Option("--add-user", metavar="NAME", help="add a user with a password to the file, and exit")
     ] = None,
     role: Annotated[str, typer.Option("--role", help="with --add-user: admin or viewer")] = ADMIN,
     mask: Annotated[
         list[str] | None,
         typer.Option(
-            "--mask", metavar="FIELD", help="hide a field of values, as *password* or card.number; may be repeated"
+            "--mask", metavar="FIELD", help="hide a field of values, such as *password* or card.number; may be repeated"
         ),
     ] = None,
     schema_registry: Annotated[
-        str | None, typer.Option("--schema-registry", metavar="URL", help="for Avro and Protobuf")
+        str | None, typer.Option("--schema-registry", metavar="URL", help="schema registry for Avro and Protobuf")
     ] = None,
     metrics: Annotated[
-        list[str] | None, typer.Option("--metrics", metavar="URL", help="a node's /metrics; may be repeated")
+        list[str] | None, typer.Option("--metrics", metavar="URL", help="URL of a node's /metrics; may be repeated")
     ] = None,
     allowed_host: Annotated[
-        list[str] | None, typer.Option("--allowed-host", metavar="NAME", help="a further name that browsers use")
+        list[str] | None, typer.Option("--allowed-host", metavar="NAME", help="a further host name for browsers")
     ] = None,
     audit_file: Annotated[
-        Path | None, typer.Option("--audit-log", metavar="FILE", help="changes and logins (default: standard error)")
+        Path | None,
+        typer.Option("--audit-log", metavar="FILE", help="log of changes and logins (default: standard error)"),
     ] = None,
-    certificate: Annotated[Path | None, typer.Option("--tls-certificate", metavar="FILE", help="PEM")] = None,
-    key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="PEM")] = None,
+    certificate: Annotated[
+        Path | None, typer.Option("--tls-certificate", metavar="FILE", help="certificate, PEM")
+    ] = None,
+    key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="private key, PEM")] = None,
 ) -> None:
-    """Serve the console in the browser, for any Kafka cluster."""
+    """Serve the web console for any Kafka cluster."""
     if add is not None:
         _add_user(users, add, role)
         return
@@ -77,7 +82,7 @@ def console(
             " `odradek console --users FILE --add-user NAME`"
         )
     if (certificate is None) != (key is None):
-        raise Misused("--tls-certificate and --tls-key go together")
+        raise Misused("give both --tls-certificate and --tls-key")
     settings = Settings(
         host,
         port,
@@ -92,6 +97,7 @@ def console(
         oidc,
     )
     connection.timeout_s = min(connection.timeout_s, _TIMEOUT_S)
+    connection.patience_s = _PATIENCE_S
     _serve(connection, settings, certificate, key)
 
 
@@ -112,7 +118,7 @@ def _add_user(users: Path | None, name: str, role: str) -> None:
     if users is None:
         raise Misused("--add-user needs --users FILE")
     if role not in ROLES:
-        raise Misused(f"--role is {' or '.join(ROLES)}")
+        raise Misused(f"--role must be {' or '.join(ROLES)}")
     if sys.stdin.isatty():
         password = str(typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
     else:

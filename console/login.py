@@ -56,7 +56,7 @@ class Login:
         async with request.form(max_files=0, max_fields=5) as form:
             name, password, token = (str(form.get(key, "")) for key in ("name", "password", "csrf"))
         if not is_same_origin(request.headers) or not is_token_of(request.state.session, token):
-            return self._shown("The form was not of this session: try again.", 403)
+            return self._shown("The form belonged to another session: try again.", 403)
         if self._limit.is_exceeded(address):
             audit.note(name, address, "login", "refused: too many failures", {})
             return self._shown("Too many failed logins: wait a minute.", 429)
@@ -76,7 +76,7 @@ class Login:
             token = str(form.get("csrf", ""))
         session = request.state.session
         if not is_token_of(session, token):
-            return PlainTextResponse("The form is not of this session.\n", 403)
+            return PlainTextResponse("The form belongs to another session.\n", 403)
         response = RedirectResponse("/login?left=issuer" if session.role else "/login", 303)
         response.delete_cookie(SESSION_COOKIE)
         return response

@@ -25,7 +25,7 @@ SECTIONS = (
     ("/transactions", "Transactions", "x"),
     ("/brokers", "Brokers", "b"),
     ("/quorum", "Quorum", "q"),
-    ("/share", "Dead letters", "d"),
+    ("/share", "Dead-letter queues", "d"),
     ("/access", "Access", "a"),
     ("/clients", "Clients", "c"),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from odradek.testing.registry.server import SchemaRegistry
@@ -12,7 +11,7 @@ from odradek.testing.registry.server import SchemaRegistry
 from compat_tests.cli.commands import odradek_command
 from compat_tests.cli.three import three_nodes
 from compat_tests.console.browser import Browser, chromium
-from compat_tests.console.process import DEADLINE_S, ConsoleProcess, Visitor
+from compat_tests.console.process import ConsoleProcess, Visitor
 from compat_tests.oracle import ApacheKafka
 
 
@@ -22,17 +21,7 @@ def console_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def nodes_to_stop() -> Iterator[list[Any]]:
-    """Nodes that a test has restarted for the tests after it; they are stopped at the end."""
-    nodes: list[Any] = []
-    yield nodes
-    for node in nodes:
-        node.terminate()
-        node.wait(DEADLINE_S)
-
-
-@pytest.fixture(scope="session")
-def console_three(console_directory: Path, nodes_to_stop: list[Any]) -> Iterator[str]:
+def console_three(console_directory: Path) -> Iterator[str]:
     """The addresses of three nodes, with a topic and a group with lag."""
     with three_nodes(console_directory / "three") as bootstrap:
         odradek_command("topic", "create", "orders", "--partitions", "3", "--replicas", "3", "-b", bootstrap)

@@ -58,7 +58,7 @@ def test_viewer_sees_no_forms_and_changes_nothing(guarded: ConsoleProcess) -> No
     assert "Create a topic" not in visitor.get("/topics")
     visitor.post("/topics", "/", name="forbidden")
     assert visitor.status == 403
-    assert audited(guarded)[-1]["outcome"].startswith("refused: User bob may look")
+    assert audited(guarded)[-1]["outcome"].startswith("refused: User bob has read-only access")
     assert "Create a topic" in logged_in(guarded, "alice", "correct horse").get("/topics")
 
 

@@ -37,18 +37,7 @@ def unverified(console_three: str) -> Iterator[None]:
 
 
 def test_hanging_transaction_is_shown_and_aborted(browser: Browser, console_three: str, unverified: None) -> None:
-    odradek_command("topic", "create", TOPIC, "--partitions", "1", "-b", console_three)
-    hour_ago = int(time.time() * 1000) - 3_600_000
-    producer = {"producer_id": PRODUCER, "producer_epoch": 1, "base_sequence": 0, "transactional": True}
-    batch = encode_batch([Record(0, hour_ago, None, b"lost")], **producer)  # type: ignore[arg-type]
-    data = [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, batch)])]
-
-    def written() -> bool:
-        with WireClient(leader_of(console_three, TOPIC, 0)) as client:
-            answer = client.call(ProduceRequest("gone", -1, 10_000, data), PRODUCE_WITHOUT_VERIFICATION)
-        return bool(answer.responses[0].partition_responses[0].error_code == 0)
-
-    eventually(written, what="the batch is written")
+    write_hanging(console_three)
     browser.open(f"/transactions/hanging?topic={TOPIC}")
     browser.await_true(lambda: str(PRODUCER) in reloaded(browser))
     assert browser.find("main .badge.bad").text == "hangs" and "1.0 h" in browser.text
@@ -57,3 +46,21 @@ def test_hanging_transaction_is_shown_and_aborted(browser: Browser, console_thre
     browser.await_text(f"The hanging transaction in {TOPIC}-0 was aborted.")
     browser.open(f"/transactions/hanging?topic={TOPIC}")
     browser.await_true(lambda: "No open transaction" in reloaded(browser))
+
+
+def write_hanging(bootstrap: str, *more: str) -> None:
+    """Creates the topic, with `more` options, and writes a batch of a transaction that no coordinator has. Brokers must not
+    verify transactions.
+    """
+    odradek_command("topic", "create", TOPIC, "--partitions", "1", *more, "-b", bootstrap)
+    hour_ago = int(time.time() * 1000) - 3_600_000
+    producer = {"producer_id": PRODUCER, "producer_epoch": 1, "base_sequence": 0, "transactional": True}
+    batch = encode_batch([Record(0, hour_ago, None, b"lost")], **producer)  # type: ignore[arg-type]
+    data = [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, batch)])]
+
+    def written() -> bool:
+        with WireClient(leader_of(bootstrap, TOPIC, 0)) as client:
+            answer = client.call(ProduceRequest("gone", -1, 10_000, data), PRODUCE_WITHOUT_VERIFICATION)
+        return bool(answer.responses[0].partition_responses[0].error_code == 0)
+
+    eventually(written, what="the batch is written")

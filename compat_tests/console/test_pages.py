@@ -21,13 +21,13 @@ PAGES = {
     "/groups": "billing",
     "/groups/billing": "Committed",
     "/groups/billing/reset?to=beginning": "Nothing has changed yet",
-    "/transactions": "Known to coordinators",
+    "/transactions": "Transactions of coordinators",
     "/transactions/hanging": "No open transaction",
     "/brokers": "running",
     "/brokers/1": "Log directories",
     "/quorum": "Replicas",
     "/share": "Dead-letter queue",
-    "/access": "Access rules",
+    "/access": "ACLs",
     "/clients": "Members of groups",
 }
 #: Screenshots of the guide: file, page, scheme. `ODRADEK_SCREENSHOTS=docs/images` writes them to the guide's directory.

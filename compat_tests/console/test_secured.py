@@ -112,10 +112,10 @@ def test_rule_is_created_acts_and_is_deleted(secured: Secured) -> None:
     assert not sees_the_topic()
     rule = {"operation": "read", "permission": "allow", "resource": "topic", "name": "ledgers", "pattern": "literal"}
     assert "was created" in visitor.post("/access/acls", principal="alice", **rule)
-    assert "ledgers" in visitor.await_text("/access", "Delete this rule of User:alice?")
+    assert "ledgers" in visitor.await_text("/access", "Delete this ACL of User:alice?")
     eventually(sees_the_topic, what="alice sees the topic")
     assert "was deleted" in visitor.post("/access/acls/delete", principal="User:alice", **rule)
-    visitor.await_text("/access", "No rules.")
+    visitor.await_text("/access", "No ACLs.")
     eventually(lambda: not sees_the_topic(), what="alice does not see the topic")
     noted = secured.console.audit_file.read_text()
     assert '"acl.create"' in noted and '"acl.delete"' in noted and "User:alice" in noted

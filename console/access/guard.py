@@ -69,7 +69,7 @@ class Guard:
 
     def _denial(self, request: Request) -> Any:
         if not self._has_logins and _host_of(request.headers) not in self._hosts:
-            return PlainTextResponse("This console does not serve this host name; see --allowed-host.\n", 421)
+            return PlainTextResponse("The console does not serve this host name; allow it with --allowed-host.\n", 421)
         session = self._sessions.read(request.cookies.get(SESSION_COOKIE))
         user = self._user(session)
         request.state.session, request.state.user = session, user

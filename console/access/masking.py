@@ -22,7 +22,7 @@ class Masks:
         self._paths = [one.lower().split(".") for one in masks if not one.startswith(_PATTERN)]
         self._patterns = [_compiled(one.removeprefix(_PATTERN)) for one in masks if one.startswith(_PATTERN)]
         if any(not part for path in self._paths for part in path):
-            raise Misused("--mask: give a field's name, a path as card.number, or pattern:EXPRESSION")
+            raise Misused("--mask needs a field name, a path such as card.number, or pattern:EXPRESSION")
 
     def __bool__(self) -> bool:
         return bool(self._paths or self._patterns)

@@ -64,7 +64,7 @@ def read_settings(path: Path) -> OidcSettings:
     given = read_client_properties(path)
     unknown = sorted(set(given) - set(_DEFAULTS))
     if unknown:
-        raise Misused(f"{path}: no setting is called {unknown[0]}; there are {', '.join(_DEFAULTS)}")
+        raise Misused(f"{path}: unknown setting {unknown[0]}; known settings: {', '.join(_DEFAULTS)}")
     found = _DEFAULTS | {name: value.strip() for name, value in given.items()}
     for name in ("issuer.url", "client.id"):
         if not found[name]:
@@ -72,7 +72,7 @@ def read_settings(path: Path) -> OidcSettings:
     for name in ("issuer.url", "redirect.uri"):
         _check_address(path, name, found[name])
     if "openid" not in found["scope"].split():
-        raise Misused(f"{path}: scope needs openid")
+        raise Misused(f"{path}: scope must contain openid")
     admins, viewers = (
         frozenset(one.strip() for one in found[name].split(",") if one.strip())
         for name in ("admin.values", "viewer.values")
@@ -97,7 +97,7 @@ def _check_address(path: Path, name: str, address: str) -> None:
     """Codes and tokens go to it: over TLS, or within this machine."""
     split = urllib.parse.urlsplit(address)
     if address and not (split.scheme == "https" or (split.scheme == "http" and is_loopback(split.hostname or ""))):
-        raise Misused(f"{path}: {name} is an https:// address, not {address!r}")
+        raise Misused(f"{path}: {name} must be an https:// URL, not {address!r}")
 
 
 class LoginRefused(Exception):
@@ -146,10 +146,10 @@ class SingleSignOn:
                 },
             )
         except _failures() as error:
-            raise LoginRefused(f"The login was refused: {_words(error)}") from None
+            raise LoginRefused(f"The issuer rejected the login: {_words(error)}") from None
         claims = token.get("userinfo")
         if not claims:
-            raise LoginRefused("The login was refused: the issuer sent no ID token")
+            raise LoginRefused("The issuer rejected the login: the issuer sent no ID token")
         name = str(claims.get(self.settings.name_claim) or claims.get("email") or claims["sub"])[:_MOST_NAME]
         role = role_of(claims, self.settings)
         if role is None:
@@ -171,7 +171,7 @@ class SingleSignOn:
     async def _load_metadata(self) -> dict[str, Any]:
         metadata: dict[str, Any] = await self._client.load_server_metadata()
         if str(metadata.get("issuer", "")).rstrip("/") != self.settings.issuer:
-            raise ValueError(f"it calls itself {metadata.get('issuer')!r}")
+            raise ValueError(f"its metadata names the issuer {metadata.get('issuer')!r}")
         listed = metadata.get("id_token_signing_alg_values_supported") or ["RS256"]
         metadata["id_token_signing_alg_values_supported"] = [one for one in listed if one in _ALGORITHMS]
         return metadata

@@ -69,7 +69,7 @@ class Users:
                 return
             text = self._path.read_bytes()[:_MOST_FILE_BYTES].decode()
         except (OSError, UnicodeDecodeError) as error:
-            raise Misused(f"cannot read the users' file {self._path}: {error}") from None
+            raise Misused(f"cannot read the users file {self._path}: {error}") from None
         self._known = _parsed(self._path, text)
         self._stamp = stamp
 
@@ -102,7 +102,7 @@ def _parsed(path: Path, text: str) -> dict[str, tuple[User, str]]:
 def add_user(path: Path, name: str, role: str, password: str) -> None:
     """Adds the user to the file, or replaces the one of that name."""
     if not _NAME.fullmatch(name):
-        raise Misused(f"user {name!r}: letters, digits, '.', '_', '@' and '-'")
+        raise Misused(f"user {name!r}: use only letters, digits, '.', '_', '@' and '-'")
     if len(password) < 8:
         raise Misused("the password is shorter than 8 characters")
     lines = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...cli.client.admin_calls import check
-from ...cli.client.errors import NOT_FOUND, CommandError
+from ...cli.client.errors import NOT_FOUND, UNREACHABLE, CommandError
 from .own_messages import call, coordinator_of
 
 _CONSUMER_DESCRIBE, _SHARE_DESCRIBE, _STREAMS_DESCRIBE, _SHARE_OFFSETS = 69, 77, 89, 90
@@ -46,9 +46,19 @@ class ShareOffset:
     lag: int | None
 
 
-def described(admin: Any, name: str) -> Group:
-    """Raises CommandError for a group that does not exist."""
-    coordinator = coordinator_of(admin, name)
+class CoordinatorAway(CommandError):
+    """The coordinator of a group does not answer."""
+
+
+def described(admin: Any, name: str, away: frozenset[int] = frozenset()) -> Group:
+    """Raises CommandError for a group that does not exist, and CoordinatorAway where a broker of `away` coordinates it."""
+    coordinator = admin.repeated(lambda: coordinator_of(admin, name))
+    if coordinator in away:
+        raise CoordinatorAway(
+            f"broker {coordinator}, which coordinates group {name}, does not answer: when the controller has fenced it,"
+            " another broker coordinates the group",
+            UNREACHABLE,
+        )
     listed = admin.list_groups(broker_ids=[coordinator])
     kinds = {one["group_id"]: str(one.get("group_type") or "classic").lower() for one in listed}
     if name not in kinds:

@@ -91,7 +91,9 @@ class Links:
         try:
             return self._free.get(timeout=_WAIT_S)
         except queue.Empty:
-            raise CommandError("the cluster answers slowly: all connections are busy, try again", UNREACHABLE) from None
+            raise CommandError(
+                "the cluster responds slowly: all connections are busy; try again", UNREACHABLE
+            ) from None
 
     def close(self) -> None:
         for link in self._all:

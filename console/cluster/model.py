@@ -22,6 +22,8 @@ class TopicRow(NamedTuple):
 
 
 class BrokerRow(NamedTuple):
+    """`silent`: the last poll got no answer of it, and the controller has not fenced it yet."""
+
     broker: int
     host: str
     port: int
@@ -30,6 +32,7 @@ class BrokerRow(NamedTuple):
     leads: int
     replicas: int
     out_of_sync: int
+    silent: bool = False
 
 
 class GroupRow(NamedTuple):

@@ -3,11 +3,13 @@
 A poll asks for brokers, quorum and groups; for topics in pages of the brokers (KIP-966); and for the ends of a portion of
 the partitions, by turns, so that 30,000 partitions are read over some polls. Rates are of the time between two
 readings of the same topic. Without a viewer it polls seldom.
+
+A broker that has died stays in the metadata, as a leader and a coordinator, until its session ends. The poll asks each
+broker for its groups, and sends nothing else to one without an answer: figures that only this broker has stay as they were.
 """
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections import Counter
@@ -15,11 +17,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from ...cli.client.admin_calls import LATEST
 from ...cli.client.connection import Connection
 from ...cli.client.errors import CommandError, from_library
-from ...cli.groups.offsets import committed_offsets
-from .groups import share_offsets
+from .lags import MOST_ENDS, Offsets, Place, behind, behind_shared, ends, groups_of, known_failures
 from .links import AdminLink
 from .model import BrokerRow, GroupRow, History, Quorum, Snapshot, TopicRow
 
@@ -27,10 +27,8 @@ INTERVAL_S = 2.0
 #: A poll that takes long is repeated after so many times its length.
 _REST = 4
 _IDLE_AFTER_S, _IDLE_INTERVAL_S = 60.0, 30.0
-#: Partitions in one page of topics, and of which the ends are read in one poll.
-_PAGE, _MOST_ENDS = 500, 2000
-#: Partitions in one request for ends: the answers of more take memory that the process keeps.
-_ENDS_AT_ONCE = 500
+#: Partitions in one page of topics.
+_PAGE = 500
 _HALF_LIFE_S, _LEAST_RATE = 5.0, 0.05
 #: Groups of which the lag is read in one poll.
 _MOST_GROUPS = 50
@@ -38,8 +36,6 @@ _MOST_GROUPS = 50
 _MOST_LAG_SERIES = 50
 
 _Topic = dict[str, Any]
-_Place = tuple[str, int]
-_Offsets = dict[_Place, int]
 
 
 class Poller:
@@ -57,6 +53,10 @@ class Poller:
         self._rates: dict[str, float] = {}
         self._lags: dict[str, int] = {}
         self._turn = self._group_turn = 0
+        #: Brokers that are fenced, or did not answer; known before the rest of a poll.
+        self.away: frozenset[int] = frozenset()
+        self._polls = threading.Condition()
+        self._begun = self._probed = 0
         self._pages_fail = False
         self._thread = threading.Thread(target=self._run, name="console-poller", daemon=True)
 
@@ -79,17 +79,28 @@ class Poller:
         """After a change that a viewer made."""
         self._changed.set()
 
+    def probe_now(self, timeout_s: float) -> bool:
+        """Waits until a poll that begins after the call has found the brokers that are away. Returns False if it is late."""
+        with self._polls:
+            wanted = self._begun + 1
+            self._changed.set()
+            return self._polls.wait_for(lambda: self._probed >= wanted, timeout_s)
+
     def _run(self) -> None:
         while not self._stopping.is_set():
             began = time.monotonic()
-            self._changed.clear()
+            with self._polls:
+                self._changed.clear()
+                self._begun += 1
             try:
                 self.snapshot = self._polled(self._link.open())
             except Exception as error:
                 self.snapshot = replace(self.snapshot, error=_words(error))
                 self._link.close()
             self._housekeeping()
-            took = time.monotonic() - began
+            # A poll that waited for a dead broker was long without work for the others.
+            is_waiting = bool(self.snapshot.error) or any(one.silent for one in self.snapshot.brokers)
+            took = 0.0 if is_waiting else time.monotonic() - began
             is_idle = time.monotonic() - self._seen > _IDLE_AFTER_S
             self._changed.wait(max(took * _REST, _IDLE_INTERVAL_S if is_idle else INTERVAL_S))
         self._link.close()
@@ -98,16 +109,21 @@ class Poller:
 
     def _polled(self, admin: Any) -> Snapshot:
         cluster = admin.describe_cluster()
+        fenced = {one["broker_id"] for one in cluster["brokers"] if one.get("is_fenced")}
+        listed, silent, is_whole = groups_of(admin.impatient, {one["broker_id"] for one in cluster["brokers"]} - fenced)
+        with self._polls:
+            self.away, self._probed = frozenset(fenced | silent), self._begun
+            self._polls.notify_all()
         quorum = _quorum(admin)
         tally = _Tally(self._rates, self.snapshot)
-        portion = _Portion(self._turn)
+        portion = _Portion(self._turn, self.away)
         for topic in self._topics(admin):
             tally.add(topic)
             portion.offer(topic)
         now = time.monotonic()
         self._turn = portion.next_turn
         self._note_ends(admin, portion.places, now)
-        groups = self._groups(admin)
+        groups = self._groups(admin, listed, is_whole=is_whole)
         self._forget(tally)
         rate = round(sum(self._rates.values()), 1) if self._rates else None
         lag = sum(self._lags.values()) if self._lags else None
@@ -118,7 +134,7 @@ class Poller:
             at=time.time(),
             cluster_id=str(cluster["cluster_id"] or ""),
             controller=cluster["controller_id"],
-            brokers=tally.brokers(cluster["brokers"]),
+            brokers=tally.brokers(cluster["brokers"], silent),
             quorum=quorum,
             topics=tuple(sorted(tally.rows)),
             groups=groups,
@@ -146,41 +162,44 @@ class Poller:
                 return
         yield from admin.describe_topics(None)
 
-    def _note_ends(self, admin: Any, places: list[_Place], now: float) -> None:
-        found: _Offsets = {}
-        with _known_failures():
-            found = dict(_ends(admin, places))  # all or none: a part of a topic would look like fewer records
-        ends: Counter[str] = Counter()
+    def _note_ends(self, admin: Any, places: list[Place], now: float) -> None:
+        found: Offsets = {}
+        with known_failures():
+            found = dict(ends(admin.impatient, places))  # all or none: a part of a topic would look like fewer records
+        sums: Counter[str] = Counter()
         for (name, _), end in found.items():
-            ends[name] += end
-        for name, end in ends.items():
+            sums[name] += end
+        for name, end in sums.items():
             before = self._ends.get(name)
             if before is not None and now > before[1]:
                 self._rates[name] = _smoothed(self._rates.get(name), max(0, end - before[0]), now - before[1])
             self._ends[name] = (end, now)
 
-    def _groups(self, admin: Any) -> tuple[GroupRow, ...]:
-        listed = sorted(admin.list_groups(), key=lambda one: str(one["group_id"]))
-        kinds = {one["group_id"]: str(one.get("group_type") or "classic").lower() for one in listed}
+    def _groups(self, admin: Any, listed: list[dict[str, Any]], *, is_whole: bool) -> tuple[GroupRow, ...]:
+        """Rows of groups. Of a list that is not whole the rest is as it was."""
+        found = {
+            one["group_id"]: GroupRow(
+                one["group_id"], str(one.get("group_type") or "classic").lower(), one.get("group_state") or "", None
+            )
+            for one in listed
+        }
+        if not is_whole:
+            found = {one.group: one for one in self.snapshot.groups} | found
+        kinds = {name: found[name].kind for name in sorted(found)}
         names = list(kinds)
         start = self._group_turn if self._group_turn < len(names) else 0
         chosen = names[start : start + _MOST_GROUPS]
         self._group_turn = start + _MOST_GROUPS
-        self._note_lags(_behind(admin, [name for name in chosen if kinds[name] != "share"]))
-        self._note_lags(_behind_shared(admin, [name for name in chosen if kinds[name] == "share"]))
+        self._note_lags(behind(admin.impatient, [name for name in chosen if kinds[name] != "share"], self.away))
+        self._note_lags(behind_shared(admin.impatient, [name for name in chosen if kinds[name] == "share"], self.away))
         self._lags = {name: lag for name, lag in self._lags.items() if name in kinds}
-        return tuple(
-            GroupRow(
-                one["group_id"], kinds[one["group_id"]], one.get("group_state") or "", self._lags.get(one["group_id"])
-            )
-            for one in listed
-        )
+        return tuple(found[name]._replace(lag=self._lags.get(name)) for name in kinds)
 
-    def _note_lags(self, lags: dict[str, _Offsets]) -> None:
-        for name, behind in lags.items():
-            self._lags[name] = sum(behind.values())
+    def _note_lags(self, lags: dict[str, Offsets]) -> None:
+        for name, held in lags.items():
+            self._lags[name] = sum(held.values())
             self.history.add(f"lag/{name}", float(self._lags[name]))
-            for (topic, partition), lag in list(behind.items())[:_MOST_LAG_SERIES]:
+            for (topic, partition), lag in list(held.items())[:_MOST_LAG_SERIES]:
                 self.history.add(f"lag/{name}/{topic}/{partition}", float(lag))
 
     def _forget(self, tally: _Tally) -> None:
@@ -198,67 +217,6 @@ def _smoothed(before: float | None, records: int, seconds: float) -> float:
     kept = 0.5 ** (seconds / _HALF_LIFE_S)
     mean = kept * before + (1 - kept) * rate
     return mean if mean >= _LEAST_RATE else 0.0
-
-
-def _ends(admin: Any, places: list[_Place]) -> Iterator[tuple[_Place, int]]:
-    """Ends of partitions that have leaders, in requests of bounded size."""
-    from kafka.structs import TopicPartition
-
-    for start in range(0, len(places), _ENDS_AT_ONCE):
-        asked = {TopicPartition(*place): LATEST for place in places[start : start + _ENDS_AT_ONCE]}
-        for where, found in admin.list_partition_offsets(asked).items():
-            yield (where.topic, where.partition), found.offset
-
-
-def _ends_of(admin: Any, places: list[_Place]) -> _Offsets:
-    """Ends of partitions that may be gone."""
-    if not places:
-        return {}
-    existing = {
-        topic["name"]
-        for topic in admin.describe_topics(sorted({name for name, _ in places}))
-        if not topic["error_code"]
-    }
-    return dict(_ends(admin, [place for place in places if place[0] in existing]))
-
-
-def _behind(admin: Any, groups: list[str]) -> dict[str, _Offsets]:
-    """Lags of groups by partition, without those that cannot be read now."""
-    committed = {}
-    for name in groups:
-        with _known_failures():
-            committed[name] = committed_offsets(admin, name)
-    places = sorted({place for held in committed.values() for place in held})[:_MOST_ENDS]
-    ends: _Offsets = {}
-    with _known_failures():
-        ends = _ends_of(admin, places)
-    found = {}
-    for name, held in committed.items():
-        behind = {place: max(0, ends[place] - offset) for place, offset in held.items() if place in ends}
-        if behind or not held:
-            found[name] = behind
-    return found
-
-
-def _behind_shared(admin: Any, groups: list[str]) -> dict[str, _Offsets]:
-    """Lags of share groups, as their coordinators say (KIP-1226)."""
-    found = {}
-    for name in groups:
-        with _known_failures():
-            behind = {(one.topic, one.partition): one.lag for one in share_offsets(admin, name) if one.lag is not None}
-            if behind:
-                found[name] = behind
-    return found
-
-
-@contextlib.contextmanager
-def _known_failures() -> Iterator[None]:
-    """Errors of the cluster pass: the next poll reads again."""
-    try:
-        yield
-    except Exception as error:
-        if from_library(error) is None and not isinstance(error, CommandError):
-            raise
 
 
 def _quorum(admin: Any) -> Quorum:
@@ -316,7 +274,7 @@ class _Tally:
             row = known if known == row else row._replace(name=known.name)
         self.rows.append(row)
 
-    def brokers(self, described: list[dict[str, Any]]) -> tuple[BrokerRow, ...]:
+    def brokers(self, described: list[dict[str, Any]], silent: set[int]) -> tuple[BrokerRow, ...]:
         return tuple(
             BrokerRow(
                 one["broker_id"],
@@ -327,30 +285,43 @@ class _Tally:
                 self._leads[one["broker_id"]],
                 self._holds[one["broker_id"]],
                 self._lacks[one["broker_id"]],
+                one["broker_id"] in silent,
             )
             for one in sorted(described, key=lambda one: int(one["broker_id"]))
         )
 
 
 class _Portion:
-    """Partitions whose ends this poll reads: of topics that begin among the _MOST_ENDS partitions from `turn` on."""
+    """Partitions whose ends this poll reads: of topics that begin among the MOST_ENDS partitions from `turn` on, if each
+    partition has a leader that answers. Without one of them a topic would seem to have fewer records, and more after it.
+    """
 
-    def __init__(self, turn: int) -> None:
+    def __init__(self, turn: int, away: frozenset[int]) -> None:
         self._turn, self._position = turn, 0
+        self._away = away
         self._last, self._is_chosen = "", False
-        self.places: list[_Place] = []
+        self._chosen: dict[str, list[Place]] = {}
 
     def offer(self, topic: _Topic) -> None:
         if topic["name"] != self._last:  # else it is the rest of a topic that did not fit the page before
-            is_due = self._turn <= self._position < self._turn + _MOST_ENDS
+            is_due = self._turn <= self._position < self._turn + MOST_ENDS
             self._last, self._is_chosen = topic["name"], is_due and not topic["is_internal"]
         self._position += len(topic["partitions"])
+        if self._is_chosen and any(
+            one["leader_id"] < 0 or one["leader_id"] in self._away for one in topic["partitions"]
+        ):
+            self._is_chosen = False
+            self._chosen.pop(topic["name"], None)
         if self._is_chosen:
-            self.places += [
-                (topic["name"], one["partition_index"]) for one in topic["partitions"] if one["leader_id"] >= 0
-            ]
+            self._chosen.setdefault(topic["name"], []).extend(
+                (topic["name"], one["partition_index"]) for one in topic["partitions"]
+            )
+
+    @property
+    def places(self) -> list[Place]:
+        return [place for places in self._chosen.values() for place in places]
 
     @property
     def next_turn(self) -> int:
-        following = self._turn + _MOST_ENDS
+        following = self._turn + MOST_ENDS
         return following if following < self._position else 0

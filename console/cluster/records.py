@@ -81,19 +81,27 @@ class Record:
 
 @dataclass(slots=True)
 class Found:
-    """`ended` is the reason why the search ended."""
+    """`ended` is the reason why the search ended. Partitions of `leaderless` were not read."""
 
     records: list[Record]
     scanned: int
     seconds: float
     ended: str
+    leaderless: dict[int, list[int]]
 
 
 class RecordReader:
     """`read` opens a consumer without a group and closes it. Decoders are kept: some hold schemas."""
 
-    def __init__(self, connection: Connection, masks: Masks, schema_registry: str | None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        masks: Masks,
+        schema_registry: str | None,
+        away: Callable[[], frozenset[int]] = frozenset,
+    ) -> None:
         self._connection = connection
+        self._away = away
         self._masks = masks
         self._registry = schema_registry
         self._decoders: dict[str, Any] = {}
@@ -103,18 +111,41 @@ class RecordReader:
         start = parse_position(query.start)
         passes = filters(query)
         began = time.monotonic()
-        reader = self.open(query, start, follow=False)
+        reader = self._reader(query, start, follow=False)
         try:
+            leaderless = self._leaderless(reader, query)
+            if leaderless and not reader.selection.partitions:
+                return Found([], 0, time.monotonic() - began, "the end of the log", leaderless)
+            reader.begin()
             records, scanned, ended = self._scanned(reader, query, passes, began, keeps_last=_is_tail(start))
         finally:
             reader.close()
         records.sort(key=lambda one: (one.timestamp_ms, one.partition, one.offset))
         records = records[-query.limit :] if _is_tail(start) else records[: query.limit]
-        return Found(records, scanned, time.monotonic() - began, ended)
+        return Found(records, scanned, time.monotonic() - began, ended, leaderless)
+
+    def _reader(self, query: Query, start: Position, *, follow: bool) -> Reader:
+        chosen = () if query.partition is None else (query.partition,)
+        return Reader(self._connection, Selection([query.topic], chosen, start, None, follow))
+
+    def _leaderless(self, reader: Reader, query: Query) -> dict[int, list[int]]:
+        """Takes partitions without a leader that answers out of the selection: a search would wait for them to its end.
+        Returns their replicas.
+        """
+        known = reader.described(query.topic).partitions
+        away = self._away()
+        chosen = reader.selection.partitions or sorted(known)
+        found = {
+            index: sorted(known[index].replicas)
+            for index in chosen
+            if index in known and (known[index].leader < 0 or known[index].leader in away)
+        }
+        if found:
+            reader.selection.partitions = [index for index in chosen if index not in found]
+        return found
 
     def open(self, query: Query, start: Position, *, follow: bool) -> Reader:
-        chosen = () if query.partition is None else (query.partition,)
-        reader = Reader(self._connection, Selection([query.topic], chosen, start, None, follow))
+        reader = self._reader(query, start, follow=follow)
         try:
             reader.begin()
         except BaseException:
@@ -140,9 +171,9 @@ class RecordReader:
             if keeps_last and len(found) > 4 * MOST_SHOWN:
                 found = sorted(found, key=lambda one: one.timestamp_ms)[-MOST_SHOWN:]
             if scanned >= MOST_SCANNED or read_bytes >= MOST_BYTES:
-                return found, scanned, "the limit of one search: search on from the last offset"
+                return found, scanned, "the limit of one search: continue from the last offset"
             if time.monotonic() - began > MOST_SECONDS:
-                return found, scanned, f"{MOST_SECONDS:g} s: search on from the last offset"
+                return found, scanned, f"{MOST_SECONDS:g} s: continue from the last offset"
         return found, scanned, "the end of the log"
 
     def record(self, message: Any, query: Query) -> Record:
@@ -174,7 +205,7 @@ class RecordReader:
 
     def _decoder(self, form: str) -> Any:
         if form not in FORMS:
-            raise Misused(f"no format {form!r}: {', '.join(FORMS)}")
+            raise Misused(f"unknown format {form!r}; formats: {', '.join(FORMS)}")
         if form not in self._decoders:
             if form in ("avro", "protobuf") and self._registry is None:
                 raise Misused(f"{form} needs the schema registry: start the console with --schema-registry URL")
@@ -220,7 +251,7 @@ def filters(query: Query) -> list[Passes]:
         made.append(_header_filter(query.header))
     if query.where:
         if len(query.where) > _MOST_EXPRESSION or any(word in query.where for word in _WITHOUT_LIMIT):
-            raise Misused("the JSON filter has no expressions: search texts in the value's field")
+            raise Misused("the JSON filter supports no regular expressions: use the field for values")
         (where,) = filters_of(None, None, (), [query.where])
         made.append(lambda record, message: where(message, None, record.document))
     return made
@@ -249,4 +280,4 @@ def _compiled(text: str, field: str) -> Any:
     try:
         return re2.compile(text, options)
     except re2.error as error:
-        raise Misused(f"{text!r} is no regular expression for the {field}: {error}") from None
+        raise Misused(f"{text!r} is not a regular expression for the {field}: {error}") from None

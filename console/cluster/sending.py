@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...cli.client.connection import Connection
-from ...cli.client.errors import CommandError, status_of_code
+from ...cli.client.errors import UNREACHABLE, CommandError, status_of_code
 from ...cli.records.positions import Position
 from ...cli.records.reading import Reader, Selection
 
@@ -32,6 +32,8 @@ def send(connection: Connection, records: Iterable[Outgoing]) -> list[tuple[str,
     from confluent_kafka import Producer
 
     producer = Producer({"partitioner": "murmur2_random", "enable.idempotence": True} | connection.librdkafka())
+    records = list(records)
+    _check_leaders(producer, connection, records)
     places: list[tuple[str, int, int]] = []
     failed: list[Any] = []
 
@@ -51,9 +53,21 @@ def send(connection: Connection, records: Iterable[Outgoing]) -> list[tuple[str,
         raise CommandError(f"{failed[0].str()}; {len(places)} records were written", status_of_code(failed[0].code()))
     if left:
         raise CommandError(
-            f"{left} records were not acknowledged within {connection.timeout_s:g} s; their fate is not known"
+            f"{left} records were not acknowledged within {connection.timeout_s:g} s; they may or may not be written"
         )
     return places
+
+
+def _check_leaders(producer: Any, connection: Connection, records: list[Outgoing]) -> None:
+    """Raises CommandError for a partition that was chosen and has no leader: its record would only wait."""
+    for topic, partition in sorted({(one.topic, one.partition) for one in records if one.partition >= 0}):
+        found = producer.list_topics(topic, timeout=connection.timeout_s).topics[topic].partitions.get(partition)
+        if found is not None and found.leader < 0:
+            replicas = ", ".join(map(str, found.replicas))
+            raise CommandError(
+                f"{topic}-{partition} has no leader, and nothing was written: start one of the brokers {replicas}",
+                UNREACHABLE,
+            )
 
 
 def redrive(connection: Connection, queue: str, partition: int, first: int, count: int) -> int:
@@ -69,7 +83,8 @@ def redrive(connection: Connection, queue: str, partition: int, first: int, coun
         topic = origin.get(f"{ORIGIN}topic")
         if topic is None:
             raise CommandError(
-                f"{queue}-{partition}, offset {message.offset()}: no header {ORIGIN}topic says its origin"
+                f"{queue}-{partition}, offset {message.offset()}: the header {ORIGIN}topic, which names its "
+                "origin, is missing"
             )
         key, value = message.key(), message.value()
         if key is None and value is None:

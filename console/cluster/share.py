@@ -22,7 +22,7 @@ def share_targets(admin: Any, before: Mapping[Place, int], topic: str, to: Posit
     name = topic.partition(":")[0]
     topics = topics_of(admin, [name] if name else sorted({one for one, _ in before}))
     if not topics:
-        raise CommandError("the group has no offsets of that topic", NOT_FOUND)
+        raise CommandError("the group has no offsets for that topic", NOT_FOUND)
     first, last = partition_offsets(admin, topics, EARLIEST), partition_offsets(admin, topics, LATEST)
     if to.timestamp_ms is not None:
         found = partition_offsets(admin, topics, to.timestamp_ms)

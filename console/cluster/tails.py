@@ -59,7 +59,7 @@ class Tails:
         """Records since the last call. Raises CommandError for a tail that was closed."""
         tail = self._tails.get(name)
         if tail is None:
-            raise CommandError("this tail was closed: begin a new one", NOT_FOUND)
+            raise CommandError("following the new records has ended: start again", NOT_FOUND)
         found: list[Record] = []
         with tail.lock:
             tail.used = time.monotonic()

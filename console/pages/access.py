@@ -37,7 +37,7 @@ _DEFAULT = "<default>"
 def access(backend: Backend, request: Request) -> Page:
     parts: list[Part] = []
     with backend.links.admin() as admin:
-        for title, read in (("Access rules", _acls), ("Users", _users), ("Quotas", _quotas)):
+        for title, read in (("ACLs", _acls), ("Users", _users), ("Quotas", _quotas)):
             parts.append(_or_reason(title, read, admin))
     return Page("Access", parts, "/access", below=_forms())
 
@@ -66,12 +66,12 @@ def _acls(admin: Any) -> Table:
             one.resource_pattern.resource_name,
             one.resource_pattern.pattern_type.name.lower(),
             one.host,
-            Button("Delete", "/access/acls/delete", _fields(one), f"Delete this rule of {one.principal}?"),
+            Button("Delete", "/access/acls/delete", _fields(one), f"Delete this ACL of {one.principal}?"),
         )
         for one in sorted(found, key=lambda one: (one.principal, one.resource_pattern.resource_name))[:_MOST_ROWS]
     ]
     columns = ("Principal", "Permission", "Operation", "Resource", "Name", "Pattern", "Host", "")
-    return Table("Access rules", columns, rows, "No rules.")
+    return Table("ACLs", columns, rows, "No ACLs.")
 
 
 def _filter() -> Any:
@@ -123,7 +123,7 @@ def _users(admin: Any) -> Table:
 def _quotas(admin: Any) -> Table:
     from kafka.protocol.admin import DescribeClientQuotasRequest
 
-    answered = send(admin, DescribeClientQuotasRequest(components=[], strict=False))
+    answered = admin.repeated(lambda: send(admin, DescribeClientQuotasRequest(components=[], strict=False)))
     check("quotas", answered.error_code, answered.error_message)
     rows = []
     for entry in (answered.entries or ())[:_MOST_ROWS]:
@@ -139,14 +139,14 @@ def _quotas(admin: Any) -> Table:
 def _forms() -> list[Form]:
     return [
         Form(
-            "Create an access rule",
+            "Create an ACL",
             "/access/acls",
             [
                 Field("principal", "Principal", hint="alice means User:alice", required=True),
                 Field("permission", "Permission", "allow", "select", ("allow", "deny")),
                 Field("operation", "Operation", "read", "select", _OPERATIONS),
                 Field("resource", "Resource", "topic", "select", _RESOURCES),
-                Field("name", "Name", hint="* for all; not for the cluster"),
+                Field("name", "Name", hint="* for all resources; leave empty for the cluster"),
                 Field("pattern", "Pattern", "literal", "select", ("literal", "prefixed")),
                 Field("host", "Host", "*"),
             ],
@@ -205,7 +205,7 @@ def _acl(form: Fields) -> Any:
             pattern,
         )
     except KeyError as error:
-        raise Misused(f"{error} is not known here") from None
+        raise Misused(f"{error} is not a known value") from None
 
 
 def create_acl(backend: Backend, form: Fields) -> Done:
@@ -214,7 +214,7 @@ def create_acl(backend: Backend, form: Fields) -> Done:
         failed = admin.create_acls([rule])["failed"]
     if failed:
         raise api_error("rule", failed[0].errno)
-    return Done(f"The rule of {rule.principal} was created.", "/access")
+    return Done(f"The ACL of {rule.principal} was created.", "/access")
 
 
 def delete_acl(backend: Backend, form: Fields) -> Done:
@@ -223,7 +223,7 @@ def delete_acl(backend: Backend, form: Fields) -> Done:
         for _, _, error in admin.delete_acls([rule]):
             if error.errno:
                 raise api_error("rule", error.errno)
-    return Done(f"The rule of {rule.principal} was deleted.", "/access")
+    return Done(f"The ACL of {rule.principal} was deleted.", "/access")
 
 
 def set_user(backend: Backend, form: Fields) -> Done:
@@ -231,7 +231,7 @@ def set_user(backend: Backend, form: Fields) -> Done:
 
     name, password, mechanism = required(form, "user"), form.get("password", ""), required(form, "mechanism")
     if not password or mechanism not in _MECHANISMS:
-        raise Misused("give a password and one of the mechanisms")
+        raise Misused("give a password and a mechanism")
     with backend.links.admin() as admin:
         wanted = UserScramCredentialUpsertion(name, mechanism, password, _ITERATIONS)
         _check_user(name, admin.alter_user_scram_credentials([wanted]))
@@ -257,7 +257,7 @@ def set_quota(backend: Backend, form: Fields) -> Done:
     try:
         value = float(text)
     except ValueError:
-        raise Misused(f"a quota is a number, not {text[:40]!r}") from None
+        raise Misused(f"a quota must be a number, not {text[:40]!r}") from None
     return _alter_quota(backend, form, value)
 
 

@@ -10,8 +10,9 @@ from ...cli.client.admin_calls import config_values
 from ...cli.client.errors import NOT_FOUND, CommandError
 from ...cli.client.properties import HIDDEN
 from ..backend import Backend
+from ..cluster.model import BrokerRow
 from ..views.formats import NONE, age, number, size
-from ..views.parts import Badge, Facts, Link, Page, Table
+from ..views.parts import Badge, Facts, Link, Page, Table, Text
 from .paging import paged, path_to
 
 #: Rows of the replicas that are out of sync.
@@ -26,7 +27,7 @@ def brokers(backend: Backend, request: Request) -> Page:
             Link(str(one.broker), path_to("brokers", one.broker)),
             f"{one.host}:{one.port}",
             one.rack or NONE,
-            Badge("fenced", "bad") if one.fenced else Badge("running", "good"),
+            _state(one, backend.away),
             Badge("active") if one.broker == found.quorum.leader else "",
             one.leads,
             one.replicas,
@@ -35,7 +36,7 @@ def brokers(backend: Backend, request: Request) -> Page:
         for one in chosen
     ]
     columns = ("Broker", "Address", "Rack", "State", "Controller", "Leads", "Replicas", "Out of sync")
-    table = Table("", columns, rows, "No broker has such a name.")
+    table = Table("", columns, rows, "No broker matches.")
     address = f"{request.url.path}?{request.query_params}"
     return Page("Brokers", [pages, table], "/brokers", live=address, above=[search])
 
@@ -44,21 +45,24 @@ def broker(backend: Backend, request: Request) -> Page:
     node = request.path_params["broker"]
     row = next((one for one in backend.snapshot.brokers if one.broker == node), None)
     if row is None:
-        raise CommandError(f"the cluster has no broker {node} now", NOT_FOUND)
-    with backend.links.admin() as admin:
-        directories = admin.describe_log_dirs(None, [node])[0]["log_dirs"]
-        configs = config_values(admin, "broker", str(node))
+        raise CommandError(f"the cluster has no broker {node}", NOT_FOUND)
     facts = Facts(
         "Broker",
         [
             ("Address", f"{row.host}:{row.port}"),
             ("Rack", row.rack or NONE),
-            ("State", Badge("fenced", "bad") if row.fenced else Badge("running", "good")),
+            ("State", _state(row, backend.away)),
             ("Leads", row.leads),
             ("Replicas", row.replicas),
             ("Out of sync", Badge(number(row.out_of_sync), "warn" if row.out_of_sync else "good")),
         ],
     )
+    if node in backend.away:
+        words = f"Broker {node} does not answer. Start it to see its log directories and configs."
+        return Page(f"Broker {node}", [facts, Text(words, "bad")], "/brokers")
+    with backend.links.admin() as admin:
+        directories = admin.describe_log_dirs(None, [node])[0]["log_dirs"]
+        configs = config_values(admin, "broker", str(node))
     everything = request.query_params.get("defaults") == "yes"
     shown = sorted(
         (key, value) for key, value in configs.items() if everything or value["config_source"] != "DEFAULT_CONFIG"
@@ -71,7 +75,7 @@ def broker(backend: Backend, request: Request) -> Page:
         )
         for key, value in shown
     ]
-    table = Table("Configs", ("Key", "Value", "Source"), rows, "All configs have their defaults.")
+    table = Table("Configs", ("Key", "Value", "Source"), rows, "All configs have default values.")
     more = Link(
         "without defaults" if everything else "with defaults",
         path_to("brokers", node) + ("" if everything else "?defaults=yes"),
@@ -81,6 +85,12 @@ def broker(backend: Backend, request: Request) -> Page:
         [facts, _directories(directories), _largest(directories), table, Facts("", [("Configs", more)])],
         "/brokers",
     )
+
+
+def _state(row: BrokerRow, away: frozenset[int]) -> Badge:
+    if row.broker not in away:
+        return Badge("running", "good")
+    return Badge("fenced" if row.fenced else "no answer", "bad")
 
 
 def _directories(directories: list[dict[str, Any]]) -> Table:

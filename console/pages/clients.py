@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from starlette.requests import Request
 
 from ...cli.client.admin_calls import config_values
-from ...cli.client.errors import from_library
+from ...cli.client.errors import UNREACHABLE, CommandError, from_library
 from ..backend import Backend
-from ..cluster.groups import described
+from ..cluster.groups import CoordinatorAway, described
 from ..views.formats import number
 from ..views.parts import Link, Page, Part, Table, Text
 from .paging import path_to
@@ -39,7 +39,14 @@ def clients(backend: Backend, request: Request) -> Page:
     for title, wanted in (("Connections", _CONNECTIONS), ("Client telemetry", _PUSHED)):
         rows = [(node, name, labels, number(value)) for node, name, labels, value in samples if wanted.search(name)]
         if backend.settings.metrics:
-            parts.append(Table(title, ("Node", "Metric", "Labels", "Value"), rows[:_MOST_ROWS], "The nodes have none."))
+            parts.append(
+                Table(
+                    title,
+                    ("Node", "Metric", "Labels", "Value"),
+                    rows[:_MOST_ROWS],
+                    "The nodes have no client telemetry.",
+                )
+            )
     return Page("Clients", parts, "/clients")
 
 
@@ -49,10 +56,13 @@ def _members(backend: Backend) -> Table:
     with backend.links.admin() as admin:
         for group in with_members:
             try:
-                found = described(admin, group.group)
+                found = described(admin, group.group, backend.away)
+            except CoordinatorAway:
+                continue
             except Exception as error:
-                if from_library(error) is None and not hasattr(error, "status"):
-                    raise
+                known = error if isinstance(error, CommandError) else from_library(error)
+                if known is None or known.status == UNREACHABLE:
+                    raise  # to wait for it once, not for each of its groups
                 continue  # it ended between the poll and now
             link = Link(group.group, path_to("groups", group.group))
             rows += [(one.client, one.host, link, group.kind, len(one.held), one.member) for one in found.members]

@@ -13,7 +13,7 @@ from ...cli.records.positions import parse_position
 from ..actions import Done, required
 from ..actions import Form as Fields
 from ..backend import Backend
-from ..cluster.groups import Group, ShareOffset, described, share_offsets
+from ..cluster.groups import CoordinatorAway, Group, ShareOffset, described, share_offsets
 from ..cluster.model import History
 from ..cluster.share import alter_share_offsets, share_targets
 from ..views.formats import NONE, number
@@ -47,7 +47,7 @@ def groups(backend: Backend, request: Request) -> Page:
             )
             for one in chosen
         ],
-        "No group has such a name.",
+        "No group matches.",
     )
     address = f"{request.url.path}?{request.query_params}"
     return Page("Groups", [pages, table], "/groups", live=address, live_s=5, above=[search])
@@ -55,9 +55,25 @@ def groups(backend: Backend, request: Request) -> Page:
 
 def group(backend: Backend, request: Request) -> Page:
     name = name_in(request, "group")
+    try:
+        return _group(backend, name)
+    except CoordinatorAway as error:
+        return _without_coordinator(backend, name, error)
+
+
+def _without_coordinator(backend: Backend, name: str, error: CoordinatorAway) -> Page:
+    """Figures of the last poll, until the group has a coordinator again."""
+    row = next((one for one in backend.snapshot.groups if one.group == name), None)
+    facts = Facts("Group", [("Kind", row.kind if row else NONE), ("Lag", number(row.lag if row else None))])
+    lag = Charts([chart("Lag", backend.poller.history.values(f"lag/{name}"), " records")])
+    parts: list[Part] = [Text(str(error), "bad"), lag, facts]
+    return Page(f"Group {name}", parts, "/groups", live=path_to("groups", name), live_s=3)
+
+
+def _group(backend: Backend, name: str) -> Page:
     with backend.links.admin() as admin:
-        found = described(admin, name)
-        behind = lags(admin, [name])[name] if found.kind != "share" else []
+        found = described(admin, name, backend.away)
+        behind = lags(admin, [name], without=backend.away)[name] if found.kind != "share" else []
         shared = share_offsets(admin, name) if found.kind == "share" else []
     history = backend.poller.history
     lag = Charts([chart("Lag", history.values(f"lag/{name}"), " records")])
@@ -136,7 +152,7 @@ def _changes(found: Group) -> list[Part]:
     at = path_to("groups", found.name)
     fields = [
         Field("to", "To", hint="beginning, end, N, -N, @TIME, -1h", required=True),
-        Field("topic", "Topic", hint="TOPIC or TOPIC:0,2; empty: all that have offsets"),
+        Field("topic", "Topic", hint="TOPIC or TOPIC:0,2; empty: all topics with offsets"),
     ]
     return [
         Form("Reset offsets", f"{at}/reset", fields, "Preview", method="get", danger=True),
@@ -156,10 +172,22 @@ def _changes(found: Group) -> list[Part]:
 def preview(backend: Backend, request: Request) -> Page:
     """The offsets that a reset would set. The form below has the same offsets."""
     name = name_in(request, "group")
+    try:
+        return _preview(backend, request, name)
+    except CoordinatorAway as error:
+        again = Link("preview again", f"{path_to('groups', name, 'reset')}?{request.query_params}")
+        parts: list[Part] = [
+            Text(str(error), "bad"),
+            Facts("", [("Group", Link(name, path_to("groups", name))), ("Reset", again)]),
+        ]
+        return Page(f"Reset of group {name}", parts, "/groups")
+
+
+def _preview(backend: Backend, request: Request, name: str) -> Page:
     position, topic = request.query_params.get("to", ""), request.query_params.get("topic", "").strip()
     parsed = parse_position(position)
     with backend.links.admin() as admin:
-        kind = described(admin, name).kind
+        kind = described(admin, name, backend.away).kind
         if kind == "share":
             before = {(one.topic, one.partition): one.start for one in share_offsets(admin, name)}
             after = share_targets(admin, before, topic, parsed)

@@ -12,9 +12,9 @@ from ...cli.client.errors import NOT_FOUND, CommandError, Misused
 from ..actions import Done, required, whole
 from ..actions import Form as Fields
 from ..backend import Backend
-from ..cluster.records import FORMS, MOST_SHOWN, Query, Record
+from ..cluster.records import FORMS, MOST_SHOWN, Found, Query, Record
 from ..cluster.sending import Outgoing, send
-from ..views.formats import number, size, when
+from ..views.formats import number, numbers, size, when
 from ..views.parts import Code, Facts, Field, Form, Link, Page, Part, Table, Text
 from .paging import number_of, path_to
 
@@ -22,6 +22,8 @@ _MOST_CHARACTERS, _MOST_WHOLE_CHARACTERS = 400, 1_000_000
 #: Records before and after one record.
 _NEIGHBOURS = 3
 _TAIL_S = 1
+#: Partitions without a leader that a page names.
+_MOST_UNREAD = 5
 
 
 def query_of(request: Request) -> Query:
@@ -29,7 +31,7 @@ def query_of(request: Request) -> Query:
     partition = number_of(request, "partition", -1)
     limit = number_of(request, "limit", 50)
     if not 1 <= limit <= MOST_SHOWN:
-        raise Misused(f"limit is from 1 to {MOST_SHOWN}")
+        raise Misused(f"limit must be from 1 to {MOST_SHOWN}")
     names = ("key", "value", "header", "where", "key_form", "value_form")
     texts = {name: given[name].strip() for name in names if given.get(name, "").strip()}
     start = given.get("from", "").strip() or "-50"
@@ -44,10 +46,18 @@ def messages(backend: Backend, request: Request) -> Page:
     found = backend.records.read(query)
     words = (
         f"{len(found.records)} shown of {number(found.scanned)} read in {found.seconds:.1f} s, "
-        f"to {found.ended}. Keys and values are decoded here; longer ones are cut, follow the offset."
+        f"to {found.ended}. Long keys and values are cut: open the offset to see all."
     )
-    parts: list[Part] = [Text(words), _table(found.records)]
+    parts: list[Part] = [Text(words), *unread(query.topic, found), _table(found.records)]
     return Page(title, parts, "/topics", above=_above(request, query), below=[_writing(query)])
+
+
+def unread(topic: str, found: Found) -> list[Part]:
+    """Names partitions that were not read, and the brokers that could lead them."""
+    return [
+        Text(f"{topic}-{partition} has no leader that answers: start one of the brokers {numbers(replicas)}.", "bad")
+        for partition, replicas in list(found.leaderless.items())[:_MOST_UNREAD]
+    ]
 
 
 def _above(request: Request, query: Query) -> list[Part]:
@@ -138,7 +148,10 @@ def record(backend: Backend, request: Request) -> Page:
     query = Query(
         topic, partition, str(first), 2 * _NEIGHBOURS + 1, value_form=request.query_params.get("value_form", "auto")
     )
-    found = [one for one in backend.records.read(query).records if abs(one.offset - offset) <= _NEIGHBOURS]
+    read = backend.records.read(query)
+    if read.leaderless:
+        return Page(f"Record {topic}-{partition} at {offset}", unread(topic, read), "/topics")
+    found = [one for one in read.records if abs(one.offset - offset) <= _NEIGHBOURS]
     chosen = next((one for one in found if one.offset == offset), None)
     if chosen is None:
         raise CommandError(f"{topic}-{partition} has no record with offset {offset}", NOT_FOUND)
@@ -175,7 +188,7 @@ def _pretty(one: Record) -> str:
 
 def _neighbours(found: list[Record], offset: int) -> Table:
     table = _table(sorted((one for one in found if one.offset != offset), key=lambda one: one.offset))
-    table.title, table.empty = "Neighbours", "It is alone in its partition."
+    table.title, table.empty = "Neighbours", "The partition has no other record."
     return table
 
 
@@ -184,7 +197,7 @@ def _writing(query: Query) -> Form:
         Field("key", "Key", hint="empty: none"),
         Field("value", "Value", kind="area"),
         Field("null", "Null value (a tombstone)", kind="check"),
-        Field("headers", "Headers", kind="area", hint="one NAME=VALUE a line"),
+        Field("headers", "Headers", kind="area", hint="one NAME=VALUE per line"),
         Field("partition", "Partition", kind="number", hint="empty: by the key"),
     ]
     return Form("Write a record", path_to("topics", query.topic, "messages"), fields, "Write")
@@ -209,6 +222,6 @@ def _headers(text: str) -> list[tuple[str, bytes | None]]:
         if line.strip():
             name, equals, value = line.strip().partition("=")
             if not equals:
-                raise Misused("headers: one NAME=VALUE a line")
+                raise Misused("headers: one NAME=VALUE per line")
             headers.append((name, value.encode()))
     return headers

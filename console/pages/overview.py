@@ -16,14 +16,16 @@ _MOST_ROWS = 10
 def overview(backend: Backend, request: Request) -> Page:
     found = backend.snapshot
     if not found.is_filled:
-        return Page("Overview", [Text("The cluster is being read …")], "/", live="/", live_s=1)
+        return Page("Overview", [Text("Reading the cluster …")], "/", live="/", live_s=1)
     history = backend.poller.history
-    fenced = sum(one.fenced for one in found.brokers)
+    fenced, silent = sum(one.fenced for one in found.brokers), sum(one.silent for one in found.brokers)
+    words = f"{len(found.brokers) - fenced - silent} running, {fenced} fenced"
+    words += f", {silent} without an answer" if silent else ""
     state = Facts(
         "Cluster",
         [
             ("Cluster id", found.cluster_id),
-            ("Brokers", Badge(f"{len(found.brokers) - fenced} running, {fenced} fenced", "bad" if fenced else "good")),
+            ("Brokers", Badge(words, "bad" if fenced or silent else "good")),
             ("Active controller", Link(f"node {found.quorum.leader}", "/quorum") if found.quorum.leader >= 0 else NONE),
             ("Voters", found.quorum.voters),
             ("Topics", Link(number(len(found.topics)), "/topics")),
@@ -46,13 +48,13 @@ def overview(backend: Backend, request: Request) -> Page:
         "Busiest topics",
         ("Topic", "Records/s"),
         [(Link(one.name, path_to("topics", one.name)), number(one.records_per_s)) for one in busy[:_MOST_ROWS]],
-        "No topic grows.",
+        "No topic receives records.",
     )
     groups = Table(
-        "Groups that are behind",
+        "Groups with the largest lag",
         ("Group", "State", "Lag"),
         [(Link(one.group, path_to("groups", one.group)), one.state, number(one.lag)) for one in behind[:_MOST_ROWS]],
-        "No group is behind.",
+        "No group has lag.",
     )
     return Page("Overview", [charts, state, topics, groups], "/", live="/")
 

@@ -43,7 +43,7 @@ def number_of(request: Request, name: str, default: int) -> int:
     if not text:
         return default
     if not (text.isascii() and text.lstrip("-").isdecimal() and len(text) <= 19):
-        raise Misused(f"{name} is a number, not {text[:40]!r}")
+        raise Misused(f"{name} must be a number, not {text[:40]!r}")
     return int(text)
 
 

@@ -13,7 +13,7 @@ from ..cluster.sending import MOST_REDRIVEN, ORIGIN, redrive
 from ..cluster.share import queue_of
 from ..views.formats import NONE, when
 from ..views.parts import Badge, Field, Form, Link, Page, Table, Text
-from .messages import cut
+from .messages import cut, unread
 from .paging import number_of, paged, path_to
 
 
@@ -31,10 +31,10 @@ def queues(backend: Backend, request: Request) -> Page:
         for one in chosen
     ]
     words = Text(
-        "A share group puts records that no consumer could work on into the topic of its config "
+        "A share group writes records that its consumers could not process to the topic of its config "
         "errors.deadletterqueue.topic.name."
     )
-    table = Table("Share groups", ("Group", "State", "Dead-letter queue"), rows, "No share group has such a name.")
+    table = Table("Share groups", ("Group", "State", "Dead-letter queue"), rows, "No share group matches.")
     return Page("Dead-letter queues", [words, pages, table], "/share", above=[search])
 
 
@@ -69,13 +69,18 @@ def queue(backend: Backend, request: Request) -> Page:
         Field("count", "Records", "1", "number", hint=f"at most {MOST_REDRIVEN}"),
     ]
     form = Form(
-        "Redrive: write records again to the topics that they came from",
+        "Redrive: write records to their original topics again",
         f"{path_to('share', topic)}/redrive",
         fields,
         "Redrive",
         danger=True,
     )
-    return Page(f"Queue {topic}", [Table("Records", columns, rows, "The queue is empty.")], "/share", below=[form])
+    return Page(
+        f"Queue {topic}",
+        [*unread(topic, found), Table("Records", columns, rows, "The queue is empty.")],
+        "/share",
+        below=[form],
+    )
 
 
 def redrive_records(backend: Backend, form: Fields) -> Done:
@@ -84,5 +89,5 @@ def redrive_records(backend: Backend, form: Fields) -> Done:
         backend.connection, topic, whole(form, "partition"), whole(form, "first"), whole(form, "count", 1, 1)
     )
     if not count:
-        raise CommandError(f"{topic} has no record there: nothing was written")
-    return Done(f"{count} records of {topic} were written to where they came from.", path_to("share", topic))
+        raise CommandError(f"{topic} has no record at this offset: nothing was written")
+    return Done(f"{count} records of {topic} were written to their original topics.", path_to("share", topic))

@@ -59,7 +59,7 @@ def topics(backend: Backend, request: Request) -> Page:
             )
             for one in chosen
         ],
-        "No topic has such a name.",
+        "No topic matches.",
     )
     address = f"{request.url.path}?{request.query_params}"
     return Page("Topics", [pages, table], "/topics", live=address, live_s=5, above=[search], below=[_creation()])
@@ -76,7 +76,7 @@ def _creation() -> Form:
         Field("name", "Name", required=True),
         Field("partitions", "Partitions", kind="number", hint="empty: the broker's default"),
         Field("replicas", "Replicas", kind="number", hint="empty: the broker's default"),
-        Field("configs", "Configs", kind="area", hint="one KEY=VALUE a line"),
+        Field("configs", "Configs", kind="area", hint="one KEY=VALUE per line"),
     ]
     return Form("Create a topic", "/topics", fields, "Create")
 
@@ -87,9 +87,9 @@ def topic(backend: Backend, request: Request) -> Page:
         found = _described(admin, name, is_new=FLASH_COOKIE in request.cookies)
         first = max(0, number_of(request, "page", 0)) * _PARTITIONS
         shown = found["partitions"][first : first + _PARTITIONS]
-        asked = [{"name": name, "partitions": shown}]
-        begins, ends = partition_offsets(admin, asked, EARLIEST), partition_offsets(admin, asked, LATEST)
-        sizes = _sizes(admin, name, shown)
+        asked, away = [{"name": name, "partitions": shown}], backend.away
+        begins, ends = (partition_offsets(admin, asked, at, without=away) for at in (EARLIEST, LATEST))
+        sizes = _sizes(admin, name, [one for one in shown if one["leader_id"] not in away])
         configs = config_values(admin, "topic", name)
     row = backend.snapshot.topic(name)
     facts = Facts(
@@ -100,7 +100,7 @@ def topic(backend: Backend, request: Request) -> Page:
             ("Records in these partitions", number(sum(ends[one] - begins.get(one, 0) for one in ends))),
             ("Bytes of their leaders", size(sum(sizes.values()))),
             ("Records/s", number(row.records_per_s if row is not None else None)),
-            ("Messages", Link("look at records", path_to("topics", name, "messages"))),
+            ("Messages", Link("show records", path_to("topics", name, "messages"))),
         ],
     )
     rows = [_partition(name, one, begins, ends, sizes) for one in shown]
@@ -192,7 +192,7 @@ _SOURCES = {
     "DYNAMIC_TOPIC_CONFIG": "this topic",
     "DYNAMIC_BROKER_CONFIG": "a broker, dynamic",
     "DYNAMIC_DEFAULT_BROKER_CONFIG": "all brokers, dynamic",
-    "STATIC_BROKER_CONFIG": "the broker's file",
+    "STATIC_BROKER_CONFIG": "the broker's configuration file",
     "DEFAULT_CONFIG": "default",
 }
 
@@ -224,7 +224,7 @@ def _changes(name: str, partitions: int) -> list[Form]:
             "Add partitions, or change the number of replicas",
             f"{at}/alter",
             [
-                Field("partitions", "Partitions in all", kind="number", hint=f"now {partitions}"),
+                Field("partitions", "New number of partitions", kind="number", hint=f"now {partitions}"),
                 Field("replicas", "Replicas of each partition", kind="number"),
             ],
             "Change",
@@ -274,7 +274,7 @@ def set_config(backend: Backend, form: Fields) -> Done:
     change = ("SET", value) if value else ("DELETE", None)
     with backend.links.admin() as admin:
         alter_configs(admin, "topic", name, {key: change}, dry_run=False)
-    words = f"{key} of {name} was set." if value else f"{key} of {name} has its default again."
+    words = f"{key} of {name} was set." if value else f"{key} of {name} was reset to its default."
     return Done(words, path_to("topics", name))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from ...cli.client.errors import CommandError
+from ...cli.client.errors import UNREACHABLE, CommandError
 from ...cli.transactions.hanging import open_transactions
 from ..actions import Done, required, whole
 from ..actions import Form as Fields
@@ -24,8 +24,11 @@ _MOST_PARTITIONS = 2000
 
 
 def transactions(backend: Backend, request: Request) -> Page:
+    away = backend.away
     with backend.links.admin() as admin:
-        listed = [(broker, one) for broker, found in sorted(admin.list_transactions().items()) for one in found]
+        asked = [one["broker_id"] for one in admin.describe_cluster()["brokers"] if one["broker_id"] not in away]
+        known = admin.list_transactions(broker_ids=asked)
+        listed = [(broker, one) for broker, found in sorted(known.items()) for one in found]
         listed.sort(key=lambda one: str(one[1].transactional_id))
         named: Callable[[Any], str] = lambda one: str(one[1].transactional_id)  # noqa: E731
         chosen, search, pages = paged(request, listed, named, "transactional ids")
@@ -41,7 +44,7 @@ def transactions(backend: Backend, request: Request) -> Page:
             else []
         )
         button = Button(
-            "Abort", "/transactions/abort", {"id": name}, f"Abort the transaction of {name}? Its producer is fenced."
+            "Abort", "/transactions/abort", {"id": name}, f"Abort the transaction of {name}? This fences its producer."
         )
         rows.append(
             (
@@ -55,18 +58,24 @@ def transactions(backend: Backend, request: Request) -> Page:
             )
         )
     columns = ("Transactional id", "Producer", "State", "Coordinator", "Age", "Partitions", "")
-    table = Table("Known to coordinators", columns, rows, "None.")
+    table = Table("Transactions of coordinators", columns, rows, "None.")
     search_hanging = Form(
         "Hanging transactions",
         "/transactions/hanging",
         [Input("topic", "Topic", hint=f"empty: all, up to {_MOST_PARTITIONS} partitions")],
-        "Look into the logs",
+        "Search the logs",
         method="get",
         folded=False,
     )
     live = f"{request.url.path}?{request.query_params}"
     return Page(
-        "Transactions", [pages, table], "/transactions", live=live, live_s=5, above=[search], below=[search_hanging]
+        "Transactions",
+        [pages, *_missing(backend), table],
+        "/transactions",
+        live=live,
+        live_s=5,
+        above=[search],
+        below=[search_hanging],
     )
 
 
@@ -76,7 +85,7 @@ def hanging(backend: Backend, request: Request) -> Page:
     if not topic and backend.snapshot.partitions > _MOST_PARTITIONS:
         raise CommandError(f"the cluster has more than {_MOST_PARTITIONS} partitions: name a topic")
     with backend.links.admin() as admin:
-        found = open_transactions(admin, [topic] if topic else None)
+        found = open_transactions(admin, [topic] if topic else None, without=backend.away)
     rows = [
         (
             Link(one["topic"], path_to("topics", one["topic"])),
@@ -85,14 +94,34 @@ def hanging(backend: Backend, request: Request) -> Page:
             one["producer_epoch"],
             one["start_offset"],
             age(one["age_ms"]),
-            Badge("hangs", "bad") if one["hangs"] else Badge(f"of {one['transactional_id']}", "good"),
+            _state_badge(one),
             _abort_button(one) if one["hangs"] else "",
         )
         for one in found
     ]
     columns = ("Topic", "Partition", "Producer", "Epoch", "First offset", "Last record", "State", "")
-    words = Text("A transaction hangs when it is open in a partition's log and no coordinator has it (KIP-664).")
-    return Page("Open transactions", [words, Table("", columns, rows, "No open transaction.")], "/transactions")
+    words = Text("A hanging transaction is open in a partition's log, but no coordinator has it (KIP-664).")
+    return Page(
+        "Open transactions",
+        [words, *_missing(backend), Table("", columns, rows, "No open transaction.")],
+        "/transactions",
+    )
+
+
+def _state_badge(one: dict[str, Any]) -> Badge:
+    if one["hangs"] is None:
+        return Badge("unknown: not every coordinator answers", "warn")
+    return Badge("hangs", "bad") if one["hangs"] else Badge(f"of {one['transactional_id']}", "good")
+
+
+def _missing(backend: Backend) -> list[Text]:
+    """Names silent brokers. When the controller has fenced them, other brokers coordinate and lead in their place."""
+    silent = [str(one.broker) for one in backend.snapshot.brokers if one.silent]
+    return (
+        [Text(f"No answer from broker {', '.join(silent)}: its transactions are missing here.", "bad")]
+        if silent
+        else []
+    )
 
 
 def _abort_button(one: dict[str, Any]) -> Button:
@@ -120,8 +149,12 @@ def abort_hanging(backend: Backend, form: Fields) -> Done:
     from kafka.structs import TopicPartition
 
     with backend.links.admin() as admin:
-        for one in open_transactions(admin, [topic]):
-            if (one["partition"], one["producer_id"]) == (partition, producer) and one["hangs"]:
+        for one in open_transactions(admin, [topic], without=backend.away):
+            if (one["partition"], one["producer_id"]) == (partition, producer):
+                if one["hangs"] is None:
+                    raise CommandError("not every transaction coordinator can be asked now: try again", UNREACHABLE)
+                if not one["hangs"]:
+                    break
                 place = TopicPartition(topic, partition)
                 admin.abort_transaction(AbortTransactionSpec(place, producer, one["producer_epoch"]))
                 return Done(f"The hanging transaction in {topic}-{partition} was aborted.", "/transactions")

@@ -43,7 +43,7 @@ def test_settings_of_the_guide_are_read(tmp_path: Path) -> None:
         ({"client_id": ""}, "client.id is missing"),
         ({"scope": "profile"}, "openid"),
         ({"admin_values": ""}, "admin.values"),
-        ({"colour": "red"}, "no setting is called colour"),
+        ({"colour": "red"}, "unknown setting colour"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_an_error(tmp_path: Path, settings: dict[str, str], words: str) -> None:
