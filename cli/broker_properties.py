@@ -66,7 +66,9 @@ def _add_data_dir(options: argparse.Namespace, overrides: dict[str, str]) -> Non
         return
     directory = str(options.data_dir)
     if "," in directory:
-        raise UsageError(f"--data-dir {shown(directory)}: one directory without commas; several go into log.dirs")
+        raise UsageError(
+            f"--data-dir {shown(directory)}: give one directory without commas; for several directories, set log.dirs"
+        )
     for key in ("log.dirs", "log.dir"):
         if overrides.get(key, directory) != directory:
             raise UsageError(
@@ -87,20 +89,20 @@ def _add_port(options: argparse.Namespace, found: dict[str, str]) -> None:
     if "broker" not in roles:
         raise UsageError(
             f"--port {options.port} is where clients connect, and process.roles={found['process.roles']} makes this node "
-            "a controller only: leave --port out"
+            "a controller only: leave out --port"
         )
     host = getattr(options, "host", None)
     if host is not None and _differ(host, options.port, listeners, controllers):
         raise UsageError(
             f"--host {host} and listeners={shown(found['listeners'])} ({where}) name different addresses: leave out --host, "
-            "or say the new address in listeners"
+            "or set the new address in listeners"
         )
     if str(options.port) in ports.values():
         return
     if ports:
         raise UsageError(
             f"--port {options.port} and listeners={shown(found['listeners'])} ({where}) name different ports: leave out "
-            "--port, or say the new port in listeners"
+            "--port, or set the new port in listeners"
         )
     added = f"{_PORT_LISTENER}://{_bracketed(host or DEFAULT_HOST)}:{options.port}"
     found["listeners"] = ",".join([added, *listeners])
@@ -123,8 +125,8 @@ def _check_advertised(options: argparse.Namespace, found: dict[str, str], contro
     if others:
         raise UsageError(
             f"--port {options.port} listens as {_PORT_LISTENER}, and advertised.listeners={shown(said)} "
-            f"({_where(options, 'advertised.listeners')}) names {', '.join(sorted(others))}: say the port in listeners, in "
-            "place of --port"
+            f"({_where(options, 'advertised.listeners')}) names {', '.join(sorted(others))}: set the port in listeners "
+            "instead of --port"
         )
 
 

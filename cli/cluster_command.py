@@ -15,56 +15,64 @@ from .stop_signals import ignore_stop_signals, stop_on_signals
 if TYPE_CHECKING:
     from ..protocol.internal.cluster_metadata import UserScramCredentialRecord
     from .cluster_plan import Plan
+    from .cluster_processes import ClusterProcesses
+    from .cluster_security import ClusterSecurity
 
 DEFAULT_DATA_DIR = "odradek-cluster"
 DEFAULT_BROKERS = 3
 #: Each is a process; a machine has room for some dozens.
 MOST_BROKERS = 100
+#: Another program may take a port between its choice and the start of its node; other ports are chosen then.
+_MOST_STARTS = 4
 
 EPILOG = """\
 examples:
-  odradek cluster start                              three brokers on 127.0.0.1:9092 to 9094
-  odradek cluster start --brokers 5 --port 0         on any free ports, which its first line names
-  odradek cluster start --security scram             clients log in within TLS; nodes meet over mutual TLS
+  odradek cluster start                              start three brokers on 127.0.0.1:9092 to 9094
+  odradek cluster start --brokers 5 --port 0         on free ports; the first line names them
+  odradek cluster start --security scram             with SASL over TLS for clients, and mutual TLS between nodes
   odradek cluster start --properties mine.properties   with your own certificates and users
   odradek cluster status
-  odradek cluster restart                            one node after another, as for a new version
-  odradek cluster restart --node 2                   starts it if it is down
+  odradek cluster restart                            restart one node after another, as for an upgrade
+  odradek cluster restart --node 2                   restart node 2, or start it if it is down
   odradek cluster stop
 
-The first three nodes are controllers too. Topics have three replicas and take writes while two of them live.
-Each node has a folder of its own, with its server.properties: `odradek start node-1/server.properties` starts one that died.
+The first three nodes are controllers too. Topics have three replicas and accept writes while two of them run.
+Each node has its own folder with server.properties. `odradek start node-1/server.properties` starts a node that is down.
 """
 
 
 def add_to(commands: Any) -> None:
     command = commands.add_parser(
         "cluster",
-        help="start, look at or stop a cluster on this machine",
-        description="Several brokers on this machine that behave as one cluster.",
+        help="start, show or stop a cluster on this machine",
+        description="Manages a cluster of several brokers on this machine.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     verbs = command.add_subparsers(title="commands", dest="verb", metavar="COMMAND", required=True)
     start = verbs.add_parser("start", help="start all nodes, and stop them on SIGTERM or SIGINT")
-    start.add_argument("--brokers", type=_count, default=None, metavar="N", help="how many (default: 3, or as before)")
     start.add_argument(
-        "--port", type=port, metavar="P", help="the first broker's; 0 for any (default: 9092, or as before)"
+        "--brokers", type=_count, default=None, metavar="N", help="number of brokers (default: 3, or as before)"
+    )
+    start.add_argument(
+        "--port", type=port, metavar="P", help="port of the first broker; 0: free ports (default: 9092, or as before)"
     )
     start.add_argument(
         "--security",
         choices=NAMES,
-        help="make certificates and a user: clients come by TLS, with certificates of their own (mtls), or log in (scram, "
-        "plain); clients/admin.properties has their settings",
+        help="create certificates and a user: clients connect with TLS, with client certificates (mtls), or log in (scram, "
+        "plain); clients/admin.properties has the client properties",
     )
-    start.add_argument("--properties", type=path, metavar="FILE", help="properties of every node, under --override")
+    start.add_argument(
+        "--properties", type=path, metavar="FILE", help="properties of every node; --override takes precedence"
+    )
     start.add_argument(
         "-S",
         "--add-scram",
         metavar="MECHANISM=[...]",
         action="append",
         default=[],
-        help="a user of a new cluster, as SCRAM-SHA-512=[name=alice,password=...]; may be repeated",
+        help="a user of a new cluster, such as SCRAM-SHA-512=[name=alice,password=...]; may be repeated",
     )
     add_override(start, "a property of every node; may be repeated")
     start.set_defaults(run=run_start)
@@ -72,7 +80,7 @@ def add_to(commands: Any) -> None:
     verbs.add_parser("stop", help="stop all nodes").set_defaults(run=run_stop)
     again = verbs.add_parser("restart", help="restart nodes one after another, and start those that are down")
     again.add_argument(
-        "--node", action="append", type=_count, metavar="N", help="this one only; may be repeated (default: all)"
+        "--node", action="append", type=_count, metavar="N", help="only this node; may be repeated (default: all)"
     )
     again.set_defaults(run=run_restart)
     own = list(verbs.choices.values())
@@ -84,7 +92,7 @@ def add_to(commands: Any) -> None:
             type=path,
             default=Path(DEFAULT_DATA_DIR),
             metavar="D",
-            help=f"where the nodes have their folders (default: ./{DEFAULT_DATA_DIR})",
+            help=f"directory with the nodes' folders (default: ./{DEFAULT_DATA_DIR})",
         )
 
 
@@ -122,7 +130,9 @@ def _start(options: argparse.Namespace, directory: Path, overrides: dict[str, st
     running = node_pids(plan, directory) if plan is not None else {}
     if running:
         nodes = ", ".join(f"{node_id} (process {pid})" for node_id, pid in running.items())
-        raise ClusterFailed(f"of the cluster in {directory} node {nodes} runs already; `odradek cluster stop` ends it")
+        raise ClusterFailed(
+            f"the cluster in {directory} runs already: node {nodes}; stop it with `odradek cluster stop`"
+        )
     known = len(plan.nodes) if plan is not None else DEFAULT_BROKERS
     first = options.port if options.port is not None else (9092 if plan is None else 0)
     security = chosen(directory, options.security, is_new=plan is None)
@@ -132,26 +142,41 @@ def _start(options: argparse.Namespace, directory: Path, overrides: dict[str, st
         users += security.scram_records()
     has_internal = bool(ListenerNames.of(overrides).internal)
     plan = grown(plan, options.brokers or known, first or None, has_internal=has_internal)
-    _check(plan, directory, overrides)
-    write_plan(directory, plan)
-    if security is not None:
-        security.write(plan)
-    write_properties(plan, directory, overrides, security)
-    _format(plan, directory, users)
     is_stopped = _signals()
-    cluster = ClusterProcesses(plan, directory)
+    try:
+        for starts_left in reversed(range(_MOST_STARTS)):
+            _check(plan, directory, overrides)
+            write_plan(directory, plan)
+            if security is not None:
+                security.write(plan)
+            write_properties(plan, directory, overrides, security)
+            _format(plan, directory, users)
+            try:
+                return _serve(ClusterProcesses(plan, directory), security, is_stopped)
+            except ClusterFailed:
+                moved = grown(plan, len(plan.nodes), first or None, has_internal=has_internal)
+                if moved == plan or not starts_left:
+                    raise
+                plan = moved  # another program took a port before its node listened
+    finally:
+        ignore_stop_signals()
+    raise AssertionError("the last start returns or raises")
+
+
+def _serve(cluster: ClusterProcesses, security: ClusterSecurity | None, is_stopped: Callable[[], bool]) -> int:
+    """Starts the nodes, waits until they have ended or the command is stopped, and stops them. Raises ClusterFailed."""
+    plan = cluster.plan
     try:
         cluster.begin()
         if cluster.await_serving(is_stopped):
             addresses = ",".join(plan.addresses)
-            summary = f"data in {directory}"
+            summary = f"data in {cluster.directory}"
             if security is not None:
                 summary += f"; settings of clients in {security.client_properties}"
             print(f"odradek: {len(plan.nodes)} brokers serving on {addresses} ({summary})", flush=True)
             cluster.wait(is_stopped)
     finally:
         in_order = cluster.stop()
-        ignore_stop_signals()
     return 0 if in_order else complain("not every node stopped in time", FAILED)
 
 
@@ -209,13 +234,10 @@ def _users(texts: list[str]) -> list[UserScramCredentialRecord]:
 
 def _format(plan: Plan, directory: Path, users: list[UserScramCredentialRecord]) -> None:
     """All nodes belong to one cluster from the beginning. `users`: of a new one."""
-    from ..server.config.broker_config import BrokerConfig, read_properties
-    from ..server.quorum.formatting import format_directories
-    from .cluster_plan import properties_file
+    from .cluster_plan import format_node
 
     for node in plan.nodes:
-        config = BrokerConfig(read_properties(properties_file(directory, node)))
-        format_directories(config, plan.cluster_id, ignore_formatted=True, users=users)
+        format_node(plan, directory, node, users)
 
 
 def _signals() -> Callable[[], bool]:
@@ -234,13 +256,12 @@ def run_status(options: argparse.Namespace) -> int:
     except (ValueError, OSError) as error:
         return complain(error, FAILED)
     if plan is None:
-        return complain(f"there is no cluster in {directory}; `odradek cluster start` makes one", FAILED)
-    from ..metadata.configs import InvalidConfig
+        return complain(f"there is no cluster in {directory}; start one with `odradek cluster start`", FAILED)
     from .cluster_status import status
 
     try:
         lines = status(plan, directory)
-    except (InvalidConfig, OSError) as error:  # stores and properties of the nodes
+    except (ValueError, OSError) as error:  # stores and properties of the nodes
         return complain(error, FAILED)
     print("\n".join(lines))
     return 0
@@ -291,5 +312,5 @@ def _plan(directory: Path) -> Plan:
 
     plan = read_plan(directory)
     if plan is None:
-        raise ClusterFailed(f"there is no cluster in {directory}; `odradek cluster start` makes one")
+        raise ClusterFailed(f"there is no cluster in {directory}; start one with `odradek cluster start`")
     return plan

@@ -12,17 +12,22 @@ import json
 import os
 import random
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-FILE = "cluster.json"
+from .node_place import NODE_FILE, PLAN_FILE, log_dirs_of
+
+if TYPE_CHECKING:
+    from ..protocol.internal.cluster_metadata import UserScramCredentialRecord
+
 HOST = "127.0.0.1"
 CONTROLLERS = 3
 MOST_PORT = 65535
-#: Below the ports that systems give to outgoing connections, which could take one before its node listens.
-_ANY_PORTS = range(20_000, 32_000)
+#: Below the ports that systems give to outgoing connections, which could take one before its node listens, and below
+#: 20,000: this project's tests reserve ports from there on for their brokers (compat_tests/broker_process.py).
+_ANY_PORTS = range(10_000, 20_000)
 _MOST_TRIES = 100
 METRICS_PORT = "odradek.metrics.port"
 #: The keys that differ from node to node, or that make the nodes one cluster.
@@ -74,13 +79,13 @@ class Plan:
 def read_plan(directory: Path) -> Plan | None:
     """None when there is no cluster in the directory. Raises ValueError when the file is not one of ours, OSError."""
     try:
-        data = json.loads((directory / FILE).read_text(encoding="utf-8"))
+        data = json.loads((directory / PLAN_FILE).read_text(encoding="utf-8"))
         plan = Plan(data["cluster_id"], tuple(Node(**node) for node in data["nodes"]))
         _check(plan)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{directory / FILE} is not what `odradek cluster start` wrote: {error}") from None
+        raise ValueError(f"{directory / PLAN_FILE} is not what `odradek cluster start` wrote: {error}") from None
     return plan
 
 
@@ -97,12 +102,12 @@ def _check(plan: Plan) -> None:
 
 def write_plan(directory: Path, plan: Plan) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    written = directory / f"{FILE}.tmp"
+    written = directory / f"{PLAN_FILE}.tmp"
     with written.open("w", encoding="utf-8") as file:
         file.write(json.dumps(asdict(plan), indent=1) + "\n")
         file.flush()
         os.fsync(file.fileno())
-    written.replace(directory / FILE)
+    written.replace(directory / PLAN_FILE)
 
 
 class ListenerNames(NamedTuple):
@@ -134,7 +139,7 @@ def grown(plan: Plan | None, brokers: int, first_port: int | None, *, has_intern
         raise ValueError(f"--port {first_port} leaves no ports for {brokers} brokers: the last is {MOST_PORT}")
     known = plan.nodes if plan is not None else ()
     if len(known) > brokers:
-        raise ValueError(f"this cluster has {len(known)} brokers already; a smaller one needs another --data-dir")
+        raise ValueError(f"this cluster has {len(known)} brokers already; for fewer brokers, choose another --data-dir")
     cluster_id = plan.cluster_id if plan is not None else uuid_to_text(random_uuid(random.SystemRandom()))
     controllers = sum(bool(node.controller_port) for node in known)
     if not known:
@@ -200,7 +205,36 @@ def node_directory(directory: Path, node: Node) -> Path:
 
 
 def properties_file(directory: Path, node: Node) -> Path:
-    return node_directory(directory, node) / "server.properties"
+    return node_directory(directory, node) / NODE_FILE
+
+
+def log_dirs(directory: Path, node: Node) -> str:
+    """The log directories where the node ran last, as `log.dirs` lists them. Raises ValueError."""
+    return log_dirs_of(node_directory(directory, node))
+
+
+def format_node(plan: Plan, directory: Path, node: Node, users: Sequence[UserScramCredentialRecord] = ()) -> None:
+    """Formats the log directories of a node that are not formatted. `users`: of a new cluster. Raises InvalidConfig,
+    InvalidMetaProperties, OSError.
+    """
+    from ..server.config.broker_config import BrokerConfig, read_properties
+    from ..server.quorum.formatting import format_directories
+
+    config = BrokerConfig(read_properties(properties_file(directory, node)))
+    format_directories(config, plan.cluster_id, ignore_formatted=True, users=users)
+
+
+def name_log_dirs(directory: Path, node: Node) -> None:
+    """Writes the log directories where the node ran last into its properties. Raises InvalidConfig, ValueError, OSError."""
+    from ..server.config.broker_config import read_properties
+    from ..server.config.properties import format_properties
+    from ..server.security.provisioning.authority import write_secret
+
+    file = properties_file(directory, node)
+    found = read_properties(file)
+    place = {"log.dirs": log_dirs(directory, node)}
+    if found != found | place:
+        write_secret(file, format_properties(found | place))
 
 
 def properties(plan: Plan, node: Node, directory: Path, overrides: dict[str, str]) -> dict[str, str]:
@@ -221,7 +255,7 @@ def properties(plan: Plan, node: Node, directory: Path, overrides: dict[str, str
         "advertised.listeners": advertised,
         "controller.listener.names": _CONTROLLER,
         "controller.quorum.voters": plan.voters,
-        "log.dirs": node_directory(directory, node) / "data",
+        "log.dirs": log_dirs(directory, node),
         "default.replication.factor": replicas,
         "min.insync.replicas": min_isr,
     }

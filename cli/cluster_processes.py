@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from ..storage.files.lock_holder import lock_holder
-from .cluster_plan import Node, Plan, node_directory, properties_file
+from .cluster_plan import Node, Plan, log_dirs, node_directory, properties_file
 from .options import warn
 
 #: Locked by a broker in each of its data directories (storage/directory.py).
@@ -41,26 +41,45 @@ class ClusterProcesses:
         self.plan = plan
         self.directory = directory
         self.processes: dict[Node, subprocess.Popen[bytes]] = {}
+        self._deadline = 0.0
 
     def begin(self) -> None:
         """Starts every node; none waits for another, since a quorum serves when most of it is there."""
+        self._deadline = time.monotonic() + START_TIMEOUT_S
         for node in self.plan.nodes:
             self.processes[node] = started_node(self.directory, node)
 
     def await_serving(self, is_stopped: Callable[[], bool]) -> bool:
-        """True when every node has printed its line; False when this is to stop before. Raises ClusterFailed."""
-        deadline = time.monotonic() + START_TIMEOUT_S
+        """True when every node has printed its line and its metadata lists all others; False when this is to stop before.
+        Raises ClusterFailed, InvalidConfig, OSError.
+        """
         with selectors.DefaultSelector() as selector:
             for node, process in self.processes.items():
                 assert process.stdout is not None
                 selector.register(process.stdout, selectors.EVENT_READ, node)
             while selector.get_map() and not is_stopped():
-                if time.monotonic() > deadline:
+                if time.monotonic() > self._deadline:
                     raise ClusterFailed(f"the nodes did not serve in {START_TIMEOUT_S} s")
                 for key, _ in selector.select(_POLL_S):
                     self._read_line(key.data, key.fileobj)  # type: ignore[arg-type]
                     selector.unregister(key.fileobj)
+        if not is_stopped():
+            self._await_mutual_metadata(is_stopped)
         return not is_stopped()
+
+    def _await_mutual_metadata(self, is_stopped: Callable[[], bool]) -> None:
+        """A client that connects to any node finds all: the last node to register is unknown to some for a moment."""
+        from .cluster_queries import await_mutual_metadata
+
+        def running() -> set[int]:
+            if is_stopped():
+                return set()
+            return {node.id for node, process in self.processes.items() if process.poll() is None}
+
+        left = max(0.0, self._deadline - time.monotonic())
+        if lacking := await_mutual_metadata(self.plan, self.directory, running, left):
+            names = ", ".join(map(str, sorted(lacking)))
+            raise ClusterFailed(f"the metadata of node {names} did not list every broker in {START_TIMEOUT_S} s")
 
     def _read_line(self, node: Node, output: IO[bytes]) -> None:
         if not output.readline():
@@ -149,7 +168,9 @@ def watching(directory: Path) -> Iterator[None]:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
             os.close(fd)
-            raise ClusterFailed(f"the cluster in {directory} runs already; `odradek cluster stop` ends it") from None
+            raise ClusterFailed(
+                f"the cluster in {directory} runs already; stop it with `odradek cluster stop`"
+            ) from None
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(path.stat(), os.fstat(fd)):
                 break
@@ -176,8 +197,10 @@ def node_pids(plan: Plan, directory: Path) -> dict[int, int]:
 
 def _node_pid(directory: Path, node: Node) -> int | None:
     """The process that has the node's data in use, or that is about to: it was begun here a moment ago."""
-    data = node_directory(directory, node) / "data"
-    return lock_holder(data / LOCK_FILE) or _begun(directory, node) or _with_file(properties_file(directory, node))
+    data = log_dirs(directory, node).split(",")[0]
+    return (
+        lock_holder(Path(data) / LOCK_FILE) or _begun(directory, node) or _with_file(properties_file(directory, node))
+    )
 
 
 def _begun(directory: Path, node: Node) -> int | None:

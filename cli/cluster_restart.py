@@ -2,6 +2,8 @@
 
 The next node is stopped when every node serves, the quorum has a leader, and no partition lacks a replica in sync. Clients
 that write with acks=all and read lose nothing, and a new version is in place when the last node is back.
+
+A node without data (a new disk) is formatted when the others are whole: they have all records, and a majority of the quorum.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from .cluster_plan import Node, Plan
+from .cluster_plan import Node, Plan, format_node, log_dirs, name_log_dirs
 from .cluster_processes import START_TIMEOUT_S, ClusterFailed, end, first_line, last_words, node_pids, started_node
-from .cluster_status import answers_of
+from .cluster_queries import answers_of
+from .node_place import META_PROPERTIES
 
 #: A node that was down for long has much to fetch.
 WHOLE_TIMEOUT_S = 600
@@ -31,10 +34,20 @@ def restart(plan: Plan, directory: Path, nodes: list[Node], say: Say) -> None:
             say(f"stopping node {node.id} (process {pid})")
             if not end({pid}):
                 raise ClusterFailed(f"node {node.id} (process {pid}) has not stopped in time")
+        name_log_dirs(directory, node)
+        if pid is None and not _is_formatted(directory, node):
+            # Without its log and its vote, a node may not be one of those that form a majority.
+            _await_whole(plan, directory, f"node {node.id} has no data and is not started")
+            say(f"node {node.id} has no data: it fetches everything from the others")
+            format_node(plan, directory, node)
         process = started_node(directory, node)
         _await_line(process, directory, node)
         say(f"node {node.id} serves (process {process.pid})")
-    _await_whole(plan, directory, "the nodes are started")
+    _await_whole(plan, directory, "all nodes are started")
+
+
+def _is_formatted(directory: Path, node: Node) -> bool:
+    return any((Path(one) / META_PROPERTIES).exists() for one in log_dirs(directory, node).split(","))
 
 
 def _await_line(process: subprocess.Popen[bytes], directory: Path, node: Node) -> None:
@@ -66,6 +79,6 @@ def _lacks(plan: Plan, directory: Path) -> str:
     under = sum(len(partition.isr_nodes) < len(partition.replica_nodes) for partition in partitions)
     down = {node.id for node in plan.nodes} - pids.keys()
     if under and not down:
-        return f"{under} partitions lack a replica in sync"
+        return f"{under} partitions are under-replicated"
     missing = [one for one in partitions if set(one.replica_nodes) - set(one.isr_nodes) - down]
-    return f"{len(missing)} partitions lack a replica in sync" if missing else ""
+    return f"{len(missing)} partitions are under-replicated" if missing else ""

@@ -104,7 +104,7 @@ def chosen(directory: Path, name: str | None, *, is_new: bool) -> ClusterSecurit
     known = _read(directory)
     if name is not None and not is_new and (known is None or known[0] != name):
         was = f"--security {known[0]}" if known is not None else "no --security"
-        raise UsageError(f"this cluster was made with {was}; another one needs another --data-dir")
+        raise UsageError(f"this cluster was created with {was}; for another --security, choose another --data-dir")
     if known is not None:
         return ClusterSecurity(directory, *known)
     if name is None:
@@ -122,7 +122,7 @@ def _read(directory: Path) -> tuple[str, dict[str, str]] | None:
         data = json.loads(path.read_text(encoding="utf-8"))
         name, users = data["security"], {str(user): str(password) for user, password in data["users"].items()}
         if name not in NAMES or not users:
-            raise ValueError("it names no security that there is")
+            raise ValueError("it names no known security profile")
     except FileNotFoundError:
         return None
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:

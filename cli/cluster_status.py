@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from ..protocol.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    PartitionDataRequest,
-    TopicDataRequest,
-)
-from ..protocol.messages.metadata import MetadataRequest
-from ..server.network.endpoint import Endpoint
-from ..server.peers.peers import Peers
-from .cluster_plan import ListenerNames, Plan, properties_file
+from .cluster_plan import Plan
 from .cluster_processes import node_pids
-
-_TIMEOUT_MS = 5000
-_CLIENT_ID = "odradek-status"
-_QUORUM = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
-
-
-class Answers(NamedTuple):
-    """The responses of one node. `quorum` is the metadata log's partition as its leader describes it, None without a
-    leader.
-    """
-
-    metadata: Any
-    quorum: Any
+from .cluster_queries import Answers, answers_of
 
 
 def status(plan: Plan, directory: Path) -> list[str]:
@@ -49,13 +26,8 @@ def status(plan: Plan, directory: Path) -> list[str]:
     elif missing:
         lines.append(missing)
     elif answers is None or answers.quorum is None:
-        lines.append("no controller leads yet, though enough of them run")
+        lines.append("no controller is active yet, although enough controllers run")
     return lines
-
-
-def answers_of(plan: Plan, directory: Path, pids: dict[int, int]) -> Answers | None:
-    """The answers of the first of the running nodes that answers. Raises InvalidConfig, OSError."""
-    return asyncio.run(_ask(plan, pids, *_connections(plan, directory))) if pids else None
 
 
 def _missing_quorum(plan: Plan, pids: dict[int, int]) -> str:
@@ -69,64 +41,6 @@ def _missing_quorum(plan: Plan, pids: dict[int, int]) -> str:
         f"no quorum: {alive} of {len(controllers)} controllers run, and {needed} are needed; "
         "`odradek start` with the server.properties of a node that is down starts it"
     )
-
-
-def _connections(plan: Plan, directory: Path) -> tuple[str, Callable[[], Peers]]:
-    """Returns the listener on which the brokers meet, and how this command connects to it: as they do. Raises InvalidConfig,
-    OSError.
-    """
-    from ..server.config.broker_config import BrokerConfig, read_properties
-
-    properties = read_properties(properties_file(directory, plan.nodes[0]))
-    names = ListenerNames.of(properties)
-    listener = names.internal or names.clients
-    if listener == "PLAINTEXT":
-        return listener, lambda: Peers(_CLIENT_ID)
-    from ..server.runtime.metadata_cache import MetadataCache
-    from ..server.security.authentication.sasl_listeners import SaslListeners
-    from ..server.security.tls.node_tls import NodeTls
-
-    logging.getLogger("odradek.config").setLevel(logging.ERROR)  # each node's log has its own warnings
-    config = BrokerConfig(properties)
-    sasl, tls = SaslListeners(config, MetadataCache()), NodeTls(config)
-    sasl.check()
-    return listener, lambda: Peers(_CLIENT_ID, sasl.login, tls.connection_arguments)
-
-
-async def _ask(plan: Plan, pids: dict[int, int], listener: str, connect: Callable[[], Peers]) -> Answers | None:
-    """The answers of the first node that runs and answers: another program may have the port of one that is down."""
-    peers = connect()
-    try:
-        for node in plan.nodes:
-            if node.id not in pids:
-                continue
-            host, port = _host_port(node.address)
-            endpoint = Endpoint(listener, host, node.internal_port or port)
-            metadata = await _answer(peers, endpoint, MetadataRequest(topics=None))
-            if metadata is not None and metadata.cluster_id == plan.cluster_id:
-                return Answers(metadata, _described(await _answer(peers, endpoint, _QUORUM)))
-        return None
-    finally:
-        peers.close()
-
-
-def _described(quorum: Any) -> Any:
-    """The one partition of an answer; None where it has none, or an error in its place."""
-    if quorum is None or quorum.error_code:
-        return None
-    partitions = [partition for topic in quorum.topics for partition in topic.partitions]
-    return partitions[0] if partitions and not partitions[0].error_code and partitions[0].leader_id >= 0 else None
-
-
-def _host_port(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host, int(port)
-
-
-async def _answer(peers: Peers, endpoint: Endpoint, request: Any) -> Any:
-    answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    peers.send(endpoint, request, answered.set_result, timeout_ms=_TIMEOUT_MS)
-    return await answered
 
 
 def _partitions(answers: Answers) -> list[Any]:

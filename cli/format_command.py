@@ -24,23 +24,21 @@ def add_to(commands: Any) -> None:
         help="format a data directory",
         description=(
             "Writes meta.properties and the first metadata snapshot into every log directory. `odradek start` does this "
-            "by itself for an empty directory; do it explicitly to choose the cluster id."
+            "automatically for an empty directory; run `odradek format` to choose the cluster id."
         ),
     )
     add_configuration(command)
     command.add_argument(
         "-t", "--cluster-id", metavar="ID", help="22 characters of URL-safe base64 (default: a new one)"
     )
-    command.add_argument(
-        "--ignore-formatted", action="store_true", help="leave directories alone that are formatted already"
-    )
+    command.add_argument("--ignore-formatted", action="store_true", help="skip directories that are already formatted")
     command.add_argument(
         "-f",
         "--feature",
         metavar="NAME=LEVEL",
         action="append",
         default=[],
-        help="a feature's level in the new cluster, as share.version=2; may be given several times",
+        help="level of a feature in the new cluster, such as share.version=2; may be repeated",
     )
     command.add_argument(
         "-S",
@@ -48,7 +46,7 @@ def add_to(commands: Any) -> None:
         metavar="MECHANISM=[...]",
         action="append",
         default=[],
-        help="a user of the new cluster, as SCRAM-SHA-512=[name=alice,password=...]; may be given several times",
+        help="a user of the new cluster, such as SCRAM-SHA-512=[name=alice,password=...]; may be repeated",
     )
     voters = command.add_mutually_exclusive_group()
     voters.add_argument("-s", "--standalone", action="store_true", help="this node is the first and only voter")
@@ -56,10 +54,14 @@ def add_to(commands: Any) -> None:
         "-I",
         "--initial-controllers",
         metavar="LIST",
-        help="the first voters, as id@host:port:directory,... with directory ids of 22 characters; the same on each of them",
+        help="the first voters, as id@host:port:directory,... with directory ids of 22 characters; the same list "
+        "on every voter",
     )
     voters.add_argument(
-        "-N", "--no-initial-controllers", action="store_true", help="others vote; this node may join them later"
+        "-N",
+        "--no-initial-controllers",
+        action="store_true",
+        help="other nodes are the voters; this node may join them later",
     )
     command.set_defaults(run=run)
 
@@ -100,7 +102,7 @@ def _cluster_ids(config: BrokerConfig) -> dict[str, str | None]:
     found = {}
     for directory in dict.fromkeys([*config.log_dirs, config.metadata_log_dir]):
         if Path(directory).exists() and not Path(directory).is_dir():
-            raise UsageError(f"{directory} is a file, and no directory: move it away, or name another directory")
+            raise UsageError(f"{directory} is not a directory: move the file away, or choose another directory")
         properties = read_meta_properties(directory)
         found[directory] = properties.cluster_id if properties is not None else None
     return found
@@ -112,7 +114,7 @@ def _check_cluster_id(cluster_id: str | None, known: dict[str, str | None]) -> N
         return
     raise UsageError(
         f"--cluster-id {shown(cluster_id)} is not 22 characters of URL-safe base64, as in MkU3OEVBNTcwNTJENDM2Qg; without "
-        "the option a new id is drawn"
+        "the option, a random id is used"
     )
 
 
@@ -152,11 +154,13 @@ def _initial_voters(options: argparse.Namespace, config: Any) -> Any:
     if not (options.standalone or options.initial_controllers is not None or options.no_initial_controllers):
         return None
     if config.get("controller.quorum.voters"):
-        raise UsageError("controller.quorum.voters says who votes already; take it away, or format without saying who")
+        raise UsageError(
+            "controller.quorum.voters already names the voters; remove it, or leave out the options for voters"
+        )
     if options.no_initial_controllers:
         return ()
     if not config.is_controller:
-        raise UsageError("this node is no controller (process.roles), and cannot vote")
+        raise UsageError("this node is not a controller (process.roles), so it cannot be a voter")
     if options.standalone:
         return standalone_voters(config)
     voters = read_initial_voters(options.initial_controllers)

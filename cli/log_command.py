@@ -22,10 +22,10 @@ _OFFSETS = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 def add_to(commands: Any) -> None:
     command = commands.add_parser(
         "log",
-        help="print log files; show unreadable batches, and skip them",
+        help="print log files; list and skip unreadable batches",
         description=(
-            "A batch may have a right CRC and unreadable records: other brokers, and Odradek with "
-            "odradek.produce.validation=header, take such batches from producers. Every consumer stops there."
+            "A batch may have a valid CRC and unreadable records: other brokers, and Odradek with "
+            "odradek.produce.validation=header, accept such batches from producers. Every consumer stops at such a batch."
         ),
     )
     actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -39,9 +39,10 @@ def add_to(commands: Any) -> None:
     check.set_defaults(run=_check)
     skip = actions.add_parser(
         "skip",
-        help="let consumers pass a poisoned batch",
+        help="replace a poisoned batch, so that consumers can continue",
         description=(
-            "Puts an empty batch with the same offsets in the place of a poisoned one. Its records are lost, if it had "
+            "Replaces a poisoned batch by an empty batch with the same offsets. The records of the poisoned batch "
+            "are lost, if it has "
             "any. Stop the broker first. In a cluster, skip the same batch on every replica before any of them starts."
         ),
     )
@@ -50,9 +51,9 @@ def add_to(commands: Any) -> None:
         "--offsets",
         required=True,
         metavar="FIRST-LAST",
-        help="of the batch, exactly as `odradek log check` prints them",
+        help="offsets of the batch, exactly as `odradek log check` prints them",
     )
-    skip.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
+    skip.add_argument("--dry-run", action="store_true", help="print what would change, and change nothing")
     skip.set_defaults(run=_skip)
 
 
@@ -83,7 +84,7 @@ def _check(options: argparse.Namespace) -> int:
 def _line(replica: ReplicaDirectory, bad: BadBatch) -> str:
     name = f"{replica.topic}-{replica.partition}"
     if bad.header is None:
-        return f"{name}: {bad.file} at byte {bad.position}: {bad.reason}; not a poisoned batch, and not to be skipped"
+        return f"{name}: {bad.file} at byte {bad.position}: {bad.reason}; damaged, not poisoned: it cannot be skipped"
     offsets = f"{bad.header.base_offset}-{bad.header.last_offset}"
     return f"{name}: offsets {offsets} ({bad.file} at byte {bad.position}): {bad.reason}"
 
@@ -117,7 +118,7 @@ def _skip(options: argparse.Namespace) -> int:
 def _offsets(text: str) -> tuple[int, int]:
     matched = _OFFSETS.fullmatch(text)
     if matched is None:
-        raise UsageError(f"--offsets takes FIRST-LAST, as `odradek log check` prints them, not {text!r}")
+        raise UsageError(f"--offsets needs FIRST-LAST, as `odradek log check` prints them, not {text!r}")
     return int(matched[1]), int(matched[2])
 
 

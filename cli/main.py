@@ -17,13 +17,13 @@ from .client.commands import COMMANDS, command_of
 from .options import FAILED, INTERRUPTED, CommandParser, complain
 
 DESCRIPTION = """\
-A Kafka-compatible broker in Python. Every Kafka client works against it unchanged.
+A Kafka-compatible broker in Python. Kafka clients work with it unchanged.
 
-  odradek start                          a broker on 127.0.0.1:9092, data in ./odradek-data
-  odradek start --port 0                 on any free port, which its first line names
-  odradek start server.properties        with Apache Kafka's own configuration file
-  odradek cluster start                  three brokers on this machine that behave as one cluster
-  odradek topic create orders            a topic, on this broker or any Kafka cluster (pip install 'odradek[cli]')
+  odradek start                          start a broker on 127.0.0.1:9092, data in ./odradek-data
+  odradek start --port 0                 start it on a free port; the first line names it
+  odradek start server.properties        start it with Apache Kafka's own configuration file
+  odradek cluster start                  start a cluster of three brokers on this machine
+  odradek topic create orders            create a topic, on this broker or any Kafka cluster (pip install 'odradek[cli]')
 """
 #: The environment variable by which a shell requests completions.
 _COMPLETE = "_ODRADEK_COMPLETE"

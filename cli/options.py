@@ -68,14 +68,14 @@ def add_configuration(command: argparse.ArgumentParser, *, optional_file: bool =
         nargs="?" if optional_file else None,
         type=path,
         metavar="server.properties",
-        help="a configuration file as Apache Kafka takes it",
+        help="a configuration file of Apache Kafka",
     )
-    add_override(command, "sets one property, before the file; may be given many times")
+    add_override(command, "set one property; takes precedence over the file; may be repeated")
     command.add_argument(
         "--data-dir",
         type=path,
         metavar="D",
-        help=f"where data is kept, in place of the file's log.dirs (default: ./{DEFAULT_DATA_DIR})",
+        help=f"data directory; takes precedence over log.dirs of the file (default: ./{DEFAULT_DATA_DIR})",
     )
 
 
@@ -88,7 +88,7 @@ def add_override(command: argparse.ArgumentParser, meaning: str) -> None:
 
 def path(text: str) -> Path:
     if not text.strip():
-        raise argparse.ArgumentTypeError("an empty text names no file or directory")
+        raise argparse.ArgumentTypeError("an empty text is not a path")
     if "\0" in text:
         raise argparse.ArgumentTypeError(f"{shown(text)} has a NUL character, which no path can have")
     return Path(text)
@@ -120,7 +120,7 @@ def overrides_of(options: argparse.Namespace) -> dict[str, str]:
     found: dict[str, str] = {}
     for key, value in options.override:
         if found.setdefault(key, value) != value:
-            raise UsageError(f"--override says {shown(key)} twice, with different values: leave one of them out")
+            raise UsageError(f"--override sets {shown(key)} twice, with different values: leave one of them out")
     return found
 
 

@@ -9,14 +9,14 @@ from typing import Any
 from .options import DEFAULT_DATA_DIR, FAILED, MISUSED, complain
 
 EPILOG = """\
-Without a decision nothing is changed. What a decision replaces is kept under a name that ends in .damaged. A start sees to
-everything else by itself: docs/damage.md.
+The command changes nothing without an option for a decision. It keeps replaced files under names that end in .damaged. The
+broker repairs all other damage at its start: docs/damage.md.
 
 exit status:
-  0  nothing is wrong that needs a decision, or every decision was carried out
-  1  it could not be done: the directory is in use, or the disk fails
-  2  an option or a directory that cannot be
-  3  something needs a decision
+  0  no damage needs a decision, or every decision was carried out
+  1  the repair failed: the directory is in use, or the disk fails
+  2  an option or the directory is wrong
+  3  some damage needs a decision
 
 examples:
   odradek repair --data-dir ./odradek-data
@@ -29,26 +29,32 @@ NEEDS_DECISION = 3
 def add_to(commands: Any) -> None:
     command = commands.add_parser(
         "repair",
-        help="show what is damaged in a data directory, and decide about it",
-        description="Reads a stopped node's data directory through and names every damaged file and what it loses.",
+        help="show damage in a data directory, and repair it",
+        description="Checks the data directory of a stopped node. Names every damaged file and the data that is lost.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("--data-dir", type=Path, default=Path(DEFAULT_DATA_DIR), metavar="D", help="the directory")
     command.add_argument(
-        "--dry-run", action="store_true", help="show what the decisions would be about, and change nothing"
+        "--data-dir", type=Path, default=Path(DEFAULT_DATA_DIR), metavar="D", help="the data directory"
+    )
+    command.add_argument(
+        "--dry-run", action="store_true", help="print what the decisions would change, and change nothing"
     )
     command.add_argument(
         "--cut-metadata",
         action="store_true",
-        help="end the metadata log before its damage; what lies behind it is lost",
+        help="cut the metadata log before its damage; all records after the cut are lost",
     )
     command.add_argument(
-        "--forget-votes", action="store_true", help="begin quorum-state again; this voter might vote twice in one epoch"
+        "--forget-votes",
+        action="store_true",
+        help="create a new quorum-state; this voter might vote twice in one epoch",
     )
-    command.add_argument("--write-meta-properties", action="store_true", help="write meta.properties again")
-    command.add_argument("--cluster-id", metavar="ID", help="for meta.properties, where nothing else names it")
-    command.add_argument("--node-id", type=int, metavar="N", help="for meta.properties, where nothing else names it")
+    command.add_argument("--write-meta-properties", action="store_true", help="rewrite meta.properties")
+    command.add_argument("--cluster-id", metavar="ID", help="cluster id for meta.properties, when no other file has it")
+    command.add_argument(
+        "--node-id", type=int, metavar="N", help="node id for meta.properties, when no other file has it"
+    )
     command.set_defaults(run=run)
 
 
@@ -58,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 
     directory: Path = options.data_dir
     if not directory.is_dir():
-        return complain(f"{directory} is no directory", MISUSED)
+        return complain(f"{directory} is not a directory", MISUSED)
     try:
         with locked(str(directory)):
             return _repair(options, directory)
@@ -78,7 +84,7 @@ def _repair(options: argparse.Namespace, directory: Path) -> int:
             print(forget_votes(directory))
     found = list(findings(directory))
     for one in found:
-        print(one.words + (f"; decide with {one.decision}" if one.decision is not None else ""))
+        print(one.words + (f"; to repair it: {one.decision}" if one.decision is not None else ""))
     open_questions = sum(one.decision is not None for one in found)
     print(f"{directory}: {len(found)} findings, {open_questions} need a decision")
     return NEEDS_DECISION if open_questions else 0

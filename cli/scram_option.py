@@ -29,12 +29,12 @@ def scram_user(text: str) -> UserScramCredentialRecord:
     """Returns the record of one user. Raises UsageError."""
     name, equals, bracketed = text.strip().partition("=")
     if not equals:
-        raise UsageError("--add-scram has no equals sign: it is MECHANISM=[name=…,password=…]")
+        raise UsageError("--add-scram has no equals sign: give MECHANISM=[name=…,password=…]")
     mechanism = BY_NAME.get(name)
     if mechanism is None:
         raise UsageError(f"--add-scram: {shown(name)} is not one of {', '.join(BY_NAME)}")
     if not (bracketed.startswith("[") and bracketed.endswith("]")):
-        raise UsageError(f"--add-scram: what follows {name}= stands in [ and ]")
+        raise UsageError(f"--add-scram: enclose the text after {name}= in [ and ]")
     parts = _parts(bracketed[1:-1])
     iterations = _iterations(parts.get("iterations", str(MIN_ITERATIONS)))
     salt = _decoded("salt", parts["salt"]) if "salt" in parts else salt_text(secrets.randbits(SALT_BITS))
@@ -57,16 +57,16 @@ def _parts(text: str) -> dict[str, str]:
         raise UsageError("--add-scram: the user's name is missing")
     if "password" not in parts:
         if "saltedpassword" not in parts:
-            raise UsageError("--add-scram: one of password and saltedpassword is missing")
+            raise UsageError("--add-scram: give password or saltedpassword")
         if "salt" not in parts:
-            raise UsageError("--add-scram: saltedpassword needs the salt")
+            raise UsageError("--add-scram: saltedpassword needs salt, too")
     return parts
 
 
 def _iterations(text: str) -> int:
     number = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(MAX_ITERATIONS)) else 0
     if not MIN_ITERATIONS <= number <= MAX_ITERATIONS:
-        raise UsageError(f"--add-scram: iterations is a number from {MIN_ITERATIONS} to {MAX_ITERATIONS}")
+        raise UsageError(f"--add-scram: iterations must be a number from {MIN_ITERATIONS} to {MAX_ITERATIONS}")
     return number
 
 

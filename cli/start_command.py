@@ -17,7 +17,8 @@ from .broker_properties import properties_of
 from .console_process import check_installed, check_listeners, console_beside
 from .garbage import LongCollections
 from .logs import FORMATS, log_to_standard_error, logger_level
-from .options import FAILED, MISUSED, UsageError, add_configuration, complain, host, port
+from .node_place import remember
+from .options import FAILED, MISUSED, UsageError, add_configuration, complain, host, port, warn
 from .preloading import preload
 from .stop_signals import ignore_stop_signals, stop_on_signals
 
@@ -42,7 +43,7 @@ def add_to(commands: Any) -> None:
     command = commands.add_parser(
         "start",
         help="start a broker",
-        description="Starts a broker and prints one line with its address once it serves.",
+        description="Starts a broker. Prints one line with its address when it serves.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -54,10 +55,10 @@ def add_to(commands: Any) -> None:
         "--console",
         type=port,
         metavar="PORT",
-        help="the console in the browser on 127.0.0.1:PORT, as a process of its own",
+        help="also serve the web console on 127.0.0.1:PORT, in a separate process",
     )
     command.add_argument(
-        "--host", type=host, metavar="H", help="listen on this address; 0.0.0.0 for all of them (default: 127.0.0.1)"
+        "--host", type=host, metavar="H", help="listen on this address; 0.0.0.0: all addresses (default: 127.0.0.1)"
     )
     command.add_argument("-v", "--verbose", action="store_true", help="log what the broker does, to standard error")
     command.add_argument(
@@ -66,9 +67,9 @@ def add_to(commands: Any) -> None:
         type=logger_level,
         default=[],
         metavar="LEVEL|LOGGER=LEVEL",
-        help="trace, debug, info, warn, error, fatal or off, for all or for one logger; may be repeated",
+        help="level of all loggers or of one: trace, debug, info, warn, error, fatal or off; may be repeated",
     )
-    command.add_argument("--log-format", choices=FORMATS, default="text", help="lines of text or of JSON")
+    command.add_argument("--log-format", choices=FORMATS, default="text", help="format of log lines")
     command.set_defaults(run=run)
 
 
@@ -87,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
         if options.console is not None:
             check_installed()
             check_listeners(config.listeners)
-        return _run_loop(config, options.console)
+        return _run_loop(config, options)
     except (UsageError, InvalidConfig) as error:
         return complain(error, MISUSED)
     except CannotListen as error:
@@ -115,41 +116,42 @@ def _remedy(options: argparse.Namespace, error: CannotListen) -> str:
         return f"name an address of this machine in {error.key.replace('.port', '.host')}"
     is_said = options.properties is not None or any(key == "listeners" for key, _ in options.override)
     if error.key == "listeners" and (options.port is not None or not is_said):
-        return "choose another with --port N, or --port 0 for any that is free"
-    return f"change the port in {error.key}; 0 is any that is free"
+        return "choose another with --port N, or --port 0 for any free port"
+    return f"change the port in {error.key}; 0 is any free port"
 
 
-def _run_loop(config: Any, console: int | None) -> int:
+def _run_loop(config: Any, options: argparse.Namespace) -> int:
     try:
         import uvloop
     except ImportError:  # no uvloop for this platform: asyncio's own loop serves as well, slower
-        return asyncio.run(_serve(config, console))
-    return int(uvloop.run(_serve(config, console)))
+        return asyncio.run(_serve(config, options))
+    return int(uvloop.run(_serve(config, options)))
 
 
-async def _serve(config: Any, console: int | None) -> int:
+async def _serve(config: Any, options: argparse.Namespace) -> int:
     from ..server.broker import BrokerServer
 
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     stop_on_signals(partial(loop.call_soon_threadsafe, stopping.set))
     try:
-        return await _serve_until(stopping, BrokerServer(config), console)
+        return await _serve_until(stopping, BrokerServer(config), options)
     finally:
         ignore_stop_signals()
 
 
-async def _serve_until(stopping: asyncio.Event, broker: BrokerServer, console: int | None) -> int:
+async def _serve_until(stopping: asyncio.Event, broker: BrokerServer, options: argparse.Namespace) -> int:
     if not await _is_started(broker, stopping):
         return 0
     gc.freeze()
     gc.enable()
     LongCollections().begin()
     try:
+        _remember_place(options, broker)
         print(serving_line(broker), flush=True)
         preloading = asyncio.ensure_future(preload(broker))
         ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(stopping.wait()), broker.failed]
-        with console_beside(_plain_addresses(broker), console):
+        with console_beside(_plain_addresses(broker), options.console):
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if broker.failed.done():
             _halt(broker.failed.result())
@@ -157,6 +159,14 @@ async def _serve_until(stopping: asyncio.Event, broker: BrokerServer, console: i
     finally:
         await broker.stop()
     return 0
+
+
+def _remember_place(options: argparse.Namespace, broker: BrokerServer) -> None:
+    """For `odradek cluster`, which starts the node there again."""
+    try:
+        remember(options.properties, broker.config.log_dirs)
+    except OSError as error:
+        warn(f"`odradek cluster` cannot find the data of this node: {error}")
 
 
 def _plain_addresses(broker: BrokerServer) -> list[str]:
@@ -171,7 +181,7 @@ def _halt(failure: Exception) -> NoReturn:
     """
     from ..server.runtime.halting import EXIT_CODE, cause_of
 
-    complain(f"halting, the broker cannot go on: {failure}")
+    complain(f"halting: the broker cannot continue: {failure}")
     logging.shutdown()
     sys.stderr.flush()
     cause = cause_of(failure)

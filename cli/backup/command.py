@@ -18,18 +18,23 @@ from .chunks import checked
 from .manifests import Manifest, numbers, read_manifest
 from .stores import Store, open_store
 
-app = new_app("Back up topics, offsets of groups and settings of the cluster to a folder or an object store.")
+app = new_app("Back up topics, group offsets and cluster settings to a folder or an object store.")
 restore_app = new_app("Restore a backup to a cluster.")
 
 Place = Annotated[str, typer.Argument(metavar="PLACE", help="a folder, or a URL such as s3://bucket/prefix")]
 StoreOptions = Annotated[
     list[str] | None,
-    typer.Option("--store-option", metavar="KEY=VALUE", help="an option of fsspec's file system, as endpoint_url=..."),
+    typer.Option(
+        "--store-option", metavar="KEY=VALUE", help="an option of the fsspec file system, such as endpoint_url=..."
+    ),
 ]
 Topics = Annotated[
-    list[str] | None, typer.Option("--topic", "-t", metavar="REGEX", help="only topics that match; may be repeated")
+    list[str] | None,
+    typer.Option("--topic", "-t", metavar="REGEX", help="only topics whose name matches; may be repeated"),
 ]
-Number = Annotated[int | None, typer.Option("--number", "-n", metavar="N", help="this backup, not the newest")]
+Number = Annotated[
+    int | None, typer.Option("--number", "-n", metavar="N", help="number of the backup (default: the newest)")
+]
 
 
 def _store(place: str, options: list[str] | None) -> Store:
@@ -44,7 +49,7 @@ def _patterns(given: list[str] | None) -> list[str]:
         try:
             re.compile(one)
         except re.error as error:
-            raise Misused(f"{one!r} is no regular expression: {error}") from None
+            raise Misused(f"{one!r} is not a regular expression: {error}") from None
     return given or []
 
 
@@ -55,14 +60,16 @@ def backup(
     connection: Connection,
     output: Output,
     topic: Topics = None,
-    group: Annotated[list[str] | None, typer.Option("--group", metavar="REGEX", help="only groups that match")] = None,
-    full: Annotated[bool, typer.Option("--full", help="read everything, also what earlier backups have")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="list the backups that there are")] = False,
-    verify: Annotated[bool, typer.Option("--verify", help="check the checksums of a backup")] = False,
+    group: Annotated[
+        list[str] | None, typer.Option("--group", metavar="REGEX", help="only groups whose id matches")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="read all records, also those in earlier backups")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="list the backups")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="verify the checksums of a backup")] = False,
     number: Number = None,
     store_option: StoreOptions = None,
 ) -> None:
-    """Back up topics, offsets of groups and settings of the cluster; records of an earlier backup are not read again."""
+    """Back up topics, group offsets and cluster settings. Records in an earlier backup are not read again."""
     store = _store(place, store_option)
     if list_ or verify:
         shown = [read_manifest(store, number) for number in (numbers(store) if list_ else [number])]
@@ -117,24 +124,25 @@ def restore(
     topic: Topics = None,
     number: Number = None,
     replication_factor: Annotated[
-        int | None, typer.Option("--replication-factor", min=1, help="of the topics (default: as it was)")
+        int | None,
+        typer.Option("--replication-factor", min=1, help="replicas of each partition (default: as in the backup)"),
     ] = None,
     renumber: Annotated[
-        bool, typer.Option("--renumber", help="fill no gaps between records: a partition with gaps begins at offset 0")
+        bool, typer.Option("--renumber", help="do not fill gaps between offsets: such partitions begin at offset 0")
     ] = False,
-    no_groups: Annotated[bool, typer.Option("--no-groups", help="leave out the offsets of groups")] = False,
+    no_groups: Annotated[bool, typer.Option("--no-groups", help="do not restore group offsets")] = False,
     settings: Annotated[
         bool | None,
         typer.Option(
             "--settings/--no-settings",
-            help="access rules, quotas and dynamic configs of the cluster (default: without --topic)",
+            help="restore ACLs, quotas and dynamic configs of the cluster (default: only without --topic)",
             show_default=False,
         ),
     ] = None,
     dry_run: DryRun = False,
     store_option: StoreOptions = None,
 ) -> None:
-    """Create the topics of a backup with their records and configs, settings of the cluster, and offsets of groups."""
+    """Restore the topics of a backup with their records and configs, the group offsets and the cluster settings."""
     from .restoring import Restored, Restoring
 
     store = _store(place, store_option)

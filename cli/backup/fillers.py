@@ -77,7 +77,7 @@ class Fillers:
 
     def _check_marker(self, code: int) -> None:
         if code == _CLUSTER_AUTHORIZATION_FAILED:
-            hint = "gaps are filled with Alter on the cluster; grant it, or give --renumber"
+            hint = "filling gaps needs the operation Alter on the cluster: grant it, or give --renumber"
             raise CommandError(f"{api_error(self._subject, code)}: {hint}")
         check(self._subject, code)
 

@@ -173,9 +173,7 @@ def read_manifest(store: Store, number: int | None = None) -> Manifest:
     if not known:
         raise CommandError("there is no backup here", NOT_FOUND)
     if number is not None and number not in known:
-        raise CommandError(
-            f"there is no backup {number}; `odradek backup PLACE --list` shows those that are", NOT_FOUND
-        )
+        raise CommandError(f"there is no backup {number}; `odradek backup PLACE --list` lists the backups", NOT_FOUND)
     name = _name(known[-1] if number is None else number)
     head, _, body = store.read(name).partition(b"\n")
     body = body.strip()

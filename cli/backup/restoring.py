@@ -117,7 +117,7 @@ class Restoring:
         described = description(admin, topic)
         end = partition_offsets(admin, described, LATEST).get(where)
         if end is None:
-            raise CommandError(f"{topic.name}-{part.partition} has no leader now: try again when it has")
+            raise CommandError(f"{topic.name}-{part.partition} has no leader: try again when it has one")
         kept = self.keeps_offsets(part)
         sending = Sending(self._connection, topic.name, part.partition)
         if kept:
@@ -134,7 +134,7 @@ class Restoring:
         now = partition_offsets(admin, described, LATEST)[where]
         if now != total:
             raise CommandError(
-                f"{topic.name}-{part.partition} ends at {now}, where the restore wrote up to {total}: something else writes "
+                f"{topic.name}-{part.partition} ends at {now}, but the restore wrote up to {total}: another client writes "
                 "to it; delete the topic and restore it again"
             )
         return Restored(topic.name, part.partition, part.records, kept)

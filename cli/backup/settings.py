@@ -51,7 +51,7 @@ class SettingsReader:
         """`brokers`: as kafka-python describes them."""
         made = Settings()
         for subject, step in (
-            ("access rules", lambda: made.rules.extend(self._rules())),
+            ("ACLs", lambda: made.rules.extend(self._rules())),
             ("quotas", lambda: made.quotas.extend(self._quotas())),
             ("users", lambda: made.users.extend(self._users())),
             ("configs", lambda: made.configs.extend(self._configs(brokers))),
@@ -80,7 +80,7 @@ class SettingsReader:
         answer = ask(self._admin, request)
         if answer.error_code == _SECURITY_DISABLED:
             return
-        check("access rules", answer.error_code, answer.error_message)
+        check("ACLs", answer.error_code, answer.error_message)
         for resource in answer.resources:
             for one in resource.acls:
                 yield Rule(
@@ -182,9 +182,9 @@ class SettingsWriter:
         ]
         for result in ask(self._admin, CreateAclsRequest(creations=made)).results:
             if result.error_code == _SECURITY_DISABLED:
-                self.warnings.append(f"{len(made)} access rules are not restored: the brokers have no authorizer")
+                self.warnings.append(f"{len(made)} ACLs are not restored: the brokers have no authorizer")
                 return
-            check("access rules", result.error_code, result.error_message)
+            check("ACLs", result.error_code, result.error_message)
 
     def _write_quotas(self) -> None:
         entries = [

@@ -58,7 +58,7 @@ class Taking:
             if before is not None and before.cluster_id != made.cluster_id:
                 raise CommandError(
                     f"the backup is of cluster {before.cluster_id}, and this is {made.cluster_id}: "
-                    "give each cluster a place of its own"
+                    "use a separate place for each cluster"
                 )
             self._store.delete(made.data_folder)  # what a backup that was killed has left
             topics = [one for one in described_topics(admin, None) if self._is_wanted(one)]
@@ -108,7 +108,7 @@ class Taking:
         for partition in topic["partitions"]:
             index = partition["partition_index"]
             if (name, index) not in ends:
-                raise CommandError(f"{name}-{index} has no leader now: try again when it has")
+                raise CommandError(f"{name}-{index} has no leader: try again when it has one")
             made.parts.append(Part(index, starts[name, index], ends[name, index]))
         return made
 

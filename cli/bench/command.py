@@ -17,17 +17,21 @@ from ..output.progress import Progress
 from ..output.results import Table
 from .runs import Bench, Load
 
-app = new_app("Measure a cluster, and its ratio to another one in the same run.")
+app = new_app("Measure the throughput and latency of a cluster, and compare them with another cluster.")
 
-Count = Annotated[int, typer.Option("--count", "-c", metavar="N", help="records of a round")]
-Size = Annotated[int, typer.Option("--size", metavar="BYTES", help="of a record")]
-Seconds = Annotated[float, typer.Option("--seconds", help="a round ends after this time at the latest")]
-Rounds = Annotated[int, typer.Option("--rounds", help="of each cluster, in turns; the median counts")]
-Partitions = Annotated[int, typer.Option("--partitions", "-p", help="of the topic")]
-Replicas = Annotated[int, typer.Option("--replication-factor", "-r", help="of the topic; -1: the broker's default")]
-Against = Annotated[str | None, typer.Option("--against", metavar="HOST:PORT", help="another cluster, for the ratio")]
-Acks = Annotated[str, typer.Option("--acks", help="all, 1 or 0")]
-Compression = Annotated[str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd")]
+Count = Annotated[int, typer.Option("--count", "-c", metavar="N", help="records per round")]
+Size = Annotated[int, typer.Option("--size", metavar="BYTES", help="size of a record")]
+Seconds = Annotated[float, typer.Option("--seconds", help="longest duration of a round")]
+Rounds = Annotated[int, typer.Option("--rounds", help="rounds per cluster; the result is the median")]
+Partitions = Annotated[int, typer.Option("--partitions", "-p", help="partitions of the topic")]
+Replicas = Annotated[
+    int, typer.Option("--replication-factor", "-r", help="replicas of each partition; -1: the broker's default")
+]
+Against = Annotated[str | None, typer.Option("--against", metavar="HOST:PORT", help="a second cluster to compare with")]
+Acks = Annotated[str, typer.Option("--acks", help="acks of the producer: all, 1 or 0")]
+Compression = Annotated[
+    str, typer.Option("--compression", "-z", help="compression type: none, gzip, snappy, lz4 or zstd")
+]
 
 
 @app.command()
@@ -45,7 +49,7 @@ def produce(
     acks: Acks = "all",
     compression: Compression = "none",
 ) -> None:
-    """Records and bytes a second that are acknowledged."""
+    """Measure records and bytes per second that are acknowledged."""
     load = _load(count, size, seconds, rounds, acks, compression)
     _measure(connection, against, output, rounds, (partitions, replication_factor), lambda bench: bench.produce(load))
 
@@ -63,7 +67,7 @@ def consume(
     replication_factor: Replicas = -1,
     against: Against = None,
 ) -> None:
-    """Records and bytes a second that are read. Writes them first."""
+    """Measure records and bytes per second that a consumer reads. The command writes the records first."""
     load = _load(count, size, seconds, rounds, "all", "none")
     _measure(
         connection,
@@ -83,17 +87,17 @@ def latency(
     output: Output,
     count: Count = 300,
     size: Size = 100,
-    rate: Annotated[float, typer.Option("--rate", metavar="N", help="records a second")] = 100.0,
+    rate: Annotated[float, typer.Option("--rate", metavar="N", help="records per second")] = 100.0,
     seconds: Seconds = 30.0,
     rounds: Rounds = 3,
     replication_factor: Replicas = -1,
     against: Against = None,
     acks: Acks = "all",
 ) -> None:
-    """Times until a record is acknowledged, and until a consumer has it."""
+    """Measure the time until a record is acknowledged, and until a consumer receives it."""
     load = _load(count, size, seconds, rounds, acks, "none")
     if rate <= 0:
-        raise Misused("--rate is more than 0")
+        raise Misused("--rate must be more than 0")
     load.rate = rate
     _measure(connection, against, output, rounds, (1, replication_factor), lambda bench: bench.latency(load))
 
@@ -101,9 +105,9 @@ def latency(
 def _load(count: int, size: int, seconds: float, rounds: int, acks: str, compression: str) -> Load:
     for option, number in (("--count", count), ("--size", size), ("--seconds", seconds), ("--rounds", rounds)):
         if number <= 0:
-            raise Misused(f"{option} is more than 0")
+            raise Misused(f"{option} must be more than 0")
     if acks not in ("all", "-1", "0", "1") or compression not in ("none", "gzip", "snappy", "lz4", "zstd"):
-        raise Misused("--acks is all, 1 or 0; --compression none, gzip, snappy, lz4 or zstd")
+        raise Misused("--acks must be all, 1 or 0; --compression must be none, gzip, snappy, lz4 or zstd")
     return Load(count, size, seconds, {"acks": acks, "compression.type": compression})
 
 

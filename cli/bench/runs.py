@@ -114,7 +114,7 @@ class Bench:
             deadline = time.perf_counter() + self.connection.timeout_s
             while (first := consumer.poll(0.1)) is None or first.error() is None:  # the end: the position is known
                 if time.perf_counter() > deadline:
-                    raise CommandError("bench latency: the consumer gets no answer", UNREACHABLE)
+                    raise CommandError("bench latency: the consumer got no response", UNREACHABLE)
             began = time.perf_counter()
             for number in range(load.count):
                 due = began + number / load.rate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from .errors import COORDINATOR_MOVES, CommandError, CoordinatorMoves, advice_for, status_of_code
@@ -44,9 +44,15 @@ def described_topics(admin: Any, names: Iterable[str] | None) -> list[dict[str, 
 
 
 def partition_offsets(
-    admin: Any, topics: Iterable[Mapping[str, Any]], timestamp: int, *, committed: bool = False
+    admin: Any,
+    topics: Iterable[Mapping[str, Any]],
+    timestamp: int,
+    *,
+    committed: bool = False,
+    without: Container[int] = (),
 ) -> dict[tuple[str, int], int]:
-    """Offsets by (topic, partition) of EARLIEST, LATEST or a time in ms; without partitions that have no leader.
+    """Offsets by (topic, partition) of EARLIEST, LATEST or a time in ms; without partitions that have no leader, or one
+    of the brokers `without`.
 
     With `committed` the end is the last stable offset, for readers of committed records.
     """
@@ -56,7 +62,7 @@ def partition_offsets(
         TopicPartition(topic["name"], partition["partition_index"]): timestamp
         for topic in topics
         for partition in topic["partitions"]
-        if partition["leader_id"] >= 0
+        if partition["leader_id"] >= 0 and partition["leader_id"] not in without
     }
     if not asked:
         return {}

@@ -25,25 +25,29 @@ class ClientCommand(NamedTuple):
 COMMANDS: dict[tuple[str, ...], ClientCommand] = {
     ("topic",): ClientCommand("topics.command", "list, describe, create, alter and delete topics"),
     ("consume",): ClientCommand("records.consume_command", "read records"),
-    ("record",): ClientCommand("records.record_command", "records into a file for tests, with fields masked"),
+    ("record",): ClientCommand("records.record_command", "copy records into a file for tests, with fields masked"),
     ("produce",): ClientCommand("records.produce_command", "write records"),
-    ("group",): ClientCommand("groups.command", "members, offsets and lag of groups"),
-    ("config",): ClientCommand("configs.command", "configs of topics, brokers, groups and client metrics"),
-    ("txn",): ClientCommand("transactions.command", "transactions, and those that hang"),
+    ("group",): ClientCommand("groups.command", "show members, offsets and lag of groups; set offsets; delete groups"),
+    ("config",): ClientCommand(
+        "configs.command", "show and change configs of topics, brokers, groups and client metrics"
+    ),
+    ("txn",): ClientCommand("transactions.command", "list, describe and abort transactions, also hanging ones"),
     ("cluster", "describe"): ClientCommand("clusters.command:describe_app", "show brokers and replicas of any cluster"),
     ("cluster", "quorum"): ClientCommand("clusters.command:quorum_app", "show the metadata quorum of any cluster"),
     ("cluster", "features"): ClientCommand("clusters.command:features_app", "show features and their levels"),
-    ("cluster", "log-dirs"): ClientCommand("clusters.command:log_dirs_app", "show log directories and their space"),
-    ("backup",): ClientCommand("backup.command", "back up topics and the offsets of groups"),
+    ("cluster", "log-dirs"): ClientCommand(
+        "clusters.command:log_dirs_app", "show log directories and their disk space"
+    ),
+    ("backup",): ClientCommand("backup.command", "back up topics and group offsets"),
     ("restore",): ClientCommand("backup.command:restore_app", "restore a backup to a cluster"),
     ("doctor",): ClientCommand("doctor.command", "check a data directory or a running cluster"),
-    ("bench",): ClientCommand("bench.command", "measure a cluster, alone or beside another"),
-    ("top",): ClientCommand("live.command", "show a cluster as it changes"),
-    ("acl",): ClientCommand("security.acl_command", "who may do what"),
-    ("user",): ClientCommand("security.user_command", "users with SCRAM credentials"),
-    ("quota",): ClientCommand("security.quota_command", "quotas of users, client ids and addresses"),
-    ("console",): ClientCommand(".console.command", "serve the console in the browser"),
-    ("context",): ClientCommand("client.context_command", "named clusters: addresses and security options"),
+    ("bench",): ClientCommand("bench.command", "measure the throughput and latency of a cluster"),
+    ("top",): ClientCommand("live.command", "show live metrics of a cluster"),
+    ("acl",): ClientCommand("security.acl_command", "list, create and delete ACLs"),
+    ("user",): ClientCommand("security.user_command", "list, create and delete users with SCRAM credentials"),
+    ("quota",): ClientCommand("security.quota_command", "list and set quotas of users, client ids and IP addresses"),
+    ("console",): ClientCommand(".console.command", "serve the web console"),
+    ("context",): ClientCommand("client.context_command", "manage named clusters: addresses and client properties"),
     ("completion",): ClientCommand("client.completion_command", "print the shell's completion script"),
 }
 

@@ -9,7 +9,7 @@ import typer
 
 from .options import new_app
 
-app = new_app("Print the script that completes words for a shell.")
+app = new_app("Print the shell's completion script.")
 
 
 class Shell(StrEnum):
@@ -19,7 +19,7 @@ class Shell(StrEnum):
 
 
 @app.command()
-def completion(shell: Annotated[Shell, typer.Argument(help="the shell that reads the script")]) -> None:
+def completion(shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish")]) -> None:
     """Print the shell's completion script: `source <(odradek completion bash)`."""
     from typer import completion as typers
 

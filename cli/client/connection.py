@@ -9,15 +9,16 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from .contexts import read_contexts
 from .errors import NOT_FOUND, UNREACHABLE, CommandError, Misused
 from .properties import pairs, read_client_properties
 from .security import Security, security_of
 
+T = TypeVar("T")
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S = 30.0
 #: A dead broker leaves the metadata within its session's time; Odradek and Kafka have 9 s by default.
@@ -35,9 +36,10 @@ class Patient:
     since a moment. A change is repeated only when it was not sent.
     """
 
-    def __init__(self, client: Any, patience_s: float) -> None:
+    def __init__(self, client: Any, query_s: float, change_s: float) -> None:
         self._patient_client = client
-        self._patience_s = patience_s
+        self._query_s = query_s
+        self._change_s = change_s
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._patient_client, name)
@@ -46,29 +48,44 @@ class Patient:
             return found
 
         def asked(*given: Any, **named: Any) -> Any:
-            from kafka import errors
-
-            # The controller is known from one broker, and its address from another, which may not have heard of it.
-            passing: tuple[type[Exception], ...] = (errors.UnknownBrokerIdError,)
-            if is_query:
-                passing += (
-                    errors.KafkaConnectionError,
-                    errors.NodeNotReadyError,
-                    errors.NotCoordinatorError,
-                    errors.NotLeaderForPartitionError,
-                    errors.OffsetNotAvailableError,
-                )
-            deadline = time.monotonic() + self._patience_s
-            while True:
-                try:
-                    return found(*given, **named)
-                except passing:
-                    if time.monotonic() > deadline:
-                        raise
-                    self.forget_places()
-                    time.sleep(_PAUSE_S)
+            return self.repeated(lambda: found(*given, **named), is_query=is_query)
 
         return asked
+
+    @property
+    def impatient(self) -> Any:
+        """The client itself, whose queries end with the first error."""
+        return self._patient_client
+
+    def repeated(self, step: Callable[[], T], *, is_query: bool = True) -> T:
+        """Runs a step again while brokers do not agree yet: a query, or a change that an error leaves unsent."""
+        from kafka import errors
+
+        # The controller is known from one broker, and its address from another, which may not have heard of it.
+        passing: tuple[type[Exception], ...] = (errors.UnknownBrokerIdError,)
+        if is_query:
+            passing += (
+                errors.KafkaConnectionError,
+                errors.Cancelled,  # requests that were under way when the broker closed the connection
+                ConnectionError,
+                errors.NodeNotReadyError,
+                errors.NotCoordinatorError,
+                errors.CoordinatorLoadInProgressError,
+                errors.CoordinatorNotAvailableError,
+                errors.NotLeaderForPartitionError,
+                errors.OffsetNotAvailableError,
+            )
+        deadline = time.monotonic() + (self._query_s if is_query else self._change_s)
+        while True:
+            try:
+                return step()
+            except passing as error:
+                if time.monotonic() > deadline:
+                    if isinstance(error, ConnectionError | errors.Cancelled):
+                        raise errors.KafkaConnectionError(str(error)) from None
+                    raise
+                self.forget_places()
+                time.sleep(_PAUSE_S)
 
     def forget_places(self) -> None:
         """Has the client ask anew where coordinators and the controller are: kafka-python's keeps the first answer for ever,
@@ -85,6 +102,8 @@ class Connection:
     def __init__(self, properties: dict[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         self.properties = {"bootstrap.servers": DEFAULT_BOOTSTRAP, **properties}
         self.timeout_s = timeout_s
+        #: Limit of the time in which an admin client repeats a query.
+        self.patience_s = _PATIENCE_S
         self._is_reached = False
         self._security: Security | None = None
 
@@ -123,7 +142,7 @@ class Connection:
 
         client = KafkaAdminClient(**admin_settings(self.properties, self.security, self.timeout_s))
         try:
-            yield Patient(client, min(self.timeout_s, _PATIENCE_S))
+            yield Patient(client, min(self.timeout_s, self.patience_s), min(self.timeout_s, _PATIENCE_S))
         finally:
             client.close()
 
@@ -141,7 +160,7 @@ class Connection:
                 self._is_reached = True
                 return
         raise CommandError(
-            f"cannot connect to {', '.join(failed)}: start a broker, or name one by --bootstrap-server HOST:PORT",
+            f"cannot connect to {', '.join(failed)}: start a broker, or name one with --bootstrap-server HOST:PORT",
             UNREACHABLE,
         )
 
@@ -149,7 +168,7 @@ class Connection:
 def _host_and_port(address: str) -> tuple[str, int]:
     host, colon, port = address.strip().rpartition(":")
     if not colon or not host or not (port.isascii() and port.isdecimal() and 0 < int(port) <= 65535):
-        raise Misused(f"{address!r} is not HOST:PORT; several are separated by commas")
+        raise Misused(f"{address!r} is not HOST:PORT; separate several addresses with commas")
     return host.strip("[]"), int(port)
 
 
@@ -177,7 +196,7 @@ def connection_of(
     if bootstrap is not None:
         properties["bootstrap.servers"] = bootstrap
     if timeout_s <= 0:
-        raise Misused("--timeout takes seconds, more than 0")
+        raise Misused("--timeout must be more than 0 seconds")
     return Connection(properties, timeout_s)
 
 
@@ -187,6 +206,6 @@ def _of_context(name: str | None) -> dict[str, str]:
     if chosen is None:
         return {}
     if chosen not in contexts.named:
-        known = ", ".join(sorted(contexts.named)) or "none yet; `odradek context add` makes one"
-        raise CommandError(f"there is no context {chosen!r}: {known}", NOT_FOUND)
+        known = ", ".join(sorted(contexts.named)) or "none; add one with `odradek context add`"
+        raise CommandError(f"there is no context {chosen!r}; contexts: {known}", NOT_FOUND)
     return dict(contexts.named[chosen])

@@ -15,16 +15,16 @@ from .options import DryRun, Output, client_command, new_app
 from .properties import pairs, read_client_properties, shown_properties
 
 app = new_app(
-    f"Named clusters: addresses and client properties, in {'$XDG_CONFIG_HOME'}/odradek/contexts.toml (mode 0600)."
+    f"Manage named clusters: addresses and client properties, in {'$XDG_CONFIG_HOME'}/odradek/contexts.toml (mode 0600)."
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="of the context", autocompletion=complete_context)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="name of the context", autocompletion=complete_context)]
 
 
 @app.command()
 @client_command
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="of the context")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="name of the context")],
     bootstrap_server: Annotated[
         str, typer.Option("--bootstrap-server", "-b", metavar="HOST:PORT", help="brokers, separated by commas")
     ],
@@ -34,16 +34,16 @@ def add(
     setting: Annotated[
         list[str] | None, typer.Option("-X", metavar="KEY=VALUE", help="a client property; may be repeated")
     ] = None,
-    use: Annotated[bool, typer.Option("--use", help="use it from now on")] = False,
+    use: Annotated[bool, typer.Option("--use", help="make it the current context")] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Add or replace a context. The first one is used from now on."""
+    """Add or replace a context. The first context becomes the current one."""
     from .connection import Connection
 
     properties = read_client_properties(command_config) if command_config is not None else {}
     properties |= pairs(setting or [], "-X") | {"bootstrap.servers": bootstrap_server}
     if not name.strip() or not name.isprintable():
-        raise Misused("a context's name has at least one character, all of them printable")
+        raise Misused("the name of a context needs at least one character, and only printable characters")
     _ = Connection(properties).security  # explains properties that cannot be meant
     contexts = read_contexts()
     word = "replaced" if name in contexts.named else "added"
@@ -60,7 +60,7 @@ def add(
 @app.command("list")
 @client_command
 def list_contexts(output: Output) -> None:
-    """List all contexts; the one in use is marked."""
+    """List all contexts; the current one is marked."""
     contexts = read_contexts()
     found = [
         {
@@ -77,7 +77,7 @@ def list_contexts(output: Output) -> None:
 @app.command()
 @client_command
 def use(name: Name, dry_run: DryRun = False) -> None:
-    """Use a context from now on."""
+    """Make a context the current one."""
     contexts = _with(name)
     contexts.current = name
     if not dry_run:
@@ -88,13 +88,14 @@ def use(name: Name, dry_run: DryRun = False) -> None:
 @app.command()
 @client_command
 def show(
-    output: Output, name: Annotated[str | None, typer.Argument(metavar="NAME", help="default: the one in use")] = None
+    output: Output,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="default: the current context")] = None,
 ) -> None:
     """Show a context's properties; secrets are hidden."""
     contexts = read_contexts()
     chosen = name if name is not None else contexts.current
     if chosen is None:
-        raise CommandError("no context is in use; `odradek context use NAME` chooses one", NOT_FOUND)
+        raise CommandError("there is no current context; choose one with `odradek context use NAME`", NOT_FOUND)
     properties = shown_properties(_with(chosen).named[chosen])
     rows = sorted(properties.items())
     output.show([{"name": chosen, "properties": properties}], Table("", ("PROPERTY", "VALUE"), rows))
@@ -103,7 +104,7 @@ def show(
 @app.command()
 @client_command
 def remove(name: Name, dry_run: DryRun = False) -> None:
-    """Remove a context and what it holds."""
+    """Remove a context and its properties."""
     contexts = _with(name)
     del contexts.named[name]
     if contexts.current == name:
@@ -116,6 +117,6 @@ def remove(name: Name, dry_run: DryRun = False) -> None:
 def _with(name: str) -> Contexts:
     contexts = read_contexts()
     if name not in contexts.named:
-        known = ", ".join(sorted(contexts.named)) or "none yet; `odradek context add` makes one"
-        raise CommandError(f"there is no context {name!r}: {known}", NOT_FOUND)
+        known = ", ".join(sorted(contexts.named)) or "none; add one with `odradek context add`"
+        raise CommandError(f"there is no context {name!r}; contexts: {known}", NOT_FOUND)
     return contexts

@@ -56,7 +56,7 @@ def read_contexts() -> Contexts:
             for name, properties in parsed.get("contexts", {}).items()
         }
     except (ValueError, AttributeError):
-        raise CommandError(f"{file} is damaged: correct it, or delete it and add the contexts again") from None
+        raise CommandError(f"{file} is damaged: correct the file, or delete it and add the contexts again") from None
     current = parsed.get("current")
     return Contexts(named, current if isinstance(current, str) else None)
 

@@ -85,11 +85,11 @@ def _from_kafka_python(error: Exception) -> CommandError:
     else:
         status = status_of_code(code)
     if name == "KafkaConnectionError":
-        return CommandError(f"a broker takes no connections ({_bare(error)}){_advice(status)}", status)
+        return CommandError(f"a broker accepts no connections ({_bare(error)}){_advice(status)}", status)
     if name == "UnknownBrokerIdError":
         return CommandError(f"broker {_bare(error)} is not in the metadata{_advice(UNREACHABLE)}", UNREACHABLE)
     if name == "IncompatibleBrokerVersion":
-        return CommandError(f"the broker does not have this API: {_bare(error)}")
+        return CommandError(f"the broker does not support this API: {_bare(error)}")
     return CommandError(f"{_bare(error)}{advice_for(code) or _advice(status)}", status)
 
 
@@ -108,7 +108,7 @@ def advice_for(code: int) -> str:
 
 def _advice(status: int) -> str:
     if status == UNREACHABLE:
-        return "; check --bootstrap-server, and that the brokers run"
+        return "; check --bootstrap-server, and check that the brokers run"
     if status == DENIED:
         return "; check the security options of --command-config or the context, and the ACLs"
     return ""

@@ -92,7 +92,7 @@ class _TokenProvider:
                 return str(json.loads(answer.read(_MOST_TOKEN_BYTES))["access_token"])
         except (OSError, ValueError, KeyError, TypeError):
             raise CommandError(
-                f"no token from {security.token_endpoint}: check the client id and secret", DENIED
+                f"{security.token_endpoint} returned no token: check the client id and secret", DENIED
             ) from None
 
     def extensions(self) -> dict[str, str]:

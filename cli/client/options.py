@@ -16,7 +16,7 @@ from ..output.results import FORMATS, Output
 from .completing import complete_context
 from .connection import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT_S, Connection, connection_of
 
-_CONNECTION = "options of the connection"
+_CONNECTION = "connection options"
 
 OutputFormat = Enum("OutputFormat", {name: name for name in FORMATS}, type=str)  # type: ignore[misc]
 
@@ -27,25 +27,30 @@ Bootstrap = Annotated[
         "-b",
         metavar="HOST:PORT",
         envvar="ODRADEK_BOOTSTRAP_SERVER",
-        help=f"brokers, separated by commas (default: the context's, or {DEFAULT_BOOTSTRAP})",
+        help=f"brokers, separated by commas (default: those of the current context, or {DEFAULT_BOOTSTRAP})",
         show_envvar=False,
     ),
 ]
 CommandConfig = Annotated[
     Path | None,
-    typer.Option("--command-config", metavar="FILE", help="client properties as Kafka's tools take them"),
+    typer.Option("--command-config", metavar="FILE", help="file of client properties, as for Kafka's own tools"),
 ]
 Context = Annotated[
     str | None,
-    typer.Option("--context", metavar="NAME", help="a cluster of `odradek context`", autocompletion=complete_context),
+    typer.Option(
+        "--context",
+        metavar="NAME",
+        help="a named cluster (default: the current context; see `odradek context`)",
+        autocompletion=complete_context,
+    ),
 ]
 Setting = Annotated[
-    list[str] | None, typer.Option("-X", metavar="KEY=VALUE", help="sets one client property; may be repeated")
+    list[str] | None, typer.Option("-X", metavar="KEY=VALUE", help="set one client property; may be repeated")
 ]
-Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="how long a request may take")]
-OutputOption = Annotated[OutputFormat | None, typer.Option("--output", help="how results are written (default: table)")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="say what would change, and change nothing")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask")]
+Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="timeout of a request")]
+OutputOption = Annotated[OutputFormat | None, typer.Option("--output", help="output format (default: table)")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would change, and change nothing")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask for confirmation")]
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _OF_CONNECTION = (

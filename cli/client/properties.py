@@ -45,7 +45,7 @@ def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise Misused(f"{option} takes KEY=VALUE, as in {option} client.id=me")
+            raise Misused(f"{option} needs KEY=VALUE, for example {option} client.id=me")
         found[key.strip()] = value.strip()
     return found
 

@@ -66,7 +66,7 @@ def _explained(program: str, error: Exception) -> int:
     import typer
 
     if isinstance(error, typer.Abort):
-        return complain("not confirmed: nothing was changed", FAILED)
+        return complain("not confirmed; nothing was changed", FAILED)
     if hasattr(error, "format_message"):  # of a wrong option or argument; typer names the class anew now and then
         return _usage(program, error)
     known = from_library(error)

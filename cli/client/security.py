@@ -123,6 +123,6 @@ def _store(properties: Mapping[str, str], prefix: str, option: str) -> str:
         return location
     pem = f"{location.rpartition('.')[0] or location}.pem"
     raise Misused(
-        f"{prefix}.location={location} is no PEM file: convert it (JKS first with `keytool -importkeystore "
+        f"{prefix}.location={location} is not a PEM file: convert it (JKS first with `keytool -importkeystore "
         f"-deststoretype PKCS12`) by `openssl pkcs12 -in {location} {option} -out {pem}`, and set {prefix}.type=PEM"
     )

@@ -96,7 +96,7 @@ def ask(admin: Any, request: Message, node_id: int | None = None) -> Any:
     offered = manager.broker_version_data.api_versions.get(key)
     version = min(offered[1], api.latest_stable_version) if offered is not None else -1
     if offered is None or version < max(offered[0], api.versions.low):
-        raise CommandError(f"the cluster does not serve {api.name}: it needs a newer broker")
+        raise CommandError(f"the brokers do not support {api.name}: use a newer version")
     return manager.run(manager.send, _Request(request, api, version), node_id)
 
 
@@ -111,7 +111,9 @@ def coordinator_of(admin: Any, group: str) -> int:
             return int(manager.run(admin._find_coordinator_id, group, GROUP_COORDINATOR))
         except (CoordinatorLoadInProgressError, CoordinatorNotAvailableError):
             if time.monotonic() > deadline:
-                raise CommandError(f"group {group} has no coordinator now: try again later", UNREACHABLE) from None
+                raise CommandError(
+                    f"group {group} has no coordinator at the moment: try again later", UNREACHABLE
+                ) from None
             time.sleep(_PAUSE_S)
 
 

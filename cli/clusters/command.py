@@ -62,7 +62,7 @@ def describe(connection: Connection, output: Output) -> None:
 @quorum_app.command("quorum")
 @client_command
 def quorum(connection: Connection, output: Output) -> None:
-    """Show leader, epoch and replicas of the metadata log, with how far each is behind."""
+    """Show leader, epoch and replicas of the metadata log, and the lag of each replica."""
     with connection.admin() as admin:
         answered = admin.describe_metadata_quorum()
     (partition,) = answered["topics"][0]["partitions"]
@@ -127,10 +127,12 @@ def features(connection: Connection, output: Output) -> None:
 def log_dirs(
     connection: Connection,
     output: Output,
-    broker: Annotated[list[int] | None, typer.Option("--broker", help="only this one; may be repeated")] = None,
-    topic: Annotated[list[str] | None, typer.Option("--topic", "-t", help="replicas of this one, a row each")] = None,
+    broker: Annotated[list[int] | None, typer.Option("--broker", help="only this broker; may be repeated")] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", "-t", help="show the replicas of this topic, one row each")
+    ] = None,
 ) -> None:
-    """Show log directories with their space, or the replicas of a topic in them."""
+    """Show log directories and their disk space, or the replicas of a topic in each directory."""
     with connection.admin() as admin:
         topics = [
             (one["name"], [p["partition_index"] for p in one["partitions"]]) for one in described_topics(admin, topic)

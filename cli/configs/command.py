@@ -15,7 +15,7 @@ from ..client.properties import HIDDEN, pairs
 from ..output.results import Table
 from .cluster_defaults import DEFAULT, alter_cluster_defaults, cluster_defaults
 
-app = new_app("Configs of topics, brokers, groups and client metrics.")
+app = new_app("Show and change configs of topics, brokers, groups and client metrics.")
 
 
 class Kind(StrEnum):
@@ -30,8 +30,11 @@ class Kind(StrEnum):
         return self.value.replace("-", "_")
 
 
-KindArgument = Annotated[Kind, typer.Argument(help="what it is a config of")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="a topic, a broker's id or `default` for all, a group, ...")]
+KindArgument = Annotated[Kind, typer.Argument(help="kind of the resource")]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="name of the topic or group, a broker's id, `default` for all brokers, ..."),
+]
 
 
 @app.command()
@@ -41,10 +44,10 @@ def get(
     name: Name,
     connection: Connection,
     output: Output,
-    keys: Annotated[list[str] | None, typer.Argument(metavar="[KEY...]", help="only these")] = None,
-    every: Annotated[bool, typer.Option("--all", help="defaults, too")] = False,
+    keys: Annotated[list[str] | None, typer.Argument(metavar="[KEY...]", help="only these keys")] = None,
+    every: Annotated[bool, typer.Option("--all", help="show defaults, too")] = False,
 ) -> None:
-    """Show configs that are set, with where each comes from."""
+    """Show configs that are set, and the source of each value."""
     _check_name(kind, name)
     values = _read(connection, kind, name)
     unknown = [key for key in keys or () if key not in values]
@@ -90,7 +93,7 @@ def _check_name(kind: Kind, name: str) -> None:
         return
     if kind in (Kind.broker, Kind.broker_logger) and not (name.isascii() and name.isdecimal()):
         every = f", or `{DEFAULT}` for all brokers" if kind is Kind.broker else ""
-        raise Misused(f"{kind.value} takes a broker's id{every}, not {name!r}; `odradek cluster describe` lists them")
+        raise Misused(f"{kind.value} needs a broker's id{every}, not {name!r}; `odradek cluster describe` lists them")
 
 
 def _check_exists(admin: Any, kind: Kind, name: str) -> None:
@@ -108,13 +111,15 @@ def set_configs(
     output: Output,
     values: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE...]")] = None,
     delete: Annotated[
-        list[str] | None, typer.Option("--delete", "-d", metavar="KEY", help="back to its default; may be repeated")
+        list[str] | None, typer.Option("--delete", "-d", metavar="KEY", help="return to the default; may be repeated")
     ] = None,
-    append: Annotated[list[str] | None, typer.Option("--append", metavar="KEY=VALUE", help="to a list")] = None,
-    subtract: Annotated[list[str] | None, typer.Option("--subtract", metavar="KEY=VALUE", help="from a list")] = None,
+    append: Annotated[list[str] | None, typer.Option("--append", metavar="KEY=VALUE", help="append to a list")] = None,
+    subtract: Annotated[
+        list[str] | None, typer.Option("--subtract", metavar="KEY=VALUE", help="remove from a list")
+    ] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Set, delete, append to or subtract from configs. With --dry-run the broker checks them."""
+    """Set or delete configs, append to or remove from lists. With --dry-run the broker only validates them."""
     _check_name(kind, name)
     changes: dict[str, tuple[str, str | None]] = {}
     for word, texts, option in (
@@ -149,12 +154,15 @@ def diff(
     name: Name,
     connection: Connection,
     output: Output,
-    other: Annotated[str | None, typer.Argument(metavar="[OTHER]", help="default: the same name")] = None,
+    other: Annotated[
+        str | None,
+        typer.Argument(metavar="[OTHER]", help="the second resource (default: the same name, in the other cluster)"),
+    ] = None,
     other_bootstrap: Annotated[
-        str | None, typer.Option("--other-bootstrap-server", metavar="HOST:PORT", help="the other cluster")
+        str | None, typer.Option("--other-bootstrap-server", metavar="HOST:PORT", help="compare with this cluster")
     ] = None,
     other_context: Annotated[
-        str | None, typer.Option("--other-context", metavar="NAME", help="the other cluster")
+        str | None, typer.Option("--other-context", metavar="NAME", help="compare with the cluster of this context")
     ] = None,
 ) -> None:
     """Show configs in which two topics, brokers or clusters differ. Exit status 1 when they do."""

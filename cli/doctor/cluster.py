@@ -42,7 +42,11 @@ def _fenced(brokers: list[dict[str, Any]]) -> Iterator[Finding]:
     for broker in brokers:
         if broker.get("is_fenced"):
             yield Finding(
-                ERROR, "broker", f"broker {broker['broker_id']}", "it is fenced", "look into its log; start it again"
+                ERROR,
+                "broker",
+                f"broker {broker['broker_id']}",
+                "it is fenced",
+                "check the broker's log, and restart it",
             )
 
 
@@ -68,7 +72,7 @@ def _leaders(topics: Topics, brokers: int) -> Iterator[Finding]:
     advice = "wait for auto.leader.rebalance.enable, or move replicas"
     for node, count in sorted(leads.items()):
         if len(partitions) >= _FEWEST_LEADERS and count > _SKEW * share + 1:
-            words = f"it leads {count} partitions, {share:.0f} are its share"
+            words = f"it leads {count} partitions; an even share is {share:.0f}"
             yield Finding(WARNING, "leaders", f"broker {node}", words, advice)
     away = [one for one in partitions if one["replica_nodes"] and one["leader_id"] != one["replica_nodes"][0]]
     if partitions and len(away) / len(partitions) > 0.1:
@@ -86,7 +90,7 @@ def _single_replicas(topics: Topics, brokers: int) -> Iterator[Finding]:
                 WARNING,
                 "replication",
                 topic["name"],
-                "one replica: its broker's loss is the loss of its records",
+                "one replica: its records are lost when its broker is lost",
                 advice,
             )
 
@@ -117,11 +121,11 @@ def _quorum(admin: Any) -> Iterator[Finding]:
         behind = newest - one["last_caught_up_timestamp"]
         if one["replica_id"] != partition["leader_id"] and behind > 60_000:
             caught_up = one["last_caught_up_timestamp"]
-            words = f"this voter caught up {behind // 1000} s ago for the last time"
+            words = f"this voter last caught up with the leader {behind // 1000} s ago"
             words = words if caught_up >= 0 else "this voter has never caught up with the leader"
-            yield Finding(ERROR, "quorum", f"node {one['replica_id']}", words, "start it, or look into its log")
+            yield Finding(ERROR, "quorum", f"node {one['replica_id']}", words, "start the node, or check its log")
     if len(voters) == 2:
-        words = "two voters: the loss of either stops the cluster"
+        words = "two voters: the cluster stops when one of them fails"
         yield Finding(WARNING, "quorum", "cluster", words, "add a third controller")
 
 
@@ -129,6 +133,6 @@ def _transactions(admin: Any) -> Iterator[Finding]:
     for one in open_transactions(admin, None):
         if one["hangs"] and one["age_ms"] >= _HANGS_AFTER_MS:
             subject = f"{one['topic']}-{one['partition']}"
-            words = f"the transaction of producer {one['producer_id']} hangs since offset {one['start_offset']}"
+            words = f"the transaction of producer {one['producer_id']} hangs from offset {one['start_offset']} on"
             place = f"--topic {one['topic']} --partition {one['partition']} --producer-id {one['producer_id']}"
             yield Finding(ERROR, "transaction", subject, words, f"`odradek txn abort {place}`")

@@ -15,7 +15,7 @@ from ..output.progress import Progress
 from ..output.results import Table
 from .finding import Finding
 
-app = new_app("Check a data directory or a running cluster, and say what to do.")
+app = new_app("Check a data directory or a running cluster, and print advice.")
 
 _KEYS = ("severity", "check", "subject", "finding", "advice")
 
@@ -26,13 +26,14 @@ def doctor(
     connection: Connection,
     output: Output,
     data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", metavar="D", help="check this directory, and no running cluster")
+        Path | None,
+        typer.Option("--data-dir", metavar="D", help="check this data directory instead of a running cluster"),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", metavar="server.properties", help="check its settings, too, or alone")
+        Path | None, typer.Option("--config", metavar="server.properties", help="check the settings in this file")
     ] = None,
 ) -> None:
-    """Check a data directory or a running cluster, and say what to do. Exit status 1 when something is found."""
+    """Check a data directory or a running cluster, and print advice. Exit status 1 when it finds a problem."""
     found: list[Finding] = []
     with Progress("findings", None) as progress:
         for one in _findings(connection, data_dir, config):
@@ -52,7 +53,7 @@ def _findings(connection: Connection, data_dir: Path | None, config: Path | None
 
     if data_dir is not None:
         if not data_dir.is_dir():
-            raise CommandError(f"{data_dir} is no directory", NOT_FOUND)
+            raise CommandError(f"{data_dir} is not a directory", NOT_FOUND)
         yield from check_directory(data_dir)
     if config is not None:
         yield from check_properties(config)

@@ -14,9 +14,9 @@ _OFFSET_ENTRY_BYTES, _TIME_ENTRY_BYTES = 8, 12
 #: Folders that a broker makes besides partitions.
 _OWN_FOLDERS = frozenset(("__cluster_metadata-0",))
 _SUFFIXES = {
-    "-stray": "a partition that the cluster had given away when the broker started: delete it once nothing is missed",
+    "-stray": "a replica that was not assigned to this broker when it started: delete it when no data is missing",
     "-delete": "a deleted partition: the broker removes it within file.delete.delay.ms, or at its next start",
-    "-future": "a partition on its way from another log directory: the broker continues when it starts",
+    "-future": "a replica that moves from another log directory: the broker continues when it starts",
 }
 
 
@@ -52,7 +52,9 @@ def _damage(directory: Path) -> Iterator[Finding]:
                 advice = f"stop the broker, then `odradek repair --data-dir {directory} {one.decision}`"
                 yield Finding(ERROR, "damage", str(directory), one.words, advice)
             else:
-                advice = "a start mends it, from other replicas where there are some; see docs/damage.md"
+                advice = (
+                    "the broker repairs it at its next start, from other replicas if there are any; see docs/damage.md"
+                )
                 yield Finding(WARNING, "damage", str(directory), one.words, advice)
 
     yield from limited(found())
@@ -66,7 +68,7 @@ def _folders(directory: Path) -> Iterator[Finding]:
             continue
         replica = parse_replica_directory(str(path))
         if replica is None:
-            words = "the folder is no partition's"
+            words = "the folder does not belong to a partition"
             yield Finding(WARNING, "stray folder", str(path), words, "move it out of this directory: no broker uses it")
         elif replica.suffix:
             meaning = next((text for suffix, text in _SUFFIXES.items() if suffix in replica.suffix), "left over")
@@ -83,11 +85,11 @@ def _indexes(directory: Path) -> Iterator[Finding]:
             if not index.exists():
                 yield _index(index, "missing")
             elif index.stat().st_size % entry_bytes:
-                yield _index(index, "its size is no multiple of an entry's")
+                yield _index(index, "its size is not a multiple of the entry size")
 
 
 def _index(path: Path, words: str) -> Finding:
-    return Finding(WARNING, "index", str(path), words, "a start makes it again from the segment")
+    return Finding(WARNING, "index", str(path), words, "the broker rebuilds it from the segment at its next start")
 
 
 def check_properties(file: Path) -> Iterator[Finding]:

@@ -20,10 +20,10 @@ def dangers(subject: str, values: Mapping[str, str | None], *, brokers: int | No
     if several:
         yield from _of_several(values, found_factors=(brokers or 3), subject=subject)
     if values.get("delete.topic.enable") == "false":
-        yield found("delete.topic.enable", "topics cannot be deleted", "set it to true, unless that is meant")
+        yield found("delete.topic.enable", "topics cannot be deleted", "set it to true, unless this is intended")
     if values.get("log.cleaner.enable") == "false":
         yield found(
-            "log.cleaner.enable", "compacted topics, committed offsets among them, grow for ever", "set it to true"
+            "log.cleaner.enable", "compacted topics, committed offsets among them, grow forever", "set it to true"
         )
 
 
@@ -38,7 +38,7 @@ _FACTORS = (
 def _of_several(values: Mapping[str, str | None], *, found_factors: int, subject: str) -> Iterator[Finding]:
     for key in _FACTORS:
         if values.get(key) == "1":
-            words = "new topics have one replica: the loss of a broker is the loss of their records"
+            words = "new topics have one replica: their records are lost when a broker is lost"
             advice = f"set it to {min(3, found_factors)}"
             yield Finding(WARNING, "setting", f"{subject}: {key}=1", words, advice)
     for key in ("min.insync.replicas", "transaction.state.log.min.isr"):

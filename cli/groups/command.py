@@ -16,12 +16,12 @@ from .members import share_groups, streams_groups
 from .offsets import Lag, chosen_places, commit, lags, stored_offsets, targets
 from .share_offsets import delete_share_offsets
 
-app = new_app("Members, offsets and lag of groups: classic, consumer, share and streams.")
+app = new_app("Show and change classic, consumer, share and streams groups.")
 
 Name = Annotated[str, typer.Argument(metavar="GROUP")]
 Names = Annotated[list[str], typer.Argument(metavar="GROUP...")]
 Topics = Annotated[
-    list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC[:0,2]", help="only these; may be repeated")
+    list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC[:0,2]", help="only this topic; may be repeated")
 ]
 
 
@@ -46,7 +46,7 @@ def _known(admin: Any, names: list[str]) -> list[dict[str, Any]]:
     by_name = {one["group"]: one for one in _listed(admin)}
     for name in names:
         if name not in by_name:
-            raise CommandError(f"group {name} does not exist; `odradek group list` shows those that do", NOT_FOUND)
+            raise CommandError(f"group {name} does not exist; `odradek group list` lists the groups", NOT_FOUND)
     return [by_name[name] for name in names]
 
 
@@ -55,8 +55,12 @@ def _known(admin: Any, names: list[str]) -> list[dict[str, Any]]:
 def list_groups(
     connection: Connection,
     output: Output,
-    kind: Annotated[str | None, typer.Option("--kind", help="classic, consumer, share or streams")] = None,
-    state: Annotated[str | None, typer.Option("--state", help="as Stable or Empty")] = None,
+    kind: Annotated[
+        str | None, typer.Option("--kind", help="only groups of this kind: classic, consumer, share or streams")
+    ] = None,
+    state: Annotated[
+        str | None, typer.Option("--state", help="only groups in this state, such as Stable or Empty")
+    ] = None,
 ) -> None:
     """List groups."""
     with connection.admin() as admin:
@@ -151,13 +155,13 @@ def _offset_table(behind: dict[str, list[Lag]]) -> Table:
 def lag(
     connection: Connection,
     output: Output,
-    names: Annotated[list[str] | None, typer.Argument(metavar="[GROUP...]", help="default: all")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[GROUP...]", help="default: all groups")] = None,
     total: Annotated[bool, typer.Option("--total", help="one line for each group")] = False,
     most: Annotated[
-        int | None, typer.Option("--max", metavar="N", help="exit status 1 when a group is further behind")
+        int | None, typer.Option("--max", metavar="N", help="exit with status 1 when the lag of a group is larger")
     ] = None,
 ) -> None:
-    """Show how many records groups are behind."""
+    """Show the lag of groups."""
     with connection.admin() as admin:
         chosen = _known(admin, names) if names else _listed(admin)
         behind = _lags(admin, chosen)
@@ -170,7 +174,7 @@ def lag(
     over = {group: count for group, count in sums.items() if most is not None and count > most}
     if over:
         words = ", ".join(f"{group} by {count}" for group, count in sorted(over.items()))
-        raise CommandError(f"more than {most} records behind: {words}")
+        raise CommandError(f"lag of more than {most} records: {words}")
 
 
 @app.command()
@@ -183,17 +187,17 @@ def reset(
         str | None,
         typer.Option("--to", metavar="POSITION", help="beginning, end, N, -N (the last N), @TIME, -1h, or stored"),
     ] = None,
-    shift: Annotated[int, typer.Option("--shift", metavar="N", help="so many records on, or back when negative")] = 0,
+    shift: Annotated[
+        int, typer.Option("--shift", metavar="N", help="move by N records: forward, or back when negative")
+    ] = 0,
     topic: Topics = None,
-    share: Annotated[
-        bool, typer.Option("--share", help="a group that does not exist yet becomes a share group")
-    ] = False,
+    share: Annotated[bool, typer.Option("--share", help="create a group that does not exist as a share group")] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
     """Set the offsets of a group without members; those of a share group are its start offsets.
 
-    Shows the offsets before and after, and asks on a terminal.
+    Shows the offsets before and after. On a terminal, asks for confirmation.
     """
     if to is None and not shift:
         raise Misused("give --to POSITION or --shift N")
@@ -270,7 +274,7 @@ def _delete_offsets(admin: Any, name: str, topics: list[str], *, dry_run: bool) 
 
 def _delete_share_offsets(admin: Any, name: str, topics: list[str], *, dry_run: bool) -> list[str]:
     if any(":" in topic for topic in topics):
-        raise Misused(f"{name} is a share group: its offsets are deleted by topic, without :PARTITIONS")
+        raise Misused(f"{name} is a share group: leave out :PARTITIONS; a share group's offsets are deleted by topic")
     held = {topic for topic, _ in stored_offsets(admin, name, shares=True)}
     absent = [topic for topic in topics if topic not in held]
     if absent:

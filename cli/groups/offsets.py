@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -62,15 +62,19 @@ def stored_offsets(admin: Any, group: str, *, shares: bool) -> dict[Place, int]:
     return {place: offset for place, (offset, _) in sorted(found.items())}
 
 
-def lags(admin: Any, groups: Iterable[str], share: Iterable[str] = ()) -> dict[str, list[Lag]]:
-    """Lag of each group by partition, with one question about the ends for all of them. `share`: those that share."""
+def lags(
+    admin: Any, groups: Iterable[str], share: Iterable[str] = (), *, without: Container[int] = ()
+) -> dict[str, list[Lag]]:
+    """Lag of each group by partition, with one question about the ends for all of them. `share`: those that share.
+
+    Leaders of `without` are not asked.
+    """
     found: dict[str, dict[Place, tuple[int, int | None]]] = {
         group: {place: (offset, None) for place, offset in committed_offsets(admin, group).items()} for group in groups
     }
     found |= share_offsets(admin, share)
-    ends = partition_offsets(
-        admin, topics_of(admin, {topic for places in found.values() for topic, _ in places}), LATEST
-    )
+    topics = topics_of(admin, {topic for places in found.values() for topic, _ in places})
+    ends = partition_offsets(admin, topics, LATEST, without=without)
     return {
         group: [
             Lag(topic, partition, offset, ends.get((topic, partition)), counted)
@@ -128,7 +132,7 @@ def targets(
     first, last = partition_offsets(admin, topics, EARLIEST), partition_offsets(admin, topics, LATEST)
     missing = [f"{topic}-{partition}" for topic, partition in places if (topic, partition) not in last]
     if missing:
-        raise CommandError(f"{', '.join(missing)} have no leader now: try again when they have")
+        raise CommandError(f"{', '.join(missing)} have no leader: try again when they have one")
     stored = committed_offsets(admin, group) if stored is None else stored
     wanted = _wanted(admin, stored, topics, places, to, first, last)
     made = {}

@@ -15,7 +15,7 @@ from ..client.options import Output, client_command, new_app
 from ..output.results import Table
 from .sampling import Sample, Sampler
 
-app = new_app("Show a cluster as it changes.")
+app = new_app("Show live metrics of a cluster.")
 
 
 @app.command()
@@ -23,18 +23,19 @@ app = new_app("Show a cluster as it changes.")
 def top(
     connection: Connection,
     output: Output,
-    interval: Annotated[float, typer.Option("--interval", "-n", metavar="SECONDS", help="between samples")] = 2.0,
+    interval: Annotated[float, typer.Option("--interval", "-n", metavar="SECONDS", help="time between samples")] = 2.0,
     iterations: Annotated[
         int | None, typer.Option("--iterations", "-i", metavar="N", help="stop after N samples")
     ] = None,
-    most: Annotated[int, typer.Option("--rows", help="of each table")] = 15,
+    most: Annotated[int, typer.Option("--rows", help="most rows of each table")] = 15,
     metrics: Annotated[
-        str | None, typer.Option("--metrics", metavar="URL", help="a node's /metrics, for its slowest requests")
+        str | None,
+        typer.Option("--metrics", metavar="URL", help="URL of a node's /metrics; shows its slowest requests"),
     ] = None,
 ) -> None:
     """Show throughput by topic, lag by group, state of replicas and slow requests, until Ctrl-C."""
     if interval <= 0 or most < 1 or (iterations is not None and iterations < 1):
-        raise Misused("--interval, --rows and --iterations are more than 0")
+        raise Misused("--interval, --rows and --iterations must be more than 0")
     with connection.admin() as admin, contextlib.suppress(KeyboardInterrupt):
         sampler = Sampler(admin, metrics)
         if output.form == "table" and sys.stdout.isatty():

@@ -23,7 +23,7 @@ class Sampler:
 
     def __init__(self, admin: Any, metrics: str | None) -> None:
         if metrics is not None and not metrics.startswith(("http://", "https://")):
-            raise Misused("--metrics takes the http:// address of a node's /metrics")
+            raise Misused("--metrics needs the http:// URL of a node's /metrics")
         self._admin = admin
         self._metrics = metrics
         self._ends: dict[tuple[str, int], int] = {}
@@ -97,7 +97,7 @@ class Sampler:
             with urllib.request.urlopen(self._metrics, timeout=5) as answer:
                 text = answer.read(_MOST_METRICS_BYTES).decode(errors="replace")
         except (OSError, ValueError) as error:
-            raise CommandError(f"no answer from {self._metrics}: {error}", UNREACHABLE) from None
+            raise CommandError(f"no response from {self._metrics}: {error}", UNREACHABLE) from None
         now = request_times(text)
         found = []
         for name, (total_ms, count) in now.items():

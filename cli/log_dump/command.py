@@ -26,13 +26,13 @@ def add_to(actions: Any) -> None:
         ),
     )
     dump.add_argument("paths", nargs="+", type=path_option, metavar="PATH", help="a file, or a directory")
-    dump.add_argument("--records", action="store_true", help="the records of each batch, too")
+    dump.add_argument("--records", action="store_true", help="print the records of each batch, too")
     dump.add_argument("--offsets", metavar="FIRST-LAST", help="only batches with these offsets")
     dump.add_argument(
-        "--kind", metavar="SUFFIX", help="in directories only such files: log, index, timeindex, snapshot, ..."
+        "--kind", metavar="SUFFIX", help="only files of this kind in directories: log, index, timeindex, snapshot, ..."
     )
-    dump.add_argument("--topic", metavar="T", help="in a data directory only this topic's partitions")
-    dump.add_argument("--output", choices=("text", "jsonl"), default="text", help="(default: text)")
+    dump.add_argument("--topic", metavar="T", help="only this topic's partitions in a data directory")
+    dump.add_argument("--output", choices=("text", "jsonl"), default="text", help="output format (default: text)")
     dump.set_defaults(run=run)
 
 
@@ -65,7 +65,7 @@ def _offsets(text: str | None) -> tuple[int, int]:
         return 0, (1 << 63) - 1
     first, dash, last = text.partition("-")
     if not dash or not all(one.isascii() and one.isdecimal() and len(one) <= 19 for one in (first, last)):
-        raise UsageError(f"--offsets takes FIRST-LAST, as 100-200, not {text!r}")
+        raise UsageError(f"--offsets needs FIRST-LAST, such as 100-200, not {text!r}")
     return int(first), int(last)
 
 

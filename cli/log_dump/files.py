@@ -47,7 +47,7 @@ def rows_of(path: Path, selection: Selection, decode: Decode) -> Iterator[Row]:
     elif name in _TEXTS or name.endswith("-checkpoint"):
         yield from _text(path)
     else:
-        raise ValueError(f"{path} is no segment, index, snapshot or checkpoint of Kafka")
+        raise ValueError(f"{path} is not a segment, index, snapshot or checkpoint of Kafka")
 
 
 def is_known(name: str) -> bool:

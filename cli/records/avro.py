@@ -27,7 +27,7 @@ def schema_of_file(path: Path) -> Any:
     try:
         return fastavro.parse_schema(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
-        raise Misused(f"{path} is no Avro schema: {error}") from None
+        raise Misused(f"{path} is not an Avro schema: {error}") from None
 
 
 def avro_from_registry(registry: SchemaRegistry) -> Callable[[bytes], Any]:

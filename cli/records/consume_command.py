@@ -79,10 +79,10 @@ def consume(
     value_schema: ValueSchemaOption = None,
     message: MessageOption = None,
 ) -> None:
-    """Read records. Begins at the end and waits for new ones, unless a position is given: then it stops at the end."""
+    """Read records. With a position, read from there to the end. Without one, wait for new records."""
     form, text = _form(output_format, format_string, file)
     if count is not None and count < 1:
-        raise Misused("--count is at least 1")
+        raise Misused("--count must be at least 1")
     start = default_start(group, from_beginning=from_beginning, text=offset)
     selection = Selection(
         topics,
@@ -109,9 +109,9 @@ def _form(output_format: Any, format_string: str | None, file: Path | None) -> t
     by_name = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
     form = output_format.value if output_format is not None else by_name.get(file.suffix if file else "", "plain")
     if form == "parquet" and file is None and sys.stdout.isatty():
-        raise Misused("Parquet is not for a terminal: give --file NAME.parquet")
+        raise Misused("Parquet cannot be printed on a terminal: give --file NAME.parquet")
     if form == "table" and file is not None:
-        raise Misused("tables are for standard output: leave --file out, or choose another --output")
+        raise Misused("a table can be written to standard output only: leave out --file, or choose another --output")
     return form, format_string
 
 

@@ -37,11 +37,13 @@ UntilOption = Annotated[
     str | None, typer.Option("--until", metavar="POSITION", help="stop before this offset or @TIME")
 ]
 
-FollowOption = Annotated[bool, typer.Option("--follow", "-F", help="wait for more at the end")]
+FollowOption = Annotated[bool, typer.Option("--follow", "-F", help="at the end, wait for new records")]
 
 CountOption = Annotated[int | None, typer.Option("--count", "-c", metavar="N", help="stop after N records")]
 
-PartitionOption = Annotated[list[int] | None, typer.Option("--partition", "-p", help="only this one; may be repeated")]
+PartitionOption = Annotated[
+    list[int] | None, typer.Option("--partition", "-p", help="only this partition; may be repeated")
+]
 
 GroupOption = Annotated[
     str | None, typer.Option("--group", "-g", help="read as a member of a group, and commit offsets")
@@ -50,22 +52,24 @@ GroupOption = Annotated[
 IsolationLevelOption = Annotated[Isolation, typer.Option("--isolation-level")]
 
 OutputFormatOption = Annotated[
-    RecordFormat | None, typer.Option("--output", help="how records are written (default: plain, the value a line)")
+    RecordFormat | None, typer.Option("--output", help="output format (default: plain, one value per line)")
 ]
 
 FormatStringOption = Annotated[
     str | None,
-    typer.Option("-f", "--format", metavar="FORMAT", help="as kcat's -f: %t %p %o %k %s %T %h and so on"),
+    typer.Option("-f", "--format", metavar="FORMAT", help="format string, as kcat's -f: %t %p %o %k %s %T %h ..."),
 ]
 
-FileOption = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="write there, not to standard output")]
+FileOption = Annotated[
+    Path | None, typer.Option("--file", metavar="FILE", help="write to this file instead of standard output")
+]
 
 KeyOption = Annotated[
     str | None,
-    typer.Option("--key", metavar="REGEX", help="only records with this key; plain text is the whole key"),
+    typer.Option("--key", metavar="REGEX", help="only records whose key matches; plain text must be the whole key"),
 ]
 
-ValueOption = Annotated[str | None, typer.Option("--value", metavar="REGEX", help="only records with this value")]
+ValueOption = Annotated[str | None, typer.Option("--value", metavar="REGEX", help="only records whose value matches")]
 
 HeaderOption = Annotated[
     list[str] | None, typer.Option("--header", "-H", metavar="NAME[=REGEX]", help="only records with this header")
@@ -73,7 +77,7 @@ HeaderOption = Annotated[
 
 WhereOption = Annotated[
     list[str] | None,
-    typer.Option("--where", metavar="JSONPATH", help="only values for which it selects something: '@.total > 10'"),
+    typer.Option("--where", metavar="JSONPATH", help="only JSON values that match, such as '@.total > 10'"),
 ]
 
 KeyFormatOption = Annotated[Form, typer.Option("--key-format")]
@@ -85,7 +89,7 @@ SchemaRegistryOption = Annotated[
     typer.Option(
         "--schema-registry",
         metavar="URL",
-        help="for avro, protobuf and json with schema ids; `produce` takes the newest of TOPIC-value",
+        help="for avro, protobuf and json with schema ids; `produce` uses the newest schema of TOPIC-value",
     ),
 ]
 

@@ -57,7 +57,7 @@ def _explained(form: Form, decode: Callable[[bytes], Any]) -> Decode:
             return decode(data)
         except (ValueError, KeyError, IndexError, EOFError, struct.error, TypeError, UnicodeDecodeError) as error:
             raise CommandError(
-                f"a record of {topic} is no {form}: {error or type(error).__name__}; try text or hex"
+                f"a record of {topic} is not {form}: {error or type(error).__name__}; try text or hex"
             ) from None
 
     return decoded
@@ -82,7 +82,7 @@ _PLAIN: dict[Form, Callable[[bytes], Any]] = {
 
 def _with_schema(coding: Coding, connection: Connection) -> Callable[[bytes], Any]:
     if (coding.registry is None) == (coding.schema is None):
-        raise Misused(f"{coding.form} needs --schema-registry URL or a schema's file, one of the two")
+        raise Misused(f"{coding.form} needs --schema-registry URL or a schema file, not both")
     if coding.form is Form.avro:
         from .avro import avro_from_file, avro_from_registry
 

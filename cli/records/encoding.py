@@ -32,7 +32,7 @@ def _explained(form: Form, encode: Encode) -> Encode:
             return encode(text)
         except (ValueError, KeyError, TypeError, AttributeError, struct.error, OverflowError) as error:
             shown = text[:60].decode(errors="backslashreplace")
-            raise CommandError(f"{shown!r} is no {form}: {error or type(error).__name__}") from None
+            raise CommandError(f"{shown!r} is not {form}: {error or type(error).__name__}") from None
 
     return encoded
 
@@ -57,7 +57,7 @@ _PLAIN: dict[Form, Encode] = {
 
 def _with_schema(coding: Coding, connection: Connection, subject: str) -> Encode:
     if (coding.registry is None) == (coding.schema is None):
-        raise Misused(f"{coding.form} needs --schema-registry URL or a schema's file, one of the two")
+        raise Misused(f"{coding.form} needs --schema-registry URL or a schema file, not both")
     if coding.schema is not None:
         return _of_file(coding)
     registered = registry_of(coding, connection).latest(subject)

@@ -29,7 +29,7 @@ def _compiled(text: str, option: str) -> re.Pattern[bytes]:
     try:
         return re.compile(text.encode())
     except re.error as error:
-        raise Misused(f"{option} {text!r} is no regular expression: {error}") from None
+        raise Misused(f"{option} {text!r} is not a regular expression: {error}") from None
 
 
 def _matching(text: str, option: str, part: Callable[[Any], bytes | None]) -> Filter:
@@ -63,7 +63,7 @@ def _where(text: str) -> Filter:
     try:
         compiled = jsonpath.compile(query)
     except jsonpath.JSONPathError as error:
-        raise Misused(f"--where {text!r} is no JSONPath: {str(error).splitlines()[0]}") from None
+        raise Misused(f"--where {text!r} is not a JSONPath expression: {str(error).splitlines()[0]}") from None
     is_filter = query != text
 
     def passes(message: Any, key: Any, value: Any) -> bool:

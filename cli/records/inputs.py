@@ -59,7 +59,7 @@ def records_of(source: Path | None, stdin: BinaryIO, form: InputForm | None, sha
     name = str(source) if source is not None else "standard input"
     if chosen is InputForm.parquet:
         if source is None:
-            raise Misused("Parquet is read from files: name one")
+            raise Misused("Parquet cannot be read from standard input: give a file")
         from .parquet import parquet_rows
 
         yield from _of_rows(parquet_rows(source), name, shape)
@@ -136,7 +136,7 @@ def _json_lines(file: BinaryIO, name: str, shape: Shape) -> Iterator[Record]:
         try:
             content = json.loads(line)
         except ValueError as error:
-            raise CommandError(f"{where} is no JSON: {error}") from None
+            raise CommandError(f"{where} is not JSON: {error}") from None
         if not isinstance(content, dict) or not {"value", "value_base64"} & content.keys():
             raise CommandError(f'{where} has no "value": use --input lines to send each line as it is')
         yield record_of(content, where)
@@ -147,9 +147,9 @@ def _csv(file: BinaryIO, name: str, shape: Shape) -> Iterator[Record]:
     try:
         yield from _of_rows(csv.DictReader(text), name, shape)
     except UnicodeDecodeError:
-        raise CommandError(f"{name} is no UTF-8: convert it by iconv") from None
+        raise CommandError(f"{name} is not UTF-8: convert it with iconv") from None
     except csv.Error as error:
-        raise CommandError(f"{name} is no CSV: {error}") from None
+        raise CommandError(f"{name} is not CSV: {error}") from None
     finally:
         text.detach()
 
@@ -180,7 +180,7 @@ def record_of(content: Mapping[str, Any], where: str) -> Record:
             _timestamp(content.get("timestamp")),
         )
     except (ValueError, TypeError, KeyError, binascii.Error) as error:
-        raise CommandError(f"{where} is no record: {error}") from None
+        raise CommandError(f"{where} is not a record: {error}") from None
 
 
 def _part(content: Mapping[str, Any], name: str) -> bytes | None:

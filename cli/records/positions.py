@@ -51,7 +51,9 @@ def parse_position(text: str, now_s: float | None = None) -> Position:
         return Position(int(words))
     if re.fullmatch(r"-\d{1,9}", words) and int(words):
         return Position(_TAIL + int(words))
-    raise Misused(f"{text!r} is no position: give beginning, end, an offset, -N (the last N), @TIME or an age as -1h")
+    raise Misused(
+        f"{text!r} is not a position: give beginning, end, an offset, -N (the last N), @TIME or an age such as -1h"
+    )
 
 
 def timestamp_ms(text: str) -> int:
@@ -61,4 +63,4 @@ def timestamp_ms(text: str) -> int:
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
-        raise Misused(f"{text!r} is no time: give milliseconds or ISO 8601, as 2026-01-31T12:00:00Z") from None
+        raise Misused(f"{text!r} is not a time: give milliseconds or ISO 8601, such as 2026-01-31T12:00:00Z") from None

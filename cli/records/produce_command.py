@@ -125,18 +125,18 @@ def unescaped(text: str) -> bytes:
     try:
         made = text.encode().decode("unicode_escape").encode("latin-1") if "\\" in text else text.encode()
     except (UnicodeDecodeError, UnicodeEncodeError):
-        raise Misused(f"{text!r} is no delimiter: \\n, \\t, \\0 and \\xHH are known") from None
+        raise Misused(f"{text!r} is not a delimiter: give text, \\n, \\t, \\0 or \\xHH") from None
     if not made:
-        raise Misused("a delimiter has at least one character")
+        raise Misused("a delimiter needs at least one character")
     return made
 
 
 def _check(count: int | None, rate: float | None, size: int | None, shape: Shape, *, repeat: bool) -> None:
     for option, number in (("--count", count), ("--rate", rate), ("--transaction-size", size)):
         if number is not None and number <= 0:
-            raise Misused(f"{option} is more than 0")
+            raise Misused(f"{option} must be more than 0")
     if repeat and count is None:
-        raise Misused("--repeat needs --count: how many records in all")
+        raise Misused("--repeat needs --count, the total number of records")
 
 
 def _settings(compression: Any, acks: str | None) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def _settings(compression: Any, acks: str | None) -> dict[str, Any]:
         made["compression.type"] = compression.value
     if acks is not None:
         if acks not in ("all", "-1", "0", "1"):
-            raise Misused("--acks is all, 1 or 0")
+            raise Misused("--acks must be all, 1 or 0")
         made |= {"acks": acks} | ({} if acks in ("all", "-1") else {"enable.idempotence": False})
     return made
 
@@ -153,7 +153,7 @@ def _settings(compression: Any, acks: str | None) -> dict[str, Any]:
 def _header(text: str) -> tuple[str, bytes]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise Misused("--header takes NAME=VALUE")
+        raise Misused("--header needs NAME=VALUE")
     return name, value.encode()
 
 

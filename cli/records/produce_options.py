@@ -15,20 +15,22 @@ Compression = StrEnum("Compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic)]
 
-FilesArgument = Annotated[list[Path] | None, typer.Argument(metavar="[FILE...]", help="default: standard input")]
+FilesArgument = Annotated[
+    list[Path] | None, typer.Argument(metavar="[FILE...]", help="files to read (default: standard input)")
+]
 
 InputFormOption = Annotated[
     InputForm | None,
     typer.Option("--input", "-i", help="default: by the file's name, else lines; `file`: each file is one record"),
 ]
 
-KeyOption = Annotated[str | None, typer.Option("--key", "-k", help="of every record")]
+KeyOption = Annotated[str | None, typer.Option("--key", "-k", help="key of every record")]
 
 KeyDelimiterOption = Annotated[
-    str | None, typer.Option("--key-delimiter", "-K", metavar="TEXT", help="lines are key, this text, value")
+    str | None, typer.Option("--key-delimiter", "-K", metavar="TEXT", help="text between key and value of a line")
 ]
 
-DelimiterOption = Annotated[str, typer.Option("--delimiter", "-D", metavar="TEXT", help="between records")]
+DelimiterOption = Annotated[str, typer.Option("--delimiter", "-D", metavar="TEXT", help="text between records")]
 
 NullValueOption = Annotated[
     str | None,
@@ -36,28 +38,39 @@ NullValueOption = Annotated[
 ]
 
 HeaderOption = Annotated[
-    list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="of every record; may be repeated")
+    list[str] | None,
+    typer.Option("--header", "-H", metavar="NAME=VALUE", help="header of every record; may be repeated"),
 ]
 
-PartitionOption = Annotated[int | None, typer.Option("--partition", "-p", help="default: by the key, as Java clients")]
+PartitionOption = Annotated[
+    int | None,
+    typer.Option("--partition", "-p", help="partition of the records (default: by the key, as in Java clients)"),
+]
 
 TimestampOption = Annotated[
-    str | None, typer.Option("--timestamp", metavar="TIME", help="of every record: ms or ISO 8601 (default: now)")
+    str | None,
+    typer.Option("--timestamp", metavar="TIME", help="timestamp of every record: ms or ISO 8601 (default: now)"),
 ]
 
-KeyColumnOption = Annotated[str | None, typer.Option("--key-column", help="of CSV or Parquet")]
+KeyColumnOption = Annotated[
+    str | None, typer.Option("--key-column", help="column of CSV or Parquet input that has the key")
+]
 
-ValueColumnOption = Annotated[str | None, typer.Option("--value-column", help="default: the row as JSON")]
+ValueColumnOption = Annotated[
+    str | None, typer.Option("--value-column", help="column that has the value (default: the row as JSON)")
+]
 
 CountOption = Annotated[int | None, typer.Option("--count", "-c", metavar="N", help="stop after N records")]
 
-RepeatOption = Annotated[bool, typer.Option("--repeat", help="begin again at the end of the input, until --count")]
+RepeatOption = Annotated[bool, typer.Option("--repeat", help="repeat the input until --count records are sent")]
 
-RateOption = Annotated[float | None, typer.Option("--rate", metavar="N", help="records a second, at most")]
+RateOption = Annotated[float | None, typer.Option("--rate", metavar="N", help="most records per second")]
 
-TransactionalOption = Annotated[bool, typer.Option("--transactional", help="all records in one transaction")]
+TransactionalOption = Annotated[bool, typer.Option("--transactional", help="send all records in one transaction")]
 
-TransactionalIdOption = Annotated[str | None, typer.Option("--transactional-id", help="default: a new one")]
+TransactionalIdOption = Annotated[
+    str | None, typer.Option("--transactional-id", help="transactional id (default: a random id)")
+]
 
 TransactionSizeOption = Annotated[
     int | None, typer.Option("--transaction-size", metavar="N", help="commit after every N records")
@@ -65,4 +78,4 @@ TransactionSizeOption = Annotated[
 
 CompressionOption = Annotated[Compression | None, typer.Option("--compression", "-z")]
 
-AcksOption = Annotated[str | None, typer.Option("--acks", help="all, 1 or 0 (default: all)")]
+AcksOption = Annotated[str | None, typer.Option("--acks", help="acks: all, 1 or 0 (default: all)")]

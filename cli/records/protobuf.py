@@ -117,7 +117,7 @@ def _compiled(name: str, texts: dict[str, str], include: Path | None = None) -> 
         for one, text in texts.items():
             place = (root / one).resolve()
             if not place.is_relative_to(root.resolve()):
-                raise Misused(f"a schema refers to {one!r}, outside of its folder")
+                raise Misused(f"a schema imports {one!r}, which is outside its folder")
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text, encoding="utf-8")
         made = root / ".descriptors"
@@ -127,7 +127,7 @@ def _compiled(name: str, texts: dict[str, str], include: Path | None = None) -> 
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_COMPILER_TIMEOUT_S)
         if done.returncode:
             line = (done.stderr.strip() or "no reason given").splitlines()[0]
-            raise Misused(f"{name} is no Protobuf schema: {line}")
+            raise Misused(f"{name} is not a Protobuf schema: {line}")
         return _descriptor_set(made.read_bytes(), Path(name))
 
 
@@ -140,7 +140,7 @@ def _descriptor_set(data: bytes, path: Path) -> Any:
     except DecodeError:
         found = FileDescriptorSet()
     if not found.file:
-        raise Misused(f"{path} is no .proto file and no descriptor set of `protoc --include_imports -o FILE`")
+        raise Misused(f"{path} is neither a .proto file nor a descriptor set of `protoc --include_imports -o FILE`")
     return found
 
 

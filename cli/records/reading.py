@@ -16,7 +16,9 @@ from .positions import BEGINNING, END, STORED, Position
 _BATCH = 10_000
 #: A call of the library fills a batch or waits so long: it delays the end of a read, not its records.
 _WAIT_S = 0.02
-_EOF = -191
+_EOF, _ALL_BROKERS_DOWN = -191, -187
+#: Limit of the time in which a broker proves that not all are down.
+_LOST_S = 2.0
 _SETTINGS = {
     "enable.partition.eof": True,
     "enable.auto.commit": False,
@@ -61,10 +63,15 @@ class Reader:
         settings = _SETTINGS | own | connection.librdkafka() | {"error_cb": self._note_error}
         if selection.group is not None:
             settings["group.id"] = selection.group
+        #: Members of the consumer protocol (KIP-848) and of cooperative assignors get partitions in addition to theirs.
+        self._is_incremental = (
+            str(settings.get("group.protocol", "")).lower() == "consumer"
+            or str(settings.get("partition.assignment.strategy", "")).lower() == "cooperative-sticky"
+        )
         self._consumer = Consumer(settings)
 
     def _note_error(self, error: Any) -> None:
-        if error.fatal() or error.code() == -187 or status_of_code(error.code()) > 4:
+        if error.fatal() or error.code() == _ALL_BROKERS_DOWN or status_of_code(error.code()) > 4:
             self._lost = CommandError(f"{error.str()}", status_of_code(error.code()))
 
     def close(self) -> None:
@@ -88,7 +95,7 @@ class Reader:
 
         found = []
         for topic in self.selection.topics:
-            described = self._described(topic)
+            described = self.described(topic)
             known = sorted(described.partitions)
             for partition in self.selection.partitions or known:
                 if partition not in described.partitions:
@@ -96,7 +103,8 @@ class Reader:
                 found.append(TopicPartition(topic, partition))
         return found
 
-    def _described(self, topic: str) -> Any:
+    def described(self, topic: str) -> Any:
+        """The metadata of a topic. Raises CommandError for one that does not exist."""
         metadata = self._consumer.list_topics(topic, timeout=self._connection.timeout_s)
         described = metadata.topics[topic]
         if described.error is not None:
@@ -123,7 +131,8 @@ class Reader:
         self._is_assigned = True
         self._open |= {(one.topic, one.partition) for one in partitions}
         if self.selection.start.offset != STORED:
-            consumer.assign(self._placed(partitions))
+            assign = consumer.incremental_assign if self._is_incremental else consumer.assign
+            assign(self._placed(partitions))
 
     def _revoked(self, consumer: Any, partitions: list[Any]) -> None:
         self._open -= {(one.topic, one.partition) for one in partitions}
@@ -149,9 +158,22 @@ class Reader:
             if self._is_assigned and not self._open and not self.selection.follow:
                 return
             if self._lost is not None and not messages:
-                raise self._lost
+                self._check_lost(self._lost)
             if not self.selection.follow and time.monotonic() > deadline:
-                raise CommandError(f"no answer for {self._connection.timeout_s:g} s; check the brokers", UNREACHABLE)
+                raise CommandError(f"no response for {self._connection.timeout_s:g} s; check the brokers", UNREACHABLE)
+
+    def _check_lost(self, error: CommandError) -> None:
+        """Raises the error, unless its text is that all brokers are down, and one answers: librdkafka reports this when the
+        first of the addresses is of a dead broker, and before it connects to the second.
+        """
+        from confluent_kafka import KafkaException
+
+        if error.status == UNREACHABLE:
+            with contextlib.suppress(KafkaException):
+                self._consumer.list_topics(self.selection.topics[0], timeout=min(_LOST_S, self._connection.timeout_s))
+                self._lost = None
+                return
+        raise error
 
     def _handle(self, message: Any, error: Any) -> None:
         if error.code() == _EOF:
@@ -169,7 +191,7 @@ class Reader:
         if until is not None and until.timestamp_ms is None and (until.offset is None or until.offset < 0):
             if until.offset == END:
                 return None
-            raise Misused("--until takes an offset or @TIME")
+            raise Misused("--until needs an offset or @TIME")
         return until
 
     def _is_before(self, message: Any, until: Position) -> bool:

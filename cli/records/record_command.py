@@ -17,17 +17,17 @@ from .consume_options import TopicsArgument
 from .positions import BEGINNING, Position
 from .reading import Reader, Selection
 
-app = new_app("Record topics into a file for tests.")
+app = new_app("Copy records of topics into a file for tests.")
 
 _BATCH = 1000
 
 FileOption = Annotated[Path, typer.Option("--file", metavar="NAME.jsonl", help="the file to write")]
 MaskOption = Annotated[
     list[str] | None,
-    typer.Option("--mask", metavar="FIELD", help="masks a field of JSON values: customer.name; may be repeated"),
+    typer.Option("--mask", metavar="FIELD", help="mask a field of JSON values, such as customer.name; may be repeated"),
 ]
-MaskKeysOption = Annotated[bool, typer.Option("--mask-keys", help="masks the keys of records, too")]
-CountOption = Annotated[int, typer.Option("--count", "-c", metavar="N", help="records at most, the oldest first")]
+MaskKeysOption = Annotated[bool, typer.Option("--mask-keys", help="mask the keys of records, too")]
+CountOption = Annotated[int, typer.Option("--count", "-c", metavar="N", help="most records to copy, the oldest first")]
 
 
 @app.command()
@@ -40,9 +40,9 @@ def record(
     mask_keys: MaskKeysOption = False,
     count: CountOption = MOST_RECORDS,
 ) -> None:
-    """Record what topics have now, the oldest first. Masked fields never reach the file; equal values stay equal."""
+    """Copy the records of topics into a file, the oldest first. Equal values of masked fields stay equal."""
     if count < 1:
-        raise Misused("--count is at least 1")
+        raise Misused("--count must be at least 1")
     selection = Selection(topics, start=Position(BEGINNING), count=count)
     try:
         with Progress("records", None) as progress:

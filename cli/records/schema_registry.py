@@ -42,7 +42,7 @@ class SchemaRegistry:
 
     def __init__(self, url: str, user_info: str | None = None) -> None:
         if not url.startswith(("http://", "https://")):
-            raise Misused("--schema-registry takes an http:// or https:// address")
+            raise Misused("--schema-registry needs an http:// or https:// URL")
         self._url = url.rstrip("/")
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if user_info:
@@ -83,16 +83,16 @@ class SchemaRegistry:
                 found = json.loads(answer.read(_MOST_BYTES))
         except urllib.error.HTTPError as error:
             status = {401: DENIED, 403: DENIED, 404: NOT_FOUND}.get(error.code, 1)
-            raise CommandError(f"the schema registry answers {error.code} for {path}", status) from None
+            raise CommandError(f"the schema registry returned HTTP status {error.code} for {path}", status) from None
         except (OSError, ValueError) as error:
-            raise CommandError(f"no answer from the schema registry at {self._url}: {error}", UNREACHABLE) from None
+            raise CommandError(f"no response from the schema registry at {self._url}: {error}", UNREACHABLE) from None
         if not isinstance(found, dict) or "schema" not in found:
-            raise CommandError(f"the schema registry's answer for {path} has no schema")
+            raise CommandError(f"the schema registry's response for {path} has no schema")
         return found
 
 
 def framed(data: bytes) -> tuple[int, bytes]:
     """The schema's id and the rest: a zero byte, the id in four bytes. Raises ValueError."""
     if len(data) < 5 or data[0] != 0:
-        raise ValueError("there is no schema id before it; name a schema file if it was written without a registry")
+        raise ValueError("the schema id is missing; give a schema file if the record was written without a registry")
     return struct.unpack_from(">I", data, 1)[0], data[5:]

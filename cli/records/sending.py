@@ -123,7 +123,7 @@ class Sender:
         self._raise_failed()
         if left:
             raise CommandError(
-                f"{left} records were not acknowledged within {self._timeout_s:g} s; their fate is not known", 4
+                f"{left} records were not acknowledged within {self._timeout_s:g} s; they may or may not be written", 4
             )
 
     def _commit(self) -> None:

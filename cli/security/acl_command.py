@@ -14,18 +14,22 @@ from ..client.errors import Misused
 from ..client.options import DryRun, Output, Yes, client_command, new_app
 from ..output.results import Table
 
-app = new_app("Access control lists.")
+app = new_app("List, create and delete ACLs (access control lists).")
 
-Topic = Annotated[str | None, typer.Option("--topic", "-t", metavar="NAME", help="about a topic; '*' for all")]
-Group = Annotated[str | None, typer.Option("--group", "-g", metavar="NAME", help="about a group; '*' for all")]
-Transactional = Annotated[str | None, typer.Option("--transactional-id", metavar="ID", help="about a transactional id")]
-User = Annotated[str | None, typer.Option("--user", metavar="PRINCIPAL", help="about delegation tokens of a user")]
-Cluster = Annotated[bool, typer.Option("--cluster", help="about the cluster")]
-Prefixed = Annotated[bool, typer.Option("--prefixed", help="the name is the beginning of names")]
+Topic = Annotated[str | None, typer.Option("--topic", "-t", metavar="NAME", help="ACLs of a topic; '*' for all topics")]
+Group = Annotated[str | None, typer.Option("--group", "-g", metavar="NAME", help="ACLs of a group; '*' for all groups")]
+Transactional = Annotated[
+    str | None, typer.Option("--transactional-id", metavar="ID", help="ACLs of a transactional id")
+]
+User = Annotated[
+    str | None, typer.Option("--user", metavar="PRINCIPAL", help="ACLs of the delegation tokens of a user")
+]
+Cluster = Annotated[bool, typer.Option("--cluster", help="ACLs of the cluster")]
+Prefixed = Annotated[bool, typer.Option("--prefixed", help="the name is a prefix of resource names")]
 Operations = Annotated[
     list[str] | None, typer.Option("--operation", metavar="OP", help="read, write, describe, all, ...; may be repeated")
 ]
-Host = Annotated[str | None, typer.Option("--host", help="of the client")]
+Host = Annotated[str | None, typer.Option("--host", help="IP address of the client")]
 _COLUMNS = ("principal", "host", "operation", "permission", "resource", "name", "pattern")
 
 
@@ -116,7 +120,7 @@ def list_acls(
     user: User = None,
     cluster: Cluster = False,
 ) -> None:
-    """List rules, all or those of a principal or a resource."""
+    """List ACLs: all, or only those of a principal or a resource."""
     resource = _resource(topic, group, transactional_id, user, cluster)
     with connection.admin() as admin:
         found = _found(admin, _filter(resource, principal, None, None, prefixed=False))
@@ -129,8 +133,12 @@ def list_acls(
 def create(
     connection: Connection,
     output: Output,
-    allow: Annotated[list[str] | None, typer.Option("--allow", metavar="PRINCIPAL", help="may be repeated")] = None,
-    deny: Annotated[list[str] | None, typer.Option("--deny", metavar="PRINCIPAL", help="may be repeated")] = None,
+    allow: Annotated[
+        list[str] | None, typer.Option("--allow", metavar="PRINCIPAL", help="principal to allow; may be repeated")
+    ] = None,
+    deny: Annotated[
+        list[str] | None, typer.Option("--deny", metavar="PRINCIPAL", help="principal to deny; may be repeated")
+    ] = None,
     operation: Operations = None,
     topic: Topic = None,
     group: Group = None,
@@ -141,7 +149,7 @@ def create(
     host: Host = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Create rules: who may, or may not, do what with a resource."""
+    """Create ACLs that allow or deny principals operations on a resource."""
     resource = _resource(topic, group, transactional_id, user, cluster)
     if resource is None or not operation or not (allow or deny):
         raise Misused("give --allow or --deny, --operation, and a resource as --topic NAME")
@@ -182,11 +190,11 @@ def delete(
     cluster: Cluster = False,
     prefixed: Prefixed = False,
     host: Host = None,
-    every: Annotated[bool, typer.Option("--all", help="all rules, when nothing else is given")] = False,
+    every: Annotated[bool, typer.Option("--all", help="delete all ACLs, when no other option is given")] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Delete rules that match all that is given. Asks first, on a terminal."""
+    """Delete the ACLs that match all given options. On a terminal, ask for confirmation first."""
     resource = _resource(topic, group, transactional_id, user, cluster)
     if not (every or resource or principal or operation or host):
         raise Misused("give a principal, an operation or a resource, or --all")
@@ -198,7 +206,7 @@ def delete(
         found = [row for one in asked for row in _found(admin, one)]
         if found and not dry_run:
             if sys.stdin.isatty() and not yes:
-                typer.confirm(f"Delete {len(found)} rules?", abort=True, err=True)
+                typer.confirm(f"Delete {len(found)} ACLs?", abort=True, err=True)
             for _, _, error in admin.delete_acls(asked):
                 if error.errno:
                     raise api_error("rules", error.errno)

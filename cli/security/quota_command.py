@@ -13,13 +13,13 @@ from ..client.options import DryRun, Output, client_command, new_app
 from ..client.properties import pairs
 from ..output.results import Table
 
-app = new_app("Quotas of users, client ids and addresses.")
+app = new_app("List and set quotas of users, client ids and IP addresses.")
 
 #: The name that stands for the default of a kind.
 _DEFAULT = "<default>"
-User = Annotated[str | None, typer.Option("--user", help=f"'{_DEFAULT}' for the default of all users")]
-ClientId = Annotated[str | None, typer.Option("--client-id", help=f"'{_DEFAULT}' for the default")]
-Address = Annotated[str | None, typer.Option("--ip", help=f"'{_DEFAULT}' for the default")]
+User = Annotated[str | None, typer.Option("--user", help=f"a user, or '{_DEFAULT}' for the default of all users")]
+ClientId = Annotated[str | None, typer.Option("--client-id", help=f"a client id, or '{_DEFAULT}' for the default")]
+Address = Annotated[str | None, typer.Option("--ip", help=f"an IP address, or '{_DEFAULT}' for the default")]
 _EXACT, _MATCH_DEFAULT = 0, 1
 
 
@@ -34,7 +34,7 @@ def _entity(user: str | None, client_id: str | None, address: str | None) -> lis
 def list_quotas(
     connection: Connection, output: Output, user: User = None, client_id: ClientId = None, ip: Address = None
 ) -> None:
-    """List quotas, all or those about a user, a client id or an address."""
+    """List quotas: all, or only those of a user, a client id or an IP address."""
     from kafka.protocol.admin import DescribeClientQuotasRequest
 
     component = DescribeClientQuotasRequest.ComponentData
@@ -68,9 +68,12 @@ def set_quotas(
     connection: Connection,
     output: Output,
     values: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE...]", help="as producer_byte_rate=1048576")
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE...]", help="quota to set, such as producer_byte_rate=1048576"),
     ] = None,
-    delete: Annotated[list[str] | None, typer.Option("--delete", "-d", metavar="KEY", help="may be repeated")] = None,
+    delete: Annotated[
+        list[str] | None, typer.Option("--delete", "-d", metavar="KEY", help="quota to delete; may be repeated")
+    ] = None,
     user: User = None,
     client_id: ClientId = None,
     ip: Address = None,
@@ -87,7 +90,7 @@ def set_quotas(
         try:
             changes[key] = float(text)
         except ValueError:
-            raise Misused(f"{key}={text!r}: a quota is a number") from None
+            raise Misused(f"{key}={text!r}: a quota must be a number") from None
     if not changes:
         raise Misused("nothing to change: give KEY=VALUE or --delete KEY")
     entry = AlterClientQuotasRequest.EntryData

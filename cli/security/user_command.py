@@ -14,7 +14,7 @@ from ..client.errors import NOT_FOUND, CommandError, Misused
 from ..client.options import DryRun, Output, Yes, client_command, new_app
 from ..output.results import Table
 
-app = new_app("Users with SCRAM credentials.")
+app = new_app("List, create and delete users with SCRAM credentials.")
 
 
 class Mechanism(StrEnum):
@@ -29,7 +29,7 @@ _NOT_FOUND_WORDS = ("not found", "no such", "does not exist", "non-existing", "n
 @app.command("list")
 @client_command
 def list_users(connection: Connection, output: Output) -> None:
-    """List users and the mechanisms that each can log in by."""
+    """List users and the SASL mechanisms of each."""
     with connection.admin() as admin:
         described = admin.describe_user_scram_credentials()
     found = [
@@ -53,12 +53,14 @@ def set_user(
     mechanism: Annotated[Mechanism, typer.Option("--mechanism", "-m")] = Mechanism.sha_512,
     password_file: Annotated[
         Path | None,
-        typer.Option("--password-file", metavar="FILE", help="default: asked for, or a line of standard input"),
+        typer.Option(
+            "--password-file", metavar="FILE", help="default: ask on a terminal, or read a line of standard input"
+        ),
     ] = None,
     iterations: Annotated[int, typer.Option("--iterations", min=4096, max=16384)] = 8192,
     dry_run: DryRun = False,
 ) -> None:
-    """Create a user, or change a password. The password is never an argument: others see those."""
+    """Create a user, or change a password. The password is never an argument, which other users could read."""
     password = _password(password_file)
     if not password:
         raise Misused("the password is empty")
@@ -95,11 +97,13 @@ def delete(
     name: Name,
     connection: Connection,
     output: Output,
-    mechanism: Annotated[Mechanism | None, typer.Option("--mechanism", "-m", help="default: all that it has")] = None,
+    mechanism: Annotated[
+        Mechanism | None, typer.Option("--mechanism", "-m", help="default: all mechanisms of the user")
+    ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Delete a user's credentials. Asks first, on a terminal."""
+    """Delete a user's credentials. On a terminal, ask for confirmation first."""
     from kafka.admin import UserScramCredentialDeletion
 
     if sys.stdin.isatty() and not yes and not dry_run:

@@ -111,17 +111,18 @@ def alter_topic(
 
 
 def _placed(admin: Any, topic: Mapping[str, Any], count: int) -> dict[int, list[int]]:
-    """New replicas for each partition whose number differs. The first ones stay; new ones go to brokers with the fewest."""
+    """New replicas for each partition whose number differs. The first that run stay; new ones go where the fewest are."""
     brokers = [broker["broker_id"] for broker in admin.describe_cluster()["brokers"] if not broker.get("is_fenced")]
     if not 1 <= count <= len(brokers):
-        raise Misused(f"--replication-factor {count}: the cluster has {len(brokers)} brokers")
+        raise Misused(f"--replication-factor {count}: the cluster has only {len(brokers)} brokers")
     held = Counter(node for partition in topic["partitions"] for node in partition["replica_nodes"])
     placed = {}
     for partition in topic["partitions"]:
         old = list(partition["replica_nodes"])
         if len(old) == count:
             continue
-        new = old[:count]
+        # A dead replica in place of one that runs would leave the partition with fewer live copies than `count`.
+        new = sorted(old, key=lambda node: node not in brokers)[:count] if count < len(old) else old
         while len(new) < count:
             node = min((broker for broker in brokers if broker not in new), key=lambda broker: (held[broker], broker))
             held[node] += 1
@@ -150,6 +151,10 @@ def trim_topic(admin: Any, name: str, partition: int | None, before: int | None,
     if not chosen:
         raise Misused(f"{name} has no partition {partition}")
     ends = partition_offsets(admin, [topic], LATEST)
+    if leaderless := [f"{name}-{index}" for index in chosen if (name, index) not in ends]:
+        raise CommandError(
+            f"{', '.join(leaderless)}: no leader now, and nothing was deleted; start a broker with a replica"
+        )
     offsets = {index: ends[name, index] if before is None else min(before, ends[name, index]) for index in chosen}
     if not dry_run:
         admin.delete_records({TopicPartition(name, index): offset for index, offset in offsets.items()})

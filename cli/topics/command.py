@@ -30,11 +30,13 @@ Config = Annotated[
 def list_topics(
     connection: Connection,
     output: Output,
-    pattern: Annotated[str | None, typer.Argument(metavar="PATTERN", help="names, as in 'orders*'")] = None,
-    internal: Annotated[bool, typer.Option("--internal", help="internal topics, too")] = False,
-    sizes: Annotated[bool, typer.Option("--sizes", help="with records and bytes")] = False,
+    pattern: Annotated[
+        str | None, typer.Argument(metavar="PATTERN", help="only topics whose name matches, such as 'orders*'")
+    ] = None,
+    internal: Annotated[bool, typer.Option("--internal", help="show internal topics, too")] = False,
+    sizes: Annotated[bool, typer.Option("--sizes", help="show the number of records and bytes")] = False,
     under_replicated: Annotated[
-        bool, typer.Option("--under-replicated", help="only topics with partitions out of sync or without leader")
+        bool, typer.Option("--under-replicated", help="only topics with under-replicated or leaderless partitions")
     ] = False,
 ) -> None:
     """List topics."""
@@ -146,18 +148,26 @@ def create(
     names: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
     connection: Connection,
     output: Output,
-    partitions: Annotated[int | None, typer.Option("--partitions", "-p", help="default: the broker's")] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", help="number of partitions (default: num.partitions)")
+    ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option("--replication-factor", "--replicas", "-r", help="default: the broker's")
+        int | None,
+        typer.Option(
+            "--replication-factor",
+            "--replicas",
+            "-r",
+            help="replicas of each partition (default: default.replication.factor)",
+        ),
     ] = None,
     config: Config = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="a topic that exists is no error")] = False,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="do nothing when the topic exists")] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Create topics."""
     for option, value in (("--partitions", partitions), ("--replication-factor", replication_factor)):
         if value is not None and value < 1:
-            raise Misused(f"{option} is at least 1")
+            raise Misused(f"{option} must be at least 1")
     options = {
         "num_partitions": -1 if partitions is None else partitions,
         "replication_factor": -1 if replication_factor is None else replication_factor,
@@ -174,13 +184,15 @@ def alter(
     name: Name,
     connection: Connection,
     output: Output,
-    partitions: Annotated[int | None, typer.Option("--partitions", "-p", help="more partitions, in all")] = None,
+    partitions: Annotated[int | None, typer.Option("--partitions", "-p", help="new number of partitions")] = None,
     replication_factor: Annotated[
-        int | None, typer.Option("--replication-factor", "--replicas", "-r", help="replicas of each partition")
+        int | None,
+        typer.Option("--replication-factor", "--replicas", "-r", help="new number of replicas of each partition"),
     ] = None,
     config: Config = None,
     delete_config: Annotated[
-        list[str] | None, typer.Option("--delete-config", metavar="KEY", help="back to the broker's default")
+        list[str] | None,
+        typer.Option("--delete-config", metavar="KEY", help="remove a topic config; the broker's default applies"),
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
@@ -202,11 +214,11 @@ def delete(
     names: Names,
     connection: Connection,
     output: Output,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="a topic that does not exist is no error")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="do nothing when the topic does not exist")] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Delete topics with their records. Asks first, on a terminal."""
+    """Delete topics with their records. On a terminal, ask for confirmation first."""
     if sys.stdin.isatty() and not yes and not dry_run:
         typer.confirm(f"Delete {', '.join(names)} with all records?", abort=True, err=True)
     with connection.admin() as admin:
@@ -221,14 +233,16 @@ def trim(
     connection: Connection,
     output: Output,
     before: Annotated[
-        str, typer.Option("--before", metavar="OFFSET|end", help="records before this offset are deleted")
+        str, typer.Option("--before", metavar="OFFSET|end", help="delete the records before this offset")
     ],
-    partition: Annotated[int | None, typer.Option("--partition", "-p", help="default: all")] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", help="only this partition (default: all)")
+    ] = None,
     dry_run: DryRun = False,
 ) -> None:
     """Delete the oldest records of a topic."""
     if before != "end" and not (before.isascii() and before.isdecimal() and len(before) <= 19):
-        raise Misused("--before takes an offset, or `end` for all records")
+        raise Misused("--before needs an offset, or `end` for all records")
     with connection.admin() as admin:
         done = trim_topic(admin, name, partition, None if before == "end" else int(before), dry_run=dry_run)
     output.changed("trimmed", done, dry_run=dry_run)

@@ -10,12 +10,12 @@ import typer
 
 from ..client.admin_calls import described_topics
 from ..client.connection import Connection
-from ..client.errors import NOT_FOUND, CommandError, Misused
+from ..client.errors import NOT_FOUND, UNREACHABLE, CommandError, Misused
 from ..client.options import DryRun, Output, Yes, client_command, new_app
 from ..output.results import Table
 from .hanging import open_transactions
 
-app = new_app("Transactions: those that coordinators know, and those that hang.")
+app = new_app("List, describe and abort transactions, also hanging ones.")
 
 #: Kafka's transaction.max.timeout.ms and five minutes: no coordinator leaves one open for longer.
 _HANGS_AFTER_MS = 20 * 60_000
@@ -26,13 +26,15 @@ _HANGS_AFTER_MS = 20 * 60_000
 def list_transactions(
     connection: Connection,
     output: Output,
-    state: Annotated[str | None, typer.Option("--state", help="as Ongoing or CompleteCommit")] = None,
+    state: Annotated[
+        str | None, typer.Option("--state", help="only this state, such as Ongoing or CompleteCommit")
+    ] = None,
     hanging: Annotated[
-        bool, typer.Option("--hanging", help="open in a partition's log, and not known to any coordinator")
+        bool, typer.Option("--hanging", help="only transactions that are open in a log and have no coordinator")
     ] = False,
     topic: Annotated[list[str] | None, typer.Option("--topic", "-t", help="with --hanging: only these topics")] = None,
     older_than_ms: Annotated[
-        int, typer.Option("--older-than-ms", help="with --hanging: by their last record")
+        int, typer.Option("--older-than-ms", help="with --hanging: age of the last record, in milliseconds")
     ] = _HANGS_AFTER_MS,
 ) -> None:
     """List transactions."""
@@ -104,13 +106,17 @@ def abort(
     connection: Connection,
     output: Output,
     name: Annotated[str | None, typer.Argument(metavar="[TRANSACTIONAL-ID]")] = None,
-    topic: Annotated[str | None, typer.Option("--topic", "-t", help="of a hanging transaction")] = None,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", help="of a hanging transaction")] = None,
-    producer_id: Annotated[int | None, typer.Option("--producer-id", help="of a hanging transaction")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", "-t", help="topic of a hanging transaction")] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", help="partition of a hanging transaction")
+    ] = None,
+    producer_id: Annotated[
+        int | None, typer.Option("--producer-id", help="producer id of a hanging transaction")
+    ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Abort a transaction by its id, which fences its producer, or a hanging one by partition and producer."""
+    """Abort a transaction: by its id, which fences its producer, or a hanging one by partition and producer id."""
     by_place = topic is not None and partition is not None and producer_id is not None
     if (name is None) != by_place:
         raise Misused("give a TRANSACTIONAL-ID, or --topic, --partition and --producer-id of a hanging one")
@@ -145,9 +151,11 @@ def _abort_by_place(connection: Connection, topic: str, partition: int, producer
         described_topics(admin, [topic])
         for one in open_transactions(admin, [topic]):
             if (one["partition"], one["producer_id"]) == (partition, producer_id):
+                if one["hangs"] is None:
+                    raise CommandError("not every transaction coordinator can be asked now: try again", UNREACHABLE)
                 if not one["hangs"]:
                     raise CommandError(
-                        f"transaction {one['transactional_id']} is known to its coordinator: abort it by its id"
+                        f"transaction {one['transactional_id']} has a coordinator: abort it by its transactional id"
                     )
                 if not dry_run:
                     place = TopicPartition(topic, partition)

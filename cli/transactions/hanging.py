@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from ..client.admin_calls import described_topics
 
 #: Partitions in one question to the brokers.
 _AT_ONCE = 500
+_TRANSACTION_LOG = "__transaction_state"
 
 
-def open_transactions(admin: Any, topics: Sequence[str] | None, *, every: bool = False) -> list[dict[str, Any]]:
+def open_transactions(
+    admin: Any, topics: Sequence[str] | None, *, every: bool = False, without: Container[int] = ()
+) -> list[dict[str, Any]]:
     """Producers with an open transaction, or with `every` all producers, of topics or of all that are not internal.
 
-    `hangs` is True when no coordinator has a transaction of that producer with the partition.
+    Brokers of `without` are not asked: partitions that they lead are left out.
+
+    `hangs` is True when no coordinator has a transaction of that producer with the partition. It is None when some
+    coordinators were not asked, or moved meanwhile: then one of them may have the transaction.
     """
     from kafka.structs import TopicPartition
 
@@ -25,7 +31,7 @@ def open_transactions(admin: Any, topics: Sequence[str] | None, *, every: bool =
         for topic in described
         if topics is not None or not topic["is_internal"]
         for partition in topic["partitions"]
-        if partition["leader_id"] >= 0
+        if partition["leader_id"] >= 0 and partition["leader_id"] not in without
     ]
     found = []
     now_ms = int(time.time() * 1000)
@@ -35,11 +41,12 @@ def open_transactions(admin: Any, topics: Sequence[str] | None, *, every: bool =
             for one in state.active_producers:
                 if every or one.current_transaction_start_offset >= 0:
                     found.append(_row(place, one, now_ms))
-    known = _known(admin, {one["producer_id"] for one in found if one["start_offset"] is not None})
+    known, is_whole = _known(admin, {one["producer_id"] for one in found if one["start_offset"] is not None}, without)
     for one in found:
         transactional_id, held = known.get(one["producer_id"], (None, frozenset()))
         one["transactional_id"] = transactional_id
-        one["hangs"] = one["start_offset"] is not None and (one["topic"], one["partition"]) not in held
+        is_held = one["start_offset"] is None or (one["topic"], one["partition"]) in held
+        one["hangs"] = False if is_held else True if is_whole else None
     return found
 
 
@@ -57,21 +64,38 @@ def _row(place: Any, one: Any, now_ms: int) -> dict[str, Any]:
     }
 
 
-def _known(admin: Any, producer_ids: set[int]) -> dict[int, tuple[str, frozenset[tuple[str, int]]]]:
-    """Transactions of the coordinators: producer id -> its transactional id and the partitions of its open transaction."""
+def _known(
+    admin: Any, producer_ids: set[int], without: Container[int]
+) -> tuple[dict[int, tuple[str, frozenset[tuple[str, int]]]], bool]:
+    """Transactions of the coordinators: producer id -> its transactional id and the partitions of its open transaction;
+    and whether these are of all coordinators.
+    """
     if not producer_ids:
-        return {}
+        return {}, True
+    brokers = [one["broker_id"] for one in admin.describe_cluster()["brokers"] if not one.get("is_fenced")]
+    asked = [broker for broker in brokers if broker not in without]
+    before = _coordinators(admin)
     listed = [
         one
-        for found in admin.list_transactions(producer_id_filters=sorted(producer_ids)).values()
+        for found in admin.list_transactions(asked, producer_id_filters=sorted(producer_ids)).values()
         for one in found
         if one.state.value in ("Ongoing", "PrepareCommit", "PrepareAbort")
     ]
     described = admin.describe_transactions([one.transactional_id for one in listed]) if listed else {}
-    return {
+    known = {
         one.producer_id: (
             one.transactional_id,
             frozenset((place.topic, place.partition) for place in described[one.transactional_id].topic_partitions),
         )
         for one in listed
+    }
+    return known, before == _coordinators(admin) and all(leader in asked for leader, _ in before.values())
+
+
+def _coordinators(admin: Any) -> dict[int, tuple[int, int]]:
+    """Leader and epoch of each partition of the transaction log; none where the cluster has no such topic yet."""
+    return {
+        one["partition_index"]: (one["leader_id"], one["leader_epoch"])
+        for topic in admin.describe_topics([_TRANSACTION_LOG])
+        for one in topic["partitions"]
     }

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from compat_tests.broker_process import free_port
 from compat_tests.cli import committing
@@ -68,6 +68,18 @@ def write_transactions(bootstrap: str, topic: str, name: str) -> None:
         producer.produce(topic, f"{number}".encode(), b"key", partition=partition)
         producer.flush(DEADLINE_S)
         producer.commit_transaction(DEADLINE_S) if is_committed else producer.abort_transaction(DEADLINE_S)
+    # A commit is answered before its markers are written, and a backup ends at the last stable offset.
+    eventually(lambda: is_stable(bootstrap, topic), what="the markers are written")
+
+
+def is_stable(bootstrap: str, topic: str) -> bool:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    wanted = {TopicPartition(topic, index): OffsetSpec.latest() for index in range(2)}
+    ends, stable = (
+        [future.result(DEADLINE_S).offset for future in admin.list_offsets(wanted, isolation_level=level).values()]
+        for level in (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
+    )
+    return ends == stable
 
 
 def commit(bootstrap: str, group: str, offsets: dict[tuple[str, int], int]) -> None:
@@ -187,6 +199,35 @@ def test_damaged_and_missing_chunks_are_named(run: Run, cluster: str, tmp_path: 
     assert "there is no backup here" in run("restore", str(tmp_path / "nothing")).err
 
 
+def test_oldest_backup_is_deleted_to_free_space(three: str, tmp_path: Path) -> None:
+    """As docs/backup.md describes: the oldest manifest first, then the data that no manifest names."""
+    odradek_command("topic", "create", "pruned", "--partitions", "1", "-b", three)
+    place = tmp_path / "backup"
+
+    def records() -> str:
+        return odradek_command("consume", "pruned", "--from-beginning", "--output", "jsonl", "-b", three).out
+
+    for option in ((), (), ("--full",)):
+        assert odradek_command("produce", "pruned", "-b", three, stdin="1\n2\n3\n").status == 0
+        done = odradek_command("backup", str(place), "--topic", "pruned", *option, "-b", three, "--output", "json")
+        assert done.status == 0, done.err
+    assert done.json[0]["records"] == 9
+    before = records()
+    oldest, second, left = sorted(place.glob("manifests/*.json"))
+    oldest.unlink()
+    assert odradek_command("backup", str(place), "--verify").status == 0
+    second.unlink()
+    named = left.read_text(encoding="utf-8")
+    for folder in (place / "data").iterdir():
+        if f"data/{folder.name}/" not in named:
+            shutil.rmtree(folder)
+    assert [folder.name for folder in (place / "data").iterdir()] == [left.stem]
+    delete_topics(three, "pruned")
+    assert odradek_command("restore", str(place), "-b", three).status == 0
+    assert records() == before and before.count("\n") == 9
+    delete_topics(three, "pruned")
+
+
 def started(*words: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "odradek", *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -290,7 +331,7 @@ def test_place_that_cannot_be_is_an_error_in_one_line(three: str, tmp_path: Path
     for words, said in (
         (("nowhere://x",), "Protocol not known"),
         ((str(tmp_path), "--store-option", "a=b"), "a folder has none"),
-        ((str(tmp_path), "--topic", "("), "is no regular expression"),
+        ((str(tmp_path), "--topic", "("), "is not a regular expression"),
     ):
         done = odradek_command("backup", *words, "-b", three)
         assert done.status != 0 and said in done.err and done.err.count("\n") == 1, done.err

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
+from odradek.cli.client.connection import Connection
+from odradek.cli.transactions.hanging import open_transactions
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.record import Record, encode_batch
 
@@ -122,7 +124,7 @@ def test_open_transaction_is_described_and_aborted(run: Run, cluster: str, topic
     assert run("txn", "list", "--hanging", "--topic", topic, "--older-than-ms", "0", "--output", "json").json == []
     place = ("--topic", topic, "--partition", "0", "--producer-id", str(open_one["producer_id"]))
     rejected = run("txn", "abort", *place)
-    assert rejected.status == 1 and "abort it by its id" in rejected.err
+    assert rejected.status == 1 and "abort it by its transactional id" in rejected.err
     assert run("txn", "abort", group, "--dry-run").out == f"would be aborted: {group}\n"
     assert run("txn", "describe", group, "--output", "json").json[0]["state"] == "Ongoing"
     assert run("txn", "abort", group).status == 0
@@ -131,6 +133,22 @@ def test_open_transaction_is_described_and_aborted(run: Run, cluster: str, topic
     assert run("txn", "abort", group).status == 1
     assert run("txn", "describe", f"{group}-absent").status == 3
     assert run("txn", "abort").status == 2
+
+
+def test_transaction_of_a_coordinator_that_is_not_asked_does_not_hang(three: str, topic: str, group: str) -> None:
+    odradek_command("topic", "create", topic, "--partitions", "3", "-b", three)
+    producer = Producer({"bootstrap.servers": three, "transactional.id": group, "log_level": 0})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for partition in range(3):
+        producer.produce(topic, b"open", partition=partition)
+    producer.flush(30)
+    with Connection({"bootstrap.servers": three}).admin() as admin:
+        coordinator = admin.describe_transactions([group])[group].coordinator_id
+        assert {one["hangs"] for one in open_transactions(admin, [topic])} == {False}
+        others = open_transactions(admin, [topic], without={coordinator})
+        assert others and {one["hangs"] for one in others} == {None}
+    producer.abort_transaction(30)
 
 
 def test_hanging_transaction_is_listed_and_aborted(run: Run, cluster: str, topic: str, unverified: None) -> None:

@@ -219,7 +219,7 @@ def test_errors_say_what_to_do(run: Run, behind: tuple[str, str]) -> None:
         (("reset", f"{group}-new", "--to", "end"), 3, "--topic"),
         (("reset", group, "--to", "end", "--topic", f"{topic}:7"), 3, "no partition 7"),
         (("reset", group, "--to", "end", "--topic", f"{topic}:x"), 2, "TOPIC:0,2"),
-        (("reset", group, "--to", "soon"), 2, "is no position"),
+        (("reset", group, "--to", "soon"), 2, "is not a position"),
     ):
         done = run("group", *words)
         assert done.status == status and said in done.err and done.err.count("\n") == 1, done

@@ -125,6 +125,15 @@ def test_group_continues_where_it_stopped(run: Run, orders: str, group: str) -> 
     assert consumed("-o", "stored") == "e"
 
 
+@pytest.mark.parametrize("option", ["group.protocol=consumer", "partition.assignment.strategy=cooperative-sticky"])
+def test_group_with_incremental_assignment_begins_where_it_should(
+    run: Run, orders: str, group: str, option: str
+) -> None:
+    done = run("consume", orders, "-g", group, "-X", option, "--from-beginning", "-c", "2", "-f", "%o\n")
+    assert (done.status, len(done.out.splitlines())) == (0, 2), done.err
+    assert run("group", "lag", group, "--total", "--output", "json").json[0]["lag"] == 3
+
+
 def test_aborted_and_open_transactions_are_read_uncommitted_only(run: Run, topic: str, tmp_path: Path) -> None:
     run("topic", "create", topic, "--partitions", "1")
     done = run("produce", topic, "--transaction-size", "2", "--output", "jsonl", stdin="1\n2\n3\n")
@@ -132,7 +141,7 @@ def test_aborted_and_open_transactions_are_read_uncommitted_only(run: Run, topic
     bad = tmp_path / "bad.jsonl"
     bad.write_text('{"value": "x"}\nnonsense\n')
     done = run("produce", topic, str(bad), "--transactional")
-    assert done.status == 1 and "line 2 is no JSON" in done.err
+    assert done.status == 1 and "line 2 is not JSON" in done.err
     run("produce", topic, stdin="after\n")
     assert run("consume", topic, "--from-beginning").out.split() == ["1", "2", "3", "after"]
     every = run("consume", topic, "--from-beginning", "--isolation-level", "read_uncommitted").out.split()
@@ -173,11 +182,11 @@ def test_consume_creates_no_topic(run: Run, topic: str) -> None:
 def test_errors_of_records_are_one_line(run: Run, orders: str, tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text('{"key": 1}\n')
     for words, status, said in (
-        (("consume", orders, "-o", "yesterday"), 2, "is no position"),
+        (("consume", orders, "-o", "yesterday"), 2, "is not a position"),
         (("consume", orders, "-f", "%q"), 2, "%q"),
         (("consume", orders, "-p", "7", "-o", "0"), 3, "no partition 7"),
         (("consume", orders, "-o", "0", "--where", "@.("), 2, "JSONPath"),
-        (("consume", orders, "-o", "0", "--value-format", "int32"), 1, "is no int32"),
+        (("consume", orders, "-o", "0", "--value-format", "int32"), 1, "is not int32"),
         (("consume", orders, "-o", "0", "--value-format", "avro"), 2, "--schema-registry"),
         (("produce", orders, str(tmp_path / "absent")), 2, "cannot read"),
         (("produce", orders, str(tmp_path / "bad.jsonl")), 1, "line 1 has no"),
@@ -221,4 +230,4 @@ def test_avro_and_protobuf_go_in_and_come_out(run: Run, topic: str, tmp_path: Pa
         assert [(one["key"], one["value"]) for one in shown.lines] == [(7, one) for one in orders], shown.err
         assert b'"cents"' not in run("consume", name, "-o", "beginning").out.encode()
         wrong = run("produce", name, "-K", " ", *coding, stdin='7 {"id": 5}\n')
-        assert wrong.status == 1 and f"is no {form}" in wrong.err and wrong.err.count("\n") == 1, wrong.err
+        assert wrong.status == 1 and f"is not {form}" in wrong.err and wrong.err.count("\n") == 1, wrong.err

@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 from compat_tests.cli.commands import odradek_command
+from compat_tests.cli.recording import STEPS
 from compat_tests.cli.three import three_nodes
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "command-line-tour.md"
@@ -21,8 +22,21 @@ HEAD = """# Tour of the command line
 
 <!-- Written by `python -m compat_tests.cli.tour`, which runs each command on a cluster of three. -->
 
-Every command and every line below was recorded on a cluster of three (`odradek cluster start`). A test compares them
-with what the commands print. Times and addresses differ in each run; they stand here under fixed values.
+Tests run every command of this page and compare its output with the lines here. Times and addresses differ in each run;
+they stand here under fixed values.
+"""
+#: Written before the scenes. test_recording.py types its commands, and makes its picture.
+RECORDING = """## From an empty folder
+
+![Commands of odradek in a terminal](images/command-line-tour.svg)
+
+The picture is a recording of these commands in a shell. Below a command stands one line of its output; the tables are in
+the picture. `asciinema play` plays [the same recording](images/command-line-tour.cast) in a terminal.
+
+```text
+{steps}```
+
+The commands of all other sections ran on a cluster of three (`odradek cluster start`).
 """
 #: (heading, [(input, command)]); `{b}` is the address of the cluster.
 SCENES: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
@@ -81,7 +95,7 @@ SCENES: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
 
 def recorded(bootstrap: str) -> str:
     """Runs the commands and returns the page. The configuration directory must be empty."""
-    parts = [HEAD]
+    parts = [HEAD, recording_section()]
     for heading, commands in SCENES:
         shown = []
         for stdin, command in commands:
@@ -93,6 +107,13 @@ def recorded(bootstrap: str) -> str:
             shown.append(f"$ {command.replace('{b}', '127.0.0.1:9092')}{given}\n{masked(output, bootstrap)}")
         parts.append(f"## {heading}\n\n```text\n{''.join(shown)}```\n")
     return "\n".join(parts)
+
+
+def recording_section() -> str:
+    """Returns the part of the page about the recording: its picture, and each command with the line that it prints."""
+    return RECORDING.format(
+        steps="".join(f"$ {command}\n{line}\n" if line else f"$ {command}\n" for command, line in STEPS)
+    )
 
 
 def masked(text: str, bootstrap: str) -> str:

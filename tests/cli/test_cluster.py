@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,7 +14,10 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from odradek.cli.cluster_plan import Node, Plan, write_plan
+from odradek.cli.cluster_plan import Node, Plan, read_plan, write_plan
+from odradek.protocol.messages.metadata import MetadataRequest
+
+from compat_tests.wire import WireClient
 
 SERVING = re.compile(r"^odradek: (?P<count>\d+) brokers serving on (?P<addresses>\S+) \(data in (?P<data>.+)\)$")
 DEADLINE_S = 120
@@ -48,6 +52,10 @@ def directory(tmp_path: Path) -> Iterator[Path]:
 def test_four_brokers_serve_are_shown_and_stop(directory: Path) -> None:
     process, addresses = started(directory, "--brokers", "4", "--port", "0")
     assert len(set(addresses)) == 4
+    for address in addresses:
+        with WireClient(address, timeout=DEADLINE_S) as client:
+            listed = client.call(MetadataRequest(topics=[]), 12).brokers
+        assert sorted(f"{one.host}:{one.port}" for one in listed) == sorted(addresses)
     shown = asked("status", directory)
     assert shown.returncode == 0, shown.stderr
     rows = [re.split(r"\s{2,}", line) for line in shown.stdout.splitlines()]
@@ -71,6 +79,23 @@ def test_sigterm_stops_every_node_and_a_start_finds_what_there_was(directory: Pa
     process, after = started(directory)
     assert after == before and cluster_id and cluster_id[1] in (directory / "cluster.json").read_text()
     process.send_signal(signal.SIGINT)
+    assert process.wait(DEADLINE_S) == 0
+
+
+def test_a_port_that_is_taken_before_its_node_listens_is_replaced(directory: Path) -> None:
+    command = cluster("start", directory, "--brokers", "1", "--port", "0")
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + DEADLINE_S
+    while not (directory / "cluster.json").exists():
+        assert time.monotonic() < deadline
+    plan = read_plan(directory)
+    assert plan is not None
+    with socket.create_server(("127.0.0.1", plan.nodes[0].port)):  # long before the node, which has modules to import
+        out, err = process.stdout, process.stderr
+        assert out is not None and err is not None
+        found = SERVING.match(out.readline().rstrip("\n"))
+        assert found and found["addresses"] != plan.nodes[0].address, err.read()
+        assert asked("stop", directory).returncode == 0
     assert process.wait(DEADLINE_S) == 0
 
 

@@ -81,7 +81,7 @@ def test_manually_started_node_is_shown_and_stopped_and_does_not_block_a_start(d
     watcher.kill()
     watcher.wait()
     again = subprocess.run(cluster("start", directory), capture_output=True, text=True, timeout=DEADLINE_S)
-    assert again.returncode == 1 and f"2 (process {hand.pid}) runs already" in again.stderr
+    assert again.returncode == 1 and "runs already: node" in again.stderr and f"2 (process {hand.pid})" in again.stderr
     assert again.stderr.count("\n") == 1
     assert asked("stop", directory).returncode == 0
     assert hand.wait(DEADLINE_S) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from odradek.storage.files.lock_holder import lock_holder
 
 from compat_tests.broker_process import free_ports
 from compat_tests.recipes import eventually
@@ -90,6 +92,12 @@ def pid_of(directory: Path, node: int) -> int:
     return int(row(directory, node)[3])
 
 
+def end(directory: Path, node: int, how: signal.Signals) -> None:
+    """Ends a node, and waits until `odradek cluster status` shows it as down."""
+    os.kill(pid_of(directory, node), how)
+    eventually(lambda: row(directory, node)[4] == "down", what="status shows the node as down", deadline_s=DEADLINE_S)
+
+
 def row(directory: Path, node: int) -> list[str]:
     """Returns the line of a node in `odradek cluster status`."""
     lines = asked("status", directory).stdout.splitlines()
@@ -100,6 +108,45 @@ def restarted(directory: Path, *more: str) -> str:
     done = subprocess.run(cluster("restart", directory, *more), capture_output=True, text=True, timeout=3 * DEADLINE_S)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def replace_data(directory: Path, clients: Clients) -> None:
+    """Replaces the data of node 2 by an older copy of it, and then by an empty disk."""
+    data, copy = directory / "node-2" / "data", directory.parent / "copy"
+    end(directory, 2, signal.SIGTERM)
+    shutil.copytree(data, copy)
+    restarted(directory, "--node", "2")
+    clients.go_on()
+    end(directory, 2, signal.SIGKILL)
+    shutil.rmtree(data)
+    copy.rename(data)
+    assert "has no data" not in restarted(directory, "--node", "2")
+    clients.go_on()
+    end(directory, 2, signal.SIGKILL)
+    shutil.rmtree(data)
+    assert "node 2 has no data: it fetches everything from the others" in restarted(directory, "--node", "2")
+    assert row(directory, 2)[4] == "serving" and row(directory, 2)[6] == row(directory, 2)[7]
+    clients.go_on()
+
+
+def move_data(directory: Path, clients: Clients) -> None:
+    """Moves the data of node 3 and starts it manually with a relative path. `odradek cluster` starts it there again."""
+    end(directory, 3, signal.SIGTERM)
+    moved = directory.parent / "moved"
+    (directory / "node-3" / "data").rename(moved)
+    command = [sys.executable, "-m", "odradek", "start", "server.properties", "--data-dir", str(moved)]
+    by_hand = subprocess.Popen(command, cwd=directory / "node-3", stdout=subprocess.PIPE, text=True)
+    assert by_hand.stdout is not None and "serving" in by_hand.stdout.readline()
+    shown = [str(by_hand.pid), "serving"]
+    eventually(lambda: row(directory, 3)[3:5] == shown, what="status shows the node", deadline_s=DEADLINE_S)
+    clients.go_on()
+
+    by_hand.kill()
+    by_hand.communicate()
+    assert "stopping" not in restarted(directory, "--node", "3")
+    assert lock_holder(moved / ".lock") == pid_of(directory, 3)
+    assert not (directory / "node-3" / "data").exists()
+    clients.go_on()
 
 
 @pytest.mark.timeout(900)
@@ -120,24 +167,14 @@ def test_cluster_is_restarted_killed_moved_and_stopped_and_clients_lose_nothing(
         assert words == [line for pair in stopped_and_started for line in pair]
         clients.go_on()
 
-        os.kill(pid_of(directory, 2), signal.SIGKILL)
-        eventually(lambda: row(directory, 2)[4] == "down", what="status shows the dead node", deadline_s=DEADLINE_S)
+        end(directory, 2, signal.SIGKILL)
         clients.go_on()
         assert "stopping" not in restarted(directory, "--node", "2")
         eventually(lambda: row(directory, 2)[4] == "serving", what="status shows it", deadline_s=DEADLINE_S)
         clients.go_on()
 
-        # The data moves to another folder, and the node starts manually with a relative path.
-        os.kill(pid_of(directory, 3), signal.SIGTERM)
-        eventually(lambda: row(directory, 3)[4] == "down", what="node 3 has stopped", deadline_s=DEADLINE_S)
-        moved = directory.parent / "moved"
-        (directory / "node-3" / "data").rename(moved)
-        command = [sys.executable, "-m", "odradek", "start", "server.properties", "--data-dir", str(moved)]
-        by_hand = subprocess.Popen(command, cwd=directory / "node-3", stdout=subprocess.PIPE, text=True)
-        assert by_hand.stdout is not None and "serving" in by_hand.stdout.readline()
-        shown = [str(by_hand.pid), "serving"]
-        eventually(lambda: row(directory, 3)[3:5] == shown, what="status shows the node", deadline_s=DEADLINE_S)
-        clients.go_on()
+        replace_data(directory, clients)
+        move_data(directory, clients)
     finally:
         clients.end()
     assert clients.failed == []
@@ -151,7 +188,6 @@ def test_cluster_is_restarted_killed_moved_and_stopped_and_clients_lose_nothing(
     stopping.communicate()
     again = asked("stop", directory)
     assert again.returncode == 0 or "does not run" in again.stderr, again.stderr
-    assert by_hand.wait(DEADLINE_S) == 0
     assert {row(directory, node)[4] for node in (1, 2, 3)} == {"down"}
 
 
@@ -166,3 +202,23 @@ def test_start_that_is_killed_anywhere_is_completed_by_the_next(directory: Path)
     assert AdminClient({"bootstrap.servers": addresses[0]}).list_topics(timeout=DEADLINE_S).brokers
     process.terminate()
     assert process.wait(DEADLINE_S) == 0
+
+
+def test_stop_and_start_find_a_node_where_it_ran_last(directory: Path) -> None:
+    started(directory, "--brokers", "1", "--port", "0")
+    assert asked("stop", directory).returncode == 0
+    moved = directory.parent / "moved"
+    shutil.copytree(directory / "node-1" / "data", moved)
+    command = [sys.executable, "-m", "odradek", "start", "node-1/server.properties", "--data-dir", str(moved)]
+    by_hand = subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, text=True)
+    assert by_hand.stdout is not None
+    found = re.search(r"serving on (\S+) ", by_hand.stdout.readline())
+    assert found is not None
+    admin = AdminClient({"bootstrap.servers": found[1]})
+    admin.create_topics([NewTopic(TOPIC, 1)])[TOPIC].result(DEADLINE_S)
+    assert asked("stop", directory).returncode == 0
+    assert by_hand.wait(DEADLINE_S) == 0
+    _, addresses = started(directory)
+    assert TOPIC in AdminClient({"bootstrap.servers": addresses[0]}).list_topics(timeout=DEADLINE_S).topics
+    assert (moved / f"{TOPIC}-0").exists() and not (directory / "node-1" / "data" / f"{TOPIC}-0").exists()
+    assert f"log.dirs={moved}\n" in (directory / "node-1" / "server.properties").read_text(encoding="utf-8")

@@ -84,7 +84,7 @@ def test_one_that_stands_alone_serves_and_others_join_it_later(tmp_path: Path) -
     [
         (CONTROLLER, ["-I", "2@127.0.0.1:1:VzFzFxKvTpqqvSKvgvwwlA"], "node.id 1 is not among"),
         (CONTROLLER, ["-I", "1@127.0.0.1"], "is not id@host:port:directory"),
-        (BROKER, ["-s"], "this node is no controller"),
+        (BROKER, ["-s"], "this node is not a controller"),
         (CONTROLLER, ["-s", "-N"], "not allowed with argument"),
     ],
 )
@@ -99,7 +99,7 @@ def test_voters_may_be_given_once_only(tmp_path: Path) -> None:
     (node,) = Unformatted(tmp_path, [CONTROLLER]).nodes.values()
     node.properties["controller.quorum.voters"] = f"1@127.0.0.1:{free_port()}"
     rejected = formatted(node, "--standalone")
-    assert rejected.returncode and "controller.quorum.voters says who votes already" in rejected.stderr
+    assert rejected.returncode and "controller.quorum.voters already names the voters" in rejected.stderr
 
 
 def ended(folder: Path, *words: str) -> tuple[int, str, str]:

@@ -160,7 +160,7 @@ def test_cluster_keeps_the_security_with_which_it_was_made(directory: Path) -> N
     start(directory, "--brokers", "1", "--port", "0")
     assert cluster("stop", directory).returncode == 0
     refused = cluster("start", directory, "--security", "tls")
-    assert refused.returncode == 2 and "was made with no --security" in refused.stderr
+    assert refused.returncode == 2 and "was created with no --security" in refused.stderr
 
 
 def test_properties_that_are_a_nodes_own_are_refused(directory: Path, tmp_path: Path) -> None:

@@ -78,13 +78,13 @@ def test_verbose_start_logs_start_topics_recovery_and_stop(tmp_path: Path) -> No
 
     second = Started(tmp_path, "-v")
     lines = second.end(signal.SIGTERM)
-    assert holds(lines, rf"{tmp_path}: 5 logs opened after a stop that was not clean in \d+ ms")
+    assert holds(lines, rf"{tmp_path}: 5 logs opened after an unclean shutdown in \d+ ms")
     assert holds(lines, r"metadata loaded up to offset \d+: 1 topics with 5 partitions")
     assert holds(lines, "stopping node 1")
     assert holds(lines, r"node 1 stopped in \d+ ms")
 
     third = Started(tmp_path, "-v")
-    assert holds(third.end(signal.SIGTERM), "5 logs opened after a clean stop")
+    assert holds(third.end(signal.SIGTERM), "5 logs opened after a clean shutdown")
 
 
 def test_start_without_verbose_writes_nothing_to_standard_error(tmp_path: Path) -> None:
