@@ -63,14 +63,27 @@ def _options() -> argparse.Namespace:
         prog="python -m odradek.testing", description="Brokers for a test suite, with a control port."
     )
     parser.add_argument(
-        "--brokers", type=int, default=1, choices=range(1, MOST_BROKERS + 1), metavar="N", help="how many (1)"
+        "--brokers",
+        type=int,
+        default=1,
+        choices=range(1, MOST_BROKERS + 1),
+        metavar="N",
+        help="number of brokers (default: 1)",
     )
-    parser.add_argument("--port", type=int, default=0, metavar="P", help="of a single broker; any free one by default")
-    parser.add_argument("--control-port", type=int, default=0, metavar="P", help="any free one by default")
+    parser.add_argument(
+        "--port", type=int, default=0, metavar="P", help="port of a single broker (default: a free port)"
+    )
+    parser.add_argument(
+        "--control-port", type=int, default=0, metavar="P", help="port for control requests (default: a free port)"
+    )
     parser.add_argument(
         "--override", action="append", default=[], metavar="KEY=VALUE", help="a property of every broker"
     )
-    parser.add_argument("--security", choices=tuple(NAMES), help="how clients connect; the line has their settings")
+    parser.add_argument(
+        "--security",
+        choices=tuple(NAMES),
+        help="security of client connections; the printed line has the client properties",
+    )
     return parser.parse_args()
 
 

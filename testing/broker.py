@@ -40,12 +40,13 @@ _DEFAULT_HOST = "127.0.0.1"
 class Broker(Embedded):
     """One broker with its controller.
 
-    `host`, `port`: where it listens; port 0 picks a free one. `data_dir`: where data is kept; without it, in a temporary
-    folder that is removed when the broker stops. `config`: Kafka's broker properties, over the defaults. `security`: how
-    clients connect: "tls", "mtls", "scram", "plain" or an `odradek.Security`; `client_settings` has what they need.
-    `schema_registry`: serve one as well, at `schema_registry_url`; what it holds is in memory.
+    `host`, `port`: where the broker listens; port 0 picks a free port. `data_dir`: the data directory; by default a
+    temporary folder that is removed when the broker stops. `config`: Kafka's broker properties, over the defaults.
+    `security`: how clients connect: "tls", "mtls", "scram", "plain" or an `odradek.Security`; `client_settings` has
+    what they need.
+    `schema_registry`: also serve a schema registry, at `schema_registry_url`; its schemas are in memory.
 
-    A start raises `odradek.InvalidConfig` for a property that is refused, OSError where the port is taken, and
+    A start raises `odradek.InvalidConfig` for an invalid property, OSError when the port is taken, and
     RuntimeError while the broker runs. A stopped broker may be started again.
     """
 
@@ -74,7 +75,7 @@ class Broker(Embedded):
         return next(iter(run.servers.values()))
 
     def kill(self) -> Completion[None]:
-        """Ends the broker without a farewell: connections break, its port is closed. Its data stays for `restart`."""
+        """Kills the broker, as SIGKILL does: connections break, its port is closed. Its data stays for `restart`."""
         run, node_id = self._here(), self.server.node_id
         return self._do("kill()", lambda: run.kill(node_id))
 

@@ -1,8 +1,13 @@
-"""The time of embedded brokers, which a test moves.
+"""The clock of embedded brokers, which a test moves: real time plus an offset.
 
-Everything that a broker measures in wall-clock time moves with it: retention, group sessions and rebalances, transactional
-expiry, share locks, delayed deliveries, expiry of producers. Network time-outs, requests that wait in the broker, and
-what brokers of a cluster measure of each other stay in real time.
+After a move ahead, everything is due whose wall-clock time has come: group sessions and rebalances, transactional expiry,
+share locks, delayed deliveries, the intervals of a controller's tasks, retention, expiry of producers. `catch_up` does the
+last two, whose usual intervals are in the loop's time. After a move back, timers keep the delays that they have left: they
+end before the clock shows their times; clocks of coordinators do not run back.
+
+A move changes neither network time-outs nor the waits of Produce and Fetch requests: they use the loop's time. Brokers of a
+cluster measure each other in wall-clock time, so `move` corrects that: it shifts the times of followers' last fetches, and
+begins the sessions of brokers anew.
 """
 
 from __future__ import annotations
@@ -30,16 +35,16 @@ class MovedClock(Clock):
         self._pending: dict[_Timer, None] = {}
 
     def call_at(self, deadline_ms: int, function: Callable[[], object]) -> asyncio.TimerHandle:
-        """Calls `function` when this clock shows that time."""
+        """Calls `function` when this clock shows that time; after a step back, when the delay set before is over."""
         return _Timer(self._pending, deadline_ms, function, self.seconds_until)
 
     def seconds_until(self, deadline_ms: int) -> float:
         return max(0.0, deadline_ms / 1000 - self._seconds())
 
     def move(self, seconds: float) -> None:
-        """Moves the clock. The next turns of the loop call what has become due, in the order of the deadlines.
+        """Moves the clock. After a step ahead, the next turns of the loop call what is due, in the order of the deadlines.
 
-        A step back keeps the delays of timers, as the system's clock does.
+        A step back leaves the timers as they are, like a step of the system's clock.
         """
         self.offset_s += seconds
         if seconds > 0:
@@ -85,7 +90,7 @@ class _Timer(asyncio.TimerHandle):
 
 
 def move(clock: MovedClock, servers: Iterable[BrokerServer], seconds: float) -> None:
-    """Moves the clock of brokers, and has their parts look at it."""
+    """Moves the clock of brokers. Coordinators do what is due; what brokers measure of each other stays the same."""
     clock.move(seconds)
     for server in servers:
         if not hasattr(server, "groups"):
@@ -101,7 +106,7 @@ def move(clock: MovedClock, servers: Iterable[BrokerServer], seconds: float) -> 
 
 
 async def catch_up(servers: Iterable[BrokerServer]) -> None:
-    """Does the periodic tasks of brokers that a moved clock has made due."""
+    """Does the periodic tasks of the brokers' logs that a move ahead may have made due."""
     for server in servers:
         if not hasattr(server, "maintenance"):
             continue
@@ -112,7 +117,7 @@ async def catch_up(servers: Iterable[BrokerServer]) -> None:
 
 
 def return_to_real_time(clock: MovedClock, servers: Iterable[BrokerServer]) -> None:
-    """For brokers without topics and groups, which would see a clock that runs back."""
+    """Moves the clock back to real time. Requires brokers without topics and groups: clocks of coordinators begin anew."""
     if clock.offset_s:
         move(clock, servers, -clock.offset_s)
         clock.offset_s = 0.0

@@ -52,12 +52,12 @@ CLUSTER_DEFAULTS = {
 class Cluster(Embedded):
     """Brokers with ids from 1, of which the first three are controllers too.
 
-    `data_dir`: where data is kept; without it, in a temporary folder that is removed when the cluster stops. `config`:
-    Kafka's broker properties for every broker, over the defaults: topics have three replicas and take writes while two live.
-    `security`: how clients connect, as for `Broker`; the brokers then meet each other over mutual TLS.
-    `schema_registry`: serve one as well, at `schema_registry_url`.
+    `data_dir`: the data directory; by default a temporary folder that is removed when the cluster stops. `config`:
+    Kafka's broker properties for every broker, over the defaults: topics have three replicas and accept writes while two of
+    them run. `security`: how clients connect, as for `Broker`; the brokers then connect to each other with mutual TLS.
+    `schema_registry`: also serve a schema registry, at `schema_registry_url`.
 
-    A start raises `odradek.InvalidConfig` for a property that is refused, and RuntimeError while the cluster runs.
+    A start raises `odradek.InvalidConfig` for an invalid property, and RuntimeError while the cluster runs.
     """
 
     noun: ClassVar[str] = "cluster"
@@ -73,7 +73,7 @@ class Cluster(Embedded):
     ) -> None:
         super().__init__(security, schema_registry=schema_registry)
         if not 1 <= brokers <= MOST_BROKERS:
-            raise ValueError(f"a cluster has from 1 to {MOST_BROKERS} brokers, not {brokers}")
+            raise ValueError(f"a cluster has 1 to {MOST_BROKERS} brokers, not {brokers}")
         self._count = brokers
         self._data_dir = Path(data_dir) if data_dir is not None else None
         self._config = {key: as_text(value) for key, value in (config or {}).items()}
@@ -104,7 +104,7 @@ class Cluster(Embedded):
     # Faults.
 
     def kill(self, node_id: int) -> Completion[None]:
-        """Ends a broker without a farewell, as kill -9 does; returns when the others have taken over what it led."""
+        """Kills a broker, as SIGKILL does. Returns when other brokers lead its partitions."""
         run = self._here()
         self._check(node_id)
 
@@ -136,7 +136,7 @@ class Cluster(Embedded):
         return self._do("move_leader()", move)
 
     def pause(self, node_id: int) -> Fault:
-        """Has a broker do nothing for clients until the fault is cancelled; other brokers still reach it."""
+        """Pauses a broker for clients until the fault is cancelled; other brokers still reach it."""
         self._check(node_id)
         return self.faults.pause(node_id=node_id)
 
@@ -148,7 +148,7 @@ class Cluster(Embedded):
     def _check(self, node_id: int) -> None:
         running = self.broker_ids
         if node_id not in running:
-            raise KeyError(f"broker {node_id} does not run; these do: {running}")
+            raise KeyError(f"broker {node_id} does not run; running brokers: {running}")
 
     async def _taken_over(self, run: EmbeddedRun, node_id: int) -> None:
         """Returns when no partition with another replica in sync is led by the broker."""
@@ -162,7 +162,7 @@ class Cluster(Embedded):
                 for partition in topic.partitions.values()
             )
 
-        await reached(is_over, f"a new leader for what broker {node_id} led")
+        await reached(is_over, f"a new leader for each partition that broker {node_id} led")
 
     # Starting.
 

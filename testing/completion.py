@@ -34,7 +34,9 @@ class Completion(Coroutine[Any, Any, T], Generic[T]):
     def result(self) -> T:
         """The value. Raises RuntimeError before the work is done."""
         if self._value is _PENDING:
-            raise RuntimeError(f"{self._name} is not done: inside an event loop write `await broker.{self._name}`")
+            raise RuntimeError(
+                f"{self._name} has no result yet: inside an event loop write `await broker.{self._name}`"
+            )
         value: T = self._value
         return value
 

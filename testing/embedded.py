@@ -64,13 +64,13 @@ class Embedded(RunHolder):
     # Operations. Each blocks, or is awaited.
 
     def start(self) -> Completion[Self]:
-        """Starts it, on the running event loop (`await broker.start()`), or on a thread where none runs."""
+        """Starts on the running event loop (`await broker.start()`), or on a new thread without one."""
         if running_loop() is None:
             return Completion("start()", value=self._start_on_thread())
         return Completion("start()", work=self._start_here)
 
     def stop(self) -> Completion[None]:
-        """Stops it and removes its temporary data. Does nothing when it does not run."""
+        """Stops and removes temporary data. Does nothing when nothing runs."""
         run = self._run
         if run is None or run.is_inherited:
             self._run = None
@@ -90,7 +90,10 @@ class Embedded(RunHolder):
         return self._do("reset()", run.reset)
 
     def save(self, path: str | Path) -> Completion[None]:
-        """Saves topics, records, groups, transactions and schemas into a folder. Raises FileExistsError, OSError."""
+        """Saves a snapshot to a folder: topics, records, groups, transactions and schemas.
+
+        Raises FileExistsError, OSError.
+        """
         run, registry = self._here(), self._registry
 
         async def work() -> None:
@@ -101,7 +104,7 @@ class Embedded(RunHolder):
         return self._do("save()", work)
 
     def restore(self, path: str | Path) -> Completion[None]:
-        """Returns to a state that was saved, by a broker of another process too. Connections break; the port stays.
+        """Restores a snapshot, also one of another process. Connections break; the port stays.
 
         The schema registry is empty then where the snapshot has no schemas. Raises ValueError for a folder that is no
         snapshot of as many brokers.
@@ -129,16 +132,16 @@ class Embedded(RunHolder):
     # Contents.
 
     def topic(self, name: str) -> TopicView:
-        """A topic: its records, and waiting for some."""
+        """Returns a view of a topic: its records, and waits for records."""
         return TopicView(self, name)
 
     def group(self, group_id: str) -> GroupView:
-        """A group: its lag, its members, and waiting for them."""
+        """Returns a view of a group: its lag and members, and waits for them."""
         return GroupView(self, group_id)
 
     @property
     def requests(self) -> RequestLog:
-        """The requests of clients, from the first use of this on."""
+        """The requests of clients, recorded from the first use of this property on."""
         self._requests.is_on = True
         if self._run is not None:
             self._run.observe(self._requests)
@@ -166,7 +169,7 @@ class Embedded(RunHolder):
     def bootstrap_servers(self) -> str:
         """`host:port`, for any client. Raises RuntimeError when it does not run.
 
-        A forked process may use it too: its clients reach the broker of the parent.
+        A forked process may use the address too: its clients reach the broker of the parent process.
         """
         return self._running().bootstrap_servers
 
@@ -175,7 +178,7 @@ class Embedded(RunHolder):
         """The address of the schema registry, for serialisers. Raises RuntimeError without `schema_registry=True`."""
         self._running()
         if self._registry is None:
-            raise RuntimeError(f"this {self.noun} has no schema registry: make it with schema_registry=True")
+            raise RuntimeError(f"this {self.noun} has no schema registry: create it with schema_registry=True")
         return self._registry.url
 
     def client_settings(self, library: str = "java", user: str | None = None) -> dict[str, Any]:
@@ -209,7 +212,7 @@ class Embedded(RunHolder):
         secured = self._secured()
         if not secured.security.has_tls:
             raise RuntimeError(
-                f"this {self.noun} has no certificate: its clients connect by {secured.security.protocol}"
+                f"this {self.noun} has no certificate: its clients connect with {secured.security.protocol}"
             )
         return secured.files.ca_file
 
@@ -221,7 +224,7 @@ class Embedded(RunHolder):
     def _secured(self) -> SecuredRun:
         secured = self._running().secured
         if secured is None:
-            raise RuntimeError(f'this {self.noun} has no security: give it one, as in security="scram"')
+            raise RuntimeError(f'this {self.noun} has no security: create it with security="scram", for example')
         return secured
 
     def _secured_run(self) -> SecuredRun | None:
@@ -231,7 +234,7 @@ class Embedded(RunHolder):
         return f"<odradek.{type(self).__name__} {self._run.bootstrap_servers if self._run else 'not running'}>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"a {type(self).__name__} cannot be sent to another process: send its bootstrap_servers")
+        raise TypeError(f"a {type(self).__name__} cannot be pickled: pass its bootstrap_servers to the other process")
 
     def __del__(self) -> None:
         run: EmbeddedRun | None = getattr(self, "_run", None)
@@ -297,7 +300,7 @@ class Embedded(RunHolder):
     def _check_stopped(self) -> None:
         if self.is_running:
             raise RuntimeError(
-                f"this {self.noun} is running already: stop it first, or make another {type(self).__name__}"
+                f"this {self.noun} is running already: stop it first, or create another {type(self).__name__}"
             )
 
     def _change(self, name: str) -> _Change:

@@ -16,13 +16,13 @@ class EmbeddedClock:
     def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, milliseconds: float = 0
     ) -> Completion[None]:
-        """Moves the time on and does what has become due: retention, session time-outs, transactional expiry, locks.
+        """Advances the clock and runs due timers: retention, session timeouts, transactional expiry, locks.
 
-        Blocks or is awaited. Raises ValueError for a time that is not ahead.
+        Blocks or is awaited. Raises ValueError for a time of 0 or less.
         """
         ahead_s = _seconds(days, hours, minutes, seconds, milliseconds)
         if ahead_s <= 0:
-            raise ValueError(f"a clock advances by more than nothing, not by {ahead_s:g} s: jump() steps back")
+            raise ValueError(f"advance() needs more than 0 s, not {ahead_s:g} s: use jump() to set the clock back")
         run = self._embedded._here()
 
         async def advance() -> None:
@@ -34,7 +34,7 @@ class EmbeddedClock:
     def jump(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, milliseconds: float = 0
     ) -> Completion[None]:
-        """Sets the clock forward or back, as an administrator does. Periodic tasks keep their times."""
+        """Sets the clock forward or back, as an administrator does. The periodic tasks of logs keep their times."""
         run = self._embedded._here()
 
         async def jump() -> None:
@@ -44,7 +44,7 @@ class EmbeddedClock:
 
     @property
     def offset_seconds(self) -> float:
-        """How far it is ahead of real time."""
+        """How far the clock is ahead of real time, in seconds."""
         return self._embedded._here().clock.offset_s
 
     @property

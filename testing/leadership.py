@@ -38,7 +38,7 @@ async def move_leader(controller: BrokerServer, topic: str, partition: int, to: 
     """Has the active controller prefer a replica, and elect it. Raises ValueError, KeyError, RuntimeError."""
     known = _partition(controller, topic, partition)
     if to not in known.isr:
-        raise ValueError(f"{topic}-{partition} is in sync on brokers {sorted(known.isr)}, not on {to}")
+        raise ValueError(f"{topic}-{partition} broker {to} is not in the ISR {sorted(known.isr)}")
     if known.leader == to:
         return
     replicas = [to, *(replica for replica in known.replicas if replica != to)]
@@ -58,7 +58,7 @@ async def move_leader(controller: BrokerServer, topic: str, partition: int, to: 
 def _check(*codes: int) -> None:
     failed = [ErrorCode(code).name for code in codes if code not in (0, ErrorCode.ELECTION_NOT_NEEDED)]
     if failed:
-        raise RuntimeError(f"the controller refuses: {', '.join(failed)}")
+        raise RuntimeError(f"the controller returned errors: {', '.join(failed)}")
 
 
 async def _ask(controller: BrokerServer, request: Message, version: int) -> Any:

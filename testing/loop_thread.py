@@ -87,7 +87,7 @@ class LoopThread:
                 raise RuntimeError("the broker's thread has ended")
             waited_s += step_s
             if timeout_s is not None and waited_s >= timeout_s:
-                raise TimeoutError(f"the broker did not answer in {timeout_s} s")
+                raise TimeoutError(f"the broker did not respond in {timeout_s} s")
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

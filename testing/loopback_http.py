@@ -57,10 +57,10 @@ class JsonHandler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "0")
         if "Transfer-Encoding" in self.headers:
             self.close_connection = True
-            raise BadBody(411, "a body has its length")
+            raise BadBody(411, "Content-Length is missing")
         if not (length.isascii() and length.isdecimal()) or int(length) > self.most_body_bytes:
             self.close_connection = True
-            raise BadBody(413, f"a body has its length, of {self.most_body_bytes} bytes at most")
+            raise BadBody(413, f"Content-Length must be at most {self.most_body_bytes} bytes")
         return self.rfile.read(int(length))
 
     def parsed(self, body: bytes) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class JsonHandler(BaseHTTPRequestHandler):
         except (ValueError, RecursionError):
             raise BadBody(400, "the body is not JSON") from None
         if not isinstance(found, dict):
-            raise BadBody(400, "the body is a JSON object")
+            raise BadBody(400, "the body must be a JSON object")
         return found
 
     def answer(self, status: int, content: Any) -> None:

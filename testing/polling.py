@@ -14,5 +14,5 @@ async def reached(condition: Callable[[], bool], what: str, timeout_s: float = D
     until = asyncio.get_running_loop().time() + timeout_s
     while not condition():
         if asyncio.get_running_loop().time() >= until:
-            raise TimeoutError(f"{what} did not come in {timeout_s:g} s")
+            raise TimeoutError(f"timeout after {timeout_s:g} s while waiting for {what}")
         await asyncio.sleep(POLL_S)

@@ -26,8 +26,8 @@ class RunHolder:
     def _running(self) -> EmbeddedRun:
         if self._run is None:
             raise RuntimeError(
-                f"this {self.noun} is not running: enter it with `with` or `async with`, or call start(), "
-                "which inside an event loop is awaited"
+                f"this {self.noun} is not running: enter it with `with` or `async with`, or call start(); "
+                "inside an event loop, await start()"
             )
         return self._run
 
@@ -35,7 +35,7 @@ class RunHolder:
         """Returns the run. Raises RuntimeError when there is none in this process."""
         run = self._running()
         if run.is_inherited:
-            raise RuntimeError(f"this {self.noun} runs in process {run.pid}, from which this one was forked")
+            raise RuntimeError(f"this {self.noun} runs in process {run.pid}, the parent of this forked process")
         return run
 
     def _do(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> Completion[T]:
@@ -46,7 +46,7 @@ class RunHolder:
         if running_loop() is run.loop:
             return Completion(name, work=work)
         if not run.loop.is_running():
-            raise RuntimeError(f"{name}: this {self.noun} was started in an event loop that does not run now")
+            raise RuntimeError(f"{name}: this {self.noun} was started in an event loop that is not running")
         if running_loop() is None:
             return Completion(name, value=asyncio.run_coroutine_threadsafe(work(), run.loop).result())
         return Completion(name, work=lambda: _elsewhere(work, run.loop))
@@ -63,7 +63,7 @@ class RunHolder:
         if run.thread is not None:
             return run.thread.run(look())
         if not run.loop.is_running():
-            raise RuntimeError(f"this {self.noun} was started in an event loop that does not run now")
+            raise RuntimeError(f"this {self.noun} was started in an event loop that is not running")
         return asyncio.run_coroutine_threadsafe(look(), run.loop).result()
 
     def _wait_done(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> Completion[T]:

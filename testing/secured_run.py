@@ -122,7 +122,7 @@ class SecuredRun:
 def _check(codes: Iterable[int]) -> None:
     failed = [ErrorCode(code).name for code in codes if code]
     if failed:
-        raise RuntimeError(f"the controller refuses: {', '.join(failed)}")
+        raise RuntimeError(f"the controller returned errors: {', '.join(failed)}")
 
 
 def _every_rule() -> DeleteAclsRequest:

@@ -26,7 +26,7 @@ def save(run: EmbeddedRun, path: Path) -> None:
     Raises FileExistsError for a folder with anything else in it, OSError.
     """
     if path.exists() and any(path.iterdir()) and not (path / FILE).is_file():
-        raise FileExistsError(f"{path} has other files in it: name a folder that is new, empty or a snapshot")
+        raise FileExistsError(f"{path} has other files in it: choose a new folder, an empty one or a snapshot")
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
     for node_id, directory in directories(run).items():

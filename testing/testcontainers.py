@@ -1,18 +1,21 @@
-"""In place of `testcontainers.kafka.KafkaContainer`: change the import, and no Docker is needed.
+"""In place of `testcontainers.kafka`, its KafkaContainer and RedpandaContainer: change the import, and no Docker is needed.
 
     from odradek.testing.testcontainers import KafkaContainer
 
     with KafkaContainer() as kafka:
         producer = KafkaProducer(bootstrap_servers=kafka.get_bootstrap_server())
 
-It runs an `odradek.Broker` in the test's process, which is `kafka.broker`. Features of containers (images, networks,
-volumes) are accepted and ignored; `exec` and `get_wrapped_container` are not there.
+A container runs an `odradek.Broker` in the test's process, which is `kafka.broker`. That of RedpandaContainer has a schema
+registry. Features of containers (images, networks, volumes) are accepted and ignored; `exec` and `get_wrapped_container`
+are not there. `kafka_config` and `Network` stand for those of testcontainers, and have no effect.
 """
 
 from __future__ import annotations
 
+import secrets
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from ..metadata.configs import broker_key
 from .broker import Broker
@@ -32,14 +35,44 @@ _OWN = (
 )
 
 
-class KafkaContainer:
-    """A broker with the methods of testcontainers' class. `image` and what else describes a container has no effect."""
+class _Config:
+    """The settings of testcontainers' Kafka module."""
 
-    def __init__(
-        self, image: str = "confluentinc/cp-kafka:7.6.0", port: int = 9093, *arguments: Any, **kwargs: Any
+    limit_broker_to_first_host = False
+
+
+kafka_config = _Config()
+
+
+class Network:
+    """A network of containers. Brokers of one process need none."""
+
+    def __init__(self, *arguments: Any, **kwargs: Any) -> None:
+        self.id = secrets.token_hex(16)
+        self.name = f"odradek-{self.id[:8]}"
+
+    def create(self) -> Self:
+        return self
+
+    def remove(self) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        pass
+
+
+class _BrokerContainer:
+    """The methods that both classes have. `image` and other options that describe a container have no effect."""
+
+    _has_registry = False
+
+    def __init__(self, image: str, *arguments: Any, **kwargs: Any) -> None:
         self.image = image
-        self.port = port
         self.env: dict[str, str] = {}
         self._host_port = 0
         self._broker: Broker | None = None
@@ -53,7 +86,7 @@ class KafkaContainer:
 
     def start(self, timeout: float = 30) -> Self:
         """Starts the broker. Raises odradek.InvalidConfig for a property that is refused."""
-        self._broker = Broker(port=self._host_port, config=self._properties())
+        self._broker = Broker(port=self._host_port, config=self._properties(), schema_registry=self._has_registry)
         self._broker.start()
         return self
 
@@ -88,12 +121,6 @@ class KafkaContainer:
         self._host_port = int(host) if host is not None else 0
         return self
 
-    def with_kraft(self) -> Self:
-        return self
-
-    def with_cluster_id(self, cluster_id: str) -> Self:
-        return self
-
     def _ignored(self, *arguments: Any, **kwargs: Any) -> Self:
         return self
 
@@ -115,3 +142,44 @@ class KafkaContainer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+class KafkaContainer(_BrokerContainer):
+    """A broker with the methods of testcontainers' class. `port` has no effect: the broker takes a free one."""
+
+    def __init__(
+        self, image: str = "confluentinc/cp-kafka:7.6.0", port: int = 9093, *arguments: Any, **kwargs: Any
+    ) -> None:
+        super().__init__(image, *arguments, **kwargs)
+        self.port = port
+        self.kraft_enabled = False
+
+    def with_kraft(self) -> Self:
+        """Notes the wish for KRaft, which the broker has in any case."""
+        self.kraft_enabled = True
+        return self
+
+    def with_cluster_id(self, cluster_id: str) -> Self:
+        return self
+
+
+class RedpandaContainer(_BrokerContainer):
+    """A broker with a schema registry, and the methods of testcontainers' class. Needs the extra `odradek[registry]`."""
+
+    _has_registry = True
+
+    def __init__(
+        self, image: str = "docker.redpanda.com/redpandadata/redpanda:v23.1.13", *arguments: Any, **kwargs: Any
+    ) -> None:
+        super().__init__(image, *arguments, **kwargs)
+        self.redpanda_port = 9092
+        self.schema_registry_port = 8081
+
+    def get_exposed_port(self, port: int) -> int:
+        """Returns the port of the schema registry for `schema_registry_port`, and that of the broker for any other."""
+        if port == self.schema_registry_port:
+            return urlsplit(self.broker.schema_registry_url).port or 0
+        return super().get_exposed_port(port)
+
+    def get_schema_registry_address(self) -> str:
+        return self.broker.schema_registry_url

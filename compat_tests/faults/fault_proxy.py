@@ -1,8 +1,9 @@
 """A proxy that makes faults between a client and any broker: network faults, and error codes in a broker's answers.
 
-The broker advertises the proxy's address, so clients never learn its own. Frames pass unchanged unless a fault strikes
-them. To make a produce fail without effect, the proxy damages its checksum. The broker writes nothing and answers
-CORRUPT_MESSAGE, and the proxy replaces that with the intended error.
+The broker advertises the proxy's address, so clients never learn its own; or the proxies of a cluster replace the brokers'
+addresses in responses (`routes`). Other frames pass unchanged unless a fault strikes them. To make a produce fail without
+effect, the proxy damages its checksum. The broker writes nothing and answers CORRUPT_MESSAGE, and the proxy replaces that
+with the intended error.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ _UNKNOWN = (
 
 @dataclass
 class ProxyFault:
-    """A fault. `refuse` and `answer_error` have an `error`, `delay` and `throttle` have `seconds`. `count`: the number of
-    requests that it struck. `naming`: it strikes only requests that contain these bytes.
+    """A fault. `refuse` and `answer_error` have an `error`, `delay` and `throttle` have `seconds`. `first`: an effect comes
+    before the request. `naming`: only requests with these bytes match. It strikes from the `nth` match on, `times` at most.
+    `count`: the number of requests that it struck; `passed`: of matches before them.
     """
 
     kind: str
@@ -50,10 +52,12 @@ class ProxyFault:
     seconds: float = 0.0
     times: int = 1
     naming: bytes = b""
+    nth: int = 1
+    passed: int = 0
     count: int = 0
 
 
-KINDS = ("refuse", "answer_error", "drop", "drop_answer", "cut_answer", "delay", "throttle")
+KINDS = ("first", "refuse", "answer_error", "drop", "drop_answer", "cut_answer", "delay", "throttle")
 
 
 class _Asked(NamedTuple):
@@ -62,22 +66,24 @@ class _Asked(NamedTuple):
     fault: ProxyFault | None
 
 
-class FaultProxy:
-    """Listens on a free port of 127.0.0.1. `target`, "host:port", is the broker: set it before a client connects."""
+#: The APIs whose responses contain addresses of brokers, and the lists that contain them.
+_ROUTED = {_KEYS[name] for name in ("Produce", "Fetch", "Metadata", "FindCoordinator", "DescribeCluster")}
+_ADDRESSED = ("brokers", "coordinators", "node_endpoints")
+
+
+class Strikes:
+    """The fault and the counted requests of a proxy, or of all proxies of a cluster."""
 
     def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        self.target = ""
         self._fault: ProxyFault | None = None
-        self._effect: Callable[[], None] | None = None
+        self.effect: Callable[[], None] | None = None
         self._asked: Counter[tuple[str, str]] = Counter()
         self._lock = threading.Lock()
 
     def strike(self, fault: ProxyFault, effect: Callable[[], None] | None = None) -> ProxyFault:
-        """Applies the fault to the next requests of its API. Calls `effect` for each dropped request."""
+        """Applies the fault to the next requests of its API. Calls `effect` for each dropped request, and for `first`."""
         assert fault.kind in KINDS, fault.kind
-        self._fault, self._effect = fault, effect
+        self._fault, self.effect = fault, effect
         return fault
 
     def end_fault(self) -> None:
@@ -96,14 +102,32 @@ class FaultProxy:
             meant = [one for one in self._asked if one[0].startswith(client_id) and api in (None, one[1])]
             return sum(self._asked[one] for one in meant)
 
-    def _meet(self, key: int, client_id: str, frame: bytes) -> ProxyFault | None:
+    def meet(self, key: int, client_id: str, frame: bytes) -> ProxyFault | None:
         with self._lock:
             self._asked[client_id, APIS[key].name] += 1
             fault = self._fault
             if fault is None or _KEYS[fault.api] != key or fault.count >= fault.times or fault.naming not in frame:
                 return None
+            if fault.passed + 1 < fault.nth:
+                fault.passed += 1
+                return None
             fault.count += 1
             return fault
+
+
+class FaultProxy(Strikes):
+    """Listens on a free port of 127.0.0.1. `target`, "host:port", is the broker: set it before a client connects.
+
+    `shared`: the strikes of several proxies. `routes`: the proxies' addresses by those of their brokers.
+    """
+
+    def __init__(self, shared: Strikes | None = None, routes: dict[str, str] | None = None) -> None:
+        super().__init__()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.target = ""
+        self.strikes = shared or self
+        self.routes = {} if routes is None else routes
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -147,11 +171,12 @@ class _Passage:
             for frame in _frames(self.client):
                 key, version, number, length = struct.unpack_from(">hhih", frame)
                 time.sleep(max(0.0, self._muted_until - time.monotonic()))
-                fault = self.proxy._meet(key, frame[10 : 10 + max(0, length)].decode(), frame)
-                if fault is not None and fault.kind == "drop":
-                    if self.proxy._effect is not None:
-                        self.proxy._effect()
-                    return
+                fault = self.proxy.strikes.meet(key, frame[10 : 10 + max(0, length)].decode(), frame)
+                if fault is not None and fault.kind in ("drop", "first"):
+                    if self.proxy.strikes.effect is not None:
+                        self.proxy.strikes.effect()
+                    if fault.kind == "drop":
+                        return
                 self._pending[number] = _Asked(key, version, fault)
                 if fault is not None and fault.kind == "refuse" and fault.api == "Produce":
                     frame = _damaged(frame, version)
@@ -162,6 +187,8 @@ class _Passage:
             for frame in _frames(self.broker):
                 (number,) = struct.unpack_from(">i", frame)
                 key, version, fault = self._pending.pop(number)
+                if self.proxy.routes and key in _ROUTED:
+                    frame = _changed(frame, key, version, lambda body: set_addresses(body, self.proxy.routes))
                 if fault is None:
                     self.client.sendall(struct.pack(">i", len(frame)) + frame)
                 elif fault.kind == "drop_answer" or not self._answer(fault, key, version, frame):
@@ -225,6 +252,16 @@ def _changed(frame: bytes, key: int, version: int, change: Any) -> bytes:
     body = decode(api.response, version, frame, body_at)[0]
     change(body)
     return encode(header, api.response_header_version(version)) + encode(body, version)
+
+
+def set_addresses(answer: Any, routes: dict[str, str]) -> None:
+    """Replaces the addresses of brokers by those of their proxies."""
+    listed = [one for name in _ADDRESSED for one in getattr(answer, name, None) or ()]
+    for one in (answer, *listed):
+        route = routes.get(f"{getattr(one, 'host', None)}:{getattr(one, 'port', None)}")
+        if route is not None:
+            one.host, _, port = route.rpartition(":")
+            one.port = int(port)
 
 
 def set_errors(answer: Any, version: int, error: ErrorCode) -> None:

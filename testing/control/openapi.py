@@ -38,9 +38,9 @@ def _described(operation: Operation) -> dict[str, Any]:
         "responses": {
             "200": {"description": "Done", "content": {"application/json": {"schema": {"type": "object"}}}},
             "400": {"description": "The request is wrong; `error` has the reason"},
-            "404": {"description": "There is no such thing"},
-            "408": {"description": "What was waited for did not come"},
-            "409": {"description": "The broker refuses"},
+            "404": {"description": "The broker, topic, group or fault does not exist"},
+            "408": {"description": "The condition was not met before the timeout"},
+            "409": {"description": "The operation is not possible in the current state"},
         },
     }
     if parameters:

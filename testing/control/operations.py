@@ -134,11 +134,11 @@ def _restore(control: Control, _: Mapping[str, str], body: Body) -> Body:
 
 def _add_fault(control: Control, _: Mapping[str, str], body: Body) -> Body:
     if len(control.faults) >= MOST_FAULTS:
-        raise RuntimeError(f"{MOST_FAULTS} faults are there already: remove some")
+        raise RuntimeError(f"{MOST_FAULTS} faults are active already: remove some")
     which = {name: body.pop(name) for name in _WHICH if name in body}
     for name in _NUMBERS:
         if which.get(name) is not None and type(which[name]) is not int:
-            raise ValueError(f"{name} is a whole number")
+            raise ValueError(f"{name} must be an integer")
     if isinstance(which.get("version"), list):
         low, high = which["version"]
         which["version"] = (int(low), int(high))
@@ -159,7 +159,7 @@ def _add_fault(control: Control, _: Mapping[str, str], body: Body) -> Body:
 def _disk_fault(faults: Faults, kind: str, body: Body, which: Body) -> Fault:
     """Makes a fault of disks. Raises ValueError and TypeError for words that it does not have, those of requests too."""
     if kind == "slow_disk" and type(body.get("seconds")) not in (int, float):
-        raise ValueError("a slow_disk has seconds, a number")
+        raise ValueError("slow_disk needs seconds, a number")
     make: Callable[..., Fault] = faults.disk_full if kind == "disk_full" else faults.slow_disk
     return make(**body, **which)
 
@@ -170,7 +170,7 @@ def _effect(kind: str, body: Body) -> Effect:
         error = body.pop("error", None)
         codes = tuple(None if one is None else error_of(one) for one in (error if isinstance(error, list) else [error]))
         if codes == (None,):
-            raise ValueError("a fault of kind fail has an error")
+            raise ValueError("a fault of kind fail needs an error")
         return Fail(codes, **body)
     for name, types in (("seconds", (int, float)), ("size", (int,)), ("after", (bool,))):
         if name in body and type(body[name]) not in types:
@@ -182,7 +182,7 @@ def _effect(kind: str, body: Body) -> Effect:
     }  # fmt: skip
     if kind not in kinds:
         raise ValueError(
-            f"there is no kind {kind!r} of faults: fail, throttle, {', '.join(kinds)}, disk_full, slow_disk"
+            f"unknown kind of fault {kind!r}: give fail, throttle, {', '.join(kinds)}, disk_full, slow_disk"
         )
     return kinds[kind](**body)
 
@@ -276,60 +276,64 @@ _FAULT_BODY = (
     (
         "kind",
         "string",
-        "fail, delay, drop, hang, truncate, throttle, pause, disk_full or slow_disk; the disk kinds strike "
-        "writes to partitions, and take times, nth, topic, partition and node_id",
+        "fail, delay, drop, hang, truncate, throttle, pause, disk_full or slow_disk; the disk kinds apply to "
+        "writes to partitions, and accept times, nth, topic, partition and node_id",
     ),
     ("api", "string", 'the API by name, such as "Produce"; a list of them; null for every request'),
-    ("error", "string", "of kind fail: Kafka's name of the error, or a list of names and nulls"),
-    ("seconds", "number", "of kinds delay, throttle and slow_disk"),
-    ("size", "integer", "of kind truncate: bytes of the answer; a negative number leaves out so many of the last"),
-    ("after", "boolean", "whether the broker does what was asked first"),
-    ("times", "integer", "how many requests it strikes"),
-    ("nth", "integer", "from which request on, counted from 1"),
-    ("topic", "string", "may have * and ?"),
+    ("error", "string", "for kind fail: Kafka's name of the error, or a list of names and nulls"),
+    ("seconds", "number", "for kinds delay, throttle and slow_disk: the delay in seconds"),
+    ("size", "integer", "for kind truncate: bytes of the response; a negative number cuts that many bytes at the end"),
+    ("after", "boolean", "whether the broker handles the request first"),
+    ("times", "integer", "number of requests that the fault applies to"),
+    ("nth", "integer", "first request that the fault applies to, counted from 1"),
+    ("topic", "string", "name; * and ? are wildcards"),
     ("partition", "integer", "the partition"),
-    ("client_id", "string", "may have * and ?"),
-    ("group", "string", "may have * and ?"),
-    ("transactional_id", "string", "may have * and ?"),
-    ("version", "integer", "the version of the API, or a list of the lowest and the highest"),
-    ("node_id", "integer", "the broker that gets the request"),
+    ("client_id", "string", "client id; * and ? are wildcards"),
+    ("group", "string", "group id; * and ? are wildcards"),
+    ("transactional_id", "string", "transactional id; * and ? are wildcards"),
+    ("version", "integer", "version of the API, or a list of the lowest and the highest version"),
+    ("node_id", "integer", "the broker that receives the request"),
 )
-_TIME = tuple((name, "number", "how much") for name in ("days", "hours", "minutes", "seconds", "milliseconds"))
+_TIME = tuple(
+    (name, "number", "time to advance, in this unit")
+    for name in ("days", "hours", "minutes", "seconds", "milliseconds")
+)
 _RECORDS = (
-    ("values", "array", "a record each"),
-    ("key", "string", "of all records"),
-    ("partition", "integer", "0 by default"),
+    ("values", "array", "values of the records"),
+    ("key", "string", "key of all records"),
+    ("partition", "integer", "partition; default: 0"),
 )
 _GROUP_WAIT = (
-    ("lag", "integer", "waits until the lag is so many records at most"),
-    ("members", "integer", "waits until there are so many members"),
-    ("state", "string", "waits for this state"),
-    ("timeout", "number", "seconds to wait, 10 by default"),
+    ("lag", "integer", "wait until the lag is at most this many records"),
+    ("members", "integer", "wait until the group has this many members"),
+    ("state", "string", "wait until the group has this state"),
+    ("timeout", "number", "timeout in seconds; default: 10"),
 )
-_LAST = (("last", "integer", "100 by default"),)
+_LAST = (("last", "integer", "number of lines; default: 100"),)
 _WAIT = (
-    ("wait_for", "integer", "waits until there are so many records"),
-    ("timeout", "number", "seconds to wait, 10 by default"),
-    ("committed", "boolean", "without records of transactions that are open or aborted"),
+    ("wait_for", "integer", "wait until the topic has this many records"),
+    ("timeout", "number", "timeout in seconds; default: 10"),
+    ("committed", "boolean", "only committed records, as read_committed"),
 )
 
 OPERATIONS = (
-    Operation("GET", "/v1/brokers", "Addresses for clients, and which brokers run", _brokers),
+    Operation("GET", "/v1/brokers", "Returns the bootstrap servers, and which brokers run", _brokers),
     Operation("POST", "/v1/reset", "Deletes topics and groups, ends faults, returns to real time", _reset),
-    Operation("POST", "/v1/brokers/{broker}/kill", "Ends a broker without a farewell", _kill),
-    Operation("POST", "/v1/brokers/{broker}/restart", "Starts a broker again on its port and data", _restart),
-    Operation("POST", "/v1/clock/advance", "Moves time on, and does what has become due", _advance, _TIME),
-    Operation("POST", "/v1/save", "Saves the state into a folder", _save, (("path", "string", "the folder"),)),
-    Operation("POST", "/v1/restore", "Returns to a saved state", _restore, (("path", "string", "the folder"),)),
-    Operation("POST", "/v1/faults", "Switches a fault on", _add_fault, _FAULT_BODY),
-    Operation("GET", "/v1/faults", "Faults, and how often each struck", _list_faults),
-    Operation("GET", "/v1/faults/{id}", "A fault, and how often it struck", _fault),
-    Operation("DELETE", "/v1/faults/{id}", "Ends a fault", _remove_fault),
-    Operation("DELETE", "/v1/faults", "Ends all faults", _clear_faults),
+    Operation("POST", "/v1/brokers/{broker}/kill", "Kills a broker, as SIGKILL does", _kill),
+    Operation("POST", "/v1/brokers/{broker}/restart", "Starts a killed broker again with its port and data", _restart),
+    Operation("POST", "/v1/clock/advance", "Advances the clock and runs due timers", _advance, _TIME),
+    Operation("POST", "/v1/save", "Saves a snapshot to a folder", _save, (("path", "string", "the folder"),)),
+    Operation("POST", "/v1/restore", "Restores a snapshot from a folder", _restore, (("path", "string", "the folder"),)),
+    Operation("POST", "/v1/faults", "Adds a fault", _add_fault, _FAULT_BODY),
+    Operation("GET", "/v1/faults", "Lists faults, with the number of affected requests", _list_faults),
+    Operation("GET", "/v1/faults/{id}", "Shows a fault, with the number of affected requests", _fault),
+    Operation("DELETE", "/v1/faults/{id}", "Removes a fault", _remove_fault),
+    Operation("DELETE", "/v1/faults", "Removes all faults", _clear_faults),
     Operation("POST", "/v1/topics/{topic}", "Creates a topic", _create_topic,
-              (("partitions", "integer", "1 by default"), ("config", "object", "its configuration"))),
-    Operation("GET", "/v1/topics/{topic}/records", "Records; keys, values and headers in base64", _records, (), _WAIT),
-    Operation("GET", "/v1/groups/{group}", "State, members and lag of a group", _group, (), _GROUP_WAIT),
+              (("partitions", "integer", "number of partitions; default: 1"), ("config", "object", "topic configs"))),
+    Operation("GET", "/v1/topics/{topic}/records", "Returns records; keys, values and headers in "
+    "base64", _records, (), _WAIT),
+    Operation("GET", "/v1/groups/{group}", "Returns state, members and lag of a group", _group, (), _GROUP_WAIT),
     Operation("POST", "/v1/topics/{topic}/records", "Appends records; values and the key in base64", _send, _RECORDS),
-    Operation("GET", "/v1/requests", "What clients asked, one line each", _requests, (), _LAST),
+    Operation("GET", "/v1/requests", "Returns the last requests of clients, one line each", _requests, (), _LAST),
 )  # fmt: skip

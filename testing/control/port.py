@@ -60,7 +60,7 @@ class _Handler(JsonHandler):
         found, values = _route(self.command, parts.path)
         if found is None:
             self.answer(
-                404, {"error": f"there is no {self.command} {parts.path}; GET /openapi.json lists what there is"}
+                404, {"error": f"there is no {self.command} {parts.path}; GET /openapi.json lists the operations"}
             )
             return
         try:
@@ -71,12 +71,12 @@ class _Handler(JsonHandler):
 
     def _body(self) -> dict[str, Any]:
         if not _LOOPBACK.fullmatch(self.headers.get("Host", "")):
-            raise BadBody(403, "the control port is for this machine only")
+            raise BadBody(403, "the control port accepts connections from this machine only")
         data = self.body()
         if self.command == "GET":
             return {}
         if self.headers.get_content_type() != "application/json":
-            raise BadBody(415, "the body is application/json")
+            raise BadBody(415, "the body must be application/json")
         return self.parsed(data)
 
 

@@ -108,7 +108,7 @@ class _Builder:
                     setattr(made, field.name, int(self._error))
             elif field.name == "error_message":
                 if is_set and self._version in field.nullable:
-                    setattr(made, field.name, f"{self._error.name}, from a fault of the test kit")
+                    setattr(made, field.name, f"{self._error.name}, injected by a fault of the test kit")
             elif (is_item and _copy_key(made, field, asked)) or not is_set or field.name not in UNKNOWN:
                 pass
             elif is_item and field.name.startswith("producer_"):

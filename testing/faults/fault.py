@@ -21,20 +21,20 @@ MOST_REMEMBERED = 100
 
 
 class Fault:
-    """A fault that is on until it has struck `times` requests, or is cancelled. As a context it is on within it::
+    """A fault, active until it has affected `times` requests or is cancelled. As a context manager, it is active inside::
 
         with broker.faults.delay("Fetch", seconds=2) as fault:
             ...
         assert fault.count > 0
 
-    `count`: how many requests it struck. `struck`: the last of them in words.
+    `count`: the number of affected requests. `struck`: descriptions of the last of these requests.
     """
 
     def __init__(
         self, match: Match | WriteMatch, effect: Effect | DiskEffect, times: int | None, ended: Callable[[Fault], None]
     ) -> None:
         if times is not None and times < 1:
-            raise ValueError(f"times={times}: a fault strikes at least once")
+            raise ValueError(f"times={times}: a fault must apply to at least 1 request")
         if match.nth < 1:
             raise ValueError(f"nth={match.nth}: requests are counted from 1")
         self.match = match
@@ -74,17 +74,17 @@ class Fault:
         return True
 
     def cancel(self) -> None:
-        """Ends the fault. Requests that it keeps go on to the broker."""
+        """Ends the fault. Requests that it holds continue to the broker."""
         self._ended(self)
         end = getattr(self.effect, "end", None)
         if end is not None:
             end()
 
     def wait(self, count: int = 1, timeout: float = 10.0) -> None:
-        """Waits until it has struck `count` requests: for plain programs, and threads. Raises TimeoutError."""
+        """Waits until the fault has affected `count` requests: for plain programs, and threads. Raises TimeoutError."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.count >= count, timeout):
-                raise TimeoutError(f"{self} struck {self.count} requests in {timeout:g} s, not {count}")
+                raise TimeoutError(f"{self}: {self.count} requests were affected within {timeout:g} s, not {count}")
 
     def describe(self) -> dict[str, object]:
         """Returns the fault as data for reports and the control port."""

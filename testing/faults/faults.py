@@ -53,7 +53,7 @@ class WhichWrite(TypedDict, total=False):
 class Faults:
     """The faults of a broker, or of all brokers of a cluster.
 
-    Each method switches one fault on and returns it; its `count` is the number of requests it struck. `api` is a name
+    Each method adds one fault and returns it; its `count` is the number of affected requests. `api` is a name
     ("Produce"), a key, several of them, or None for every request of clients. All methods may be called on any thread,
     before the broker starts too.
     """
@@ -73,7 +73,7 @@ class Faults:
         after: bool = False,
         **which: Unpack[Which],
     ) -> Fault:
-        """Answers with an error: by name ("NOT_LEADER_OR_FOLLOWER") or number, or several in turn, None for success.
+        """Returns an error response: by name ("NOT_LEADER_OR_FOLLOWER") or number, or several in turn, None for success.
 
         `after`: the broker does what was asked, and the client does not learn it. Raises ValueError for an API or an error
         that Kafka does not have.
@@ -87,23 +87,23 @@ class Faults:
         return self.add(api, Fail(codes, after), **which)
 
     def delay(self, api: ApiNames, seconds: float, *, after: bool = False, **which: Unpack[Which]) -> Fault:
-        """Holds requests back, or `after` the broker did what they ask their answers. Each connection keeps its order."""
+        """Delays requests, or with `after` their responses. Each connection keeps its order."""
         return self.add(api, Delay(seconds, after), **which)
 
     def drop(self, api: ApiNames, *, after: bool = False, **which: Unpack[Which]) -> Fault:
-        """Ends the connection in place of an answer: before the broker does anything, or `after` it has."""
+        """Closes the connection instead of a response: before the broker handles the request, or `after` it."""
         return self.add(api, Drop(after), **which)
 
     def hang(self, api: ApiNames, *, after: bool = False, **which: Unpack[Which]) -> Fault:
-        """Never answers: the client's time-out decides."""
+        """Sends no response: the client's timeout decides."""
         return self.add(api, Hang(after), **which)
 
     def truncate(self, api: ApiNames, size: int = -1, **which: Unpack[Which]) -> Fault:
-        """Sends the first `size` bytes of the answer and ends the connection; -1 leaves out the last byte."""
+        """Sends the first `size` bytes of the response and closes the connection; -1 leaves out the last byte."""
         return self.add(api, Truncate(size), **which)
 
     def throttle(self, api: ApiNames, seconds: float, **which: Unpack[Which]) -> Fault:
-        """Answers with a throttle time and takes no request of the connection for so long (KIP-219)."""
+        """Returns a throttle time, and reads no request of the connection for that time (KIP-219)."""
         return self.add(api, Throttle(int(seconds * 1000)), **which)
 
     def coordinator_moved(self, **which: Unpack[Which]) -> Fault:
@@ -140,7 +140,7 @@ class Faults:
         return self._add_disk(DiskFull(), which, appends_only=True)
 
     def slow_disk(self, seconds: float, **which: Unpack[WhichWrite]) -> Fault:
-        """Each append to a partition, and each flush of one, takes so much longer. The broker waits for its appends."""
+        """Each append to a partition, and each flush, takes `seconds` longer. The broker waits for its appends."""
         return self._add_disk(SlowDisk(seconds), which)
 
     def _add_disk(self, effect: DiskFull | SlowDisk, which: WhichWrite, *, appends_only: bool = False) -> Fault:
@@ -153,7 +153,7 @@ class Faults:
         return fault
 
     def add(self, api: ApiNames, effect: Effect, *, brokers: bool = False, **which: Unpack[Which]) -> Fault:
-        """Switches on a fault of any effect. `brokers`: it strikes other brokers' requests instead of clients'."""
+        """Adds a fault with any effect. `brokers`: the fault applies to requests of other brokers instead of clients."""
         criteria: dict[str, Any] = dict(which)
         times = criteria.pop("times", 1 if "nth" in which else None)
         fault = Fault(Match(apis=keys_of(api), brokers=brokers, **criteria), effect, times, self._remove)

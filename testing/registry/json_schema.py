@@ -21,7 +21,7 @@ class JsonSchema:
             self.content: Any = json.loads(schema.text)
             self._inner = {name: json.loads(text) for name, text in schema.inner.items()}
             if not isinstance(self.content, dict | bool):
-                raise ValueError("a JSON Schema is an object, true or false")
+                raise ValueError("a JSON Schema must be an object, true or false")
             validator_for(self.content, jsonschema.Draft7Validator).check_schema(self.content)
         except (ValueError, RecursionError) as error:
             raise invalid_schema(error) from None

@@ -47,7 +47,7 @@ class Asked:
                 for one in self.body.get("references") or ()
             )
         except (KeyError, TypeError, ValueError):
-            raise errors.RegistryError(422, "a reference has name, subject and version") from None
+            raise errors.RegistryError(422, "a reference needs name, subject and version") from None
 
     def number(self, name: str) -> int:
         """Returns a number of the body, -1 for none."""
@@ -74,7 +74,7 @@ def _page(found: list[Any], asked: Asked) -> list[Any]:
     try:
         offset, limit = int(asked.query.get("offset", 0)), int(asked.query.get("limit", -1))
     except ValueError:
-        raise errors.RegistryError(422, "offset and limit are numbers") from None
+        raise errors.RegistryError(422, "offset and limit must be numbers") from None
     return found[offset:] if limit < 0 else found[offset : offset + limit]
 
 

@@ -25,4 +25,4 @@ def parse(schema: SchemaText) -> Parsed:
         raise RegistryError(
             50101, f"{schema.kind} schemas need {missing.name}: pip install 'odradek[registry]'"
         ) from None
-    raise invalid_schema(f"schemaType {schema.kind!r} is none of {', '.join(KINDS)}")
+    raise invalid_schema(f"schemaType {schema.kind!r} is not one of {', '.join(KINDS)}")

@@ -66,7 +66,7 @@ def _decoded(text: str) -> Any:
     try:
         descriptor.ParseFromString(data)
     except DecodeError:
-        raise invalid_schema("the text is base64, and no file descriptor") from None
+        raise invalid_schema("the text is base64, but not a file descriptor") from None
     return descriptor
 
 
@@ -78,7 +78,7 @@ def _compiled(texts: dict[str, str]) -> Any:
         for name, text in texts.items():
             parts = PurePosixPath(name)
             if parts.is_absolute() or ".." in parts.parts or not name.endswith(".proto"):
-                raise invalid_schema(f"{name!r} is no name of a .proto file")
+                raise invalid_schema(f"{name!r} is not a name of a .proto file")
             place = root / parts
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text, encoding="utf-8")

@@ -74,11 +74,11 @@ class GroupView:
 
         async def wait() -> None:
             try:
-                await reached(is_there, f"what was waited for in group {group_id}", timeout)
+                await reached(is_there, f"a condition on group {group_id}", timeout)
             except TimeoutError as late:
                 count = len(getattr(_group(run, group_id), "members", ()))
                 raise TimeoutError(
-                    f"{late}; it is {state_of(run, group_id)} with {count} members and lags {lags(run, group_id)}"
+                    f"{late}; the group is {state_of(run, group_id)} with {count} members and lag {lags(run, group_id)}"
                 ) from None
 
         return self._embedded._wait_done("wait_for()", wait)

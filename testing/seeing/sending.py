@@ -67,7 +67,7 @@ def _log_in(connection: socket.socket, files: ClientFiles) -> None:
     while token is not None:
         answer = _ask(connection, SaslAuthenticateRequest(auth_bytes=token), 1)
         if answer.error_code:
-            raise RuntimeError(f"the broker refuses the login of {user}: {answer.error_message}")
+            raise RuntimeError(f"the broker rejected the login of {user}: {answer.error_message}")
         token = exchange.answer(answer.auth_bytes)
 
 

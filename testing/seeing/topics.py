@@ -93,7 +93,7 @@ class TopicView:
         return [record.value for record in self.records()]
 
     def wait_for(self, records: int = 1, *, timeout: float = 10.0, committed: bool = False) -> Waited:
-        """Waits until there are so many records, and returns all. Blocks, or is awaited in an event loop.
+        """Waits until the topic has this many records, and returns all. Blocks, or is awaited in an event loop.
 
         Raises TimeoutError, whose text has the number of records that came.
         """
@@ -109,7 +109,7 @@ class TopicView:
             try:
                 await reached(are_there, f"{records} records in {self.name}", timeout)
             except TimeoutError as late:
-                raise TimeoutError(f"{late}; there are {len(seen())}") from None
+                raise TimeoutError(f"{late}; the topic has {len(seen())}") from None
             return seen()
 
         return _waited(self._embedded, wait)
@@ -126,7 +126,7 @@ class TopicView:
         Returns the offset of the first. Raises ValueError without a value, RuntimeError for what the broker refuses.
         """
         if not values:
-            raise ValueError("send() takes one value or more")
+            raise ValueError("send() needs at least one value")
         now_ms = self._embedded._here().clock.now_ms()
         return self.append(partition, [(now_ms, key, value, headers or []) for value in values])
 

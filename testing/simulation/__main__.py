@@ -46,7 +46,7 @@ def _execute(seed: int, arguments: argparse.Namespace) -> Ran | None:
         if not arguments.trace:
             print("\n".join(run.trace.lines))
         traceback.print_exception(failure)
-        print(f"seed {seed}: {failure}; again with --seeds {seed} --trace (hash {run.trace.hash:08x})", flush=True)
+        print(f"seed {seed}: {failure}; repeat with --seeds {seed} --trace (hash {run.trace.hash:08x})", flush=True)
         return None
     if not arguments.quiet:
         print(
@@ -59,12 +59,16 @@ def _execute(seed: int, arguments: argparse.Namespace) -> Ran | None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m odradek.testing.simulation", description=__doc__)
-    parser.add_argument("--seeds", type=_range, default=range(10), help="one, or first-last")
-    parser.add_argument("--duration-s", type=float, default=40.0, help="of faults, in virtual time")
-    parser.add_argument("--budget-s", type=float, default=0.0, help="no seed is begun after that")
-    parser.add_argument("--failures", type=int, default=1, help="it ends after as many")
-    parser.add_argument("--trace", action="store_true", help="show what happens")
-    parser.add_argument("--quiet", action="store_true", help="only failures, and the sum")
+    parser.add_argument("--seeds", type=_range, default=range(10), help="one seed, or FIRST-LAST")
+    parser.add_argument(
+        "--duration-s", type=float, default=40.0, help="duration of the phase with faults, in virtual time"
+    )
+    parser.add_argument(
+        "--budget-s", type=float, default=0.0, help="start no further seed after this time (default: no limit)"
+    )
+    parser.add_argument("--failures", type=int, default=1, help="stop after this many failed seeds")
+    parser.add_argument("--trace", action="store_true", help="print each event")
+    parser.add_argument("--quiet", action="store_true", help="print only failures and the summary")
     return parser.parse_args()
 
 

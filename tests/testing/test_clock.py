@@ -113,7 +113,7 @@ def test_a_clock_that_jumps_back_stops_nothing(broker: odradek.Broker, producer:
 
 
 def test_a_clock_only_advances(broker: odradek.Broker) -> None:
-    with pytest.raises(ValueError, match=r"jump\(\) steps back"):
+    with pytest.raises(ValueError, match=r"use jump\(\) to set the clock back"):
         broker.clock.advance(seconds=-1)
 
 

@@ -105,7 +105,7 @@ def test_faults_strike_one_broker_of_the_cluster(cluster: odradek.Cluster, produ
 
 def test_a_leader_moves_only_to_a_replica_in_sync(cluster: odradek.Cluster, producer: KafkaProducer) -> None:
     offset_of(producer, b"order 1")
-    with pytest.raises(ValueError, match="not on 9"):
+    with pytest.raises(ValueError, match="broker 9 is not in the ISR"):
         cluster.move_leader("orders", to=9)
     with pytest.raises(KeyError, match="no partition nothing-0"):
         cluster.move_leader("nothing", to=1)
@@ -153,7 +153,7 @@ def test_clusters_of_other_sizes_serve(brokers: int) -> None:
 
 
 def test_impossible_cluster_is_refused() -> None:
-    with pytest.raises(ValueError, match="from 1 to 50"):
+    with pytest.raises(ValueError, match="1 to 50 brokers"):
         odradek.Cluster(brokers=0)
     with pytest.raises(odradek.InvalidConfig, match=r"node\.id: each broker of a cluster has its own"):
         odradek.Cluster(config={"node.id": 1}).start()

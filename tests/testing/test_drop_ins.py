@@ -6,8 +6,9 @@ from pathlib import Path
 
 import odradek
 import pytest
-from kafka import KafkaProducer
-from odradek.testing.testcontainers import KafkaContainer
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from odradek.testing.testcontainers import KafkaContainer, Network, RedpandaContainer, kafka_config
 
 from tests.testing.test_plugin import pytest_of
 
@@ -62,6 +63,27 @@ def test_a_container_ignores_the_addresses_of_images_and_starts_and_stops_by_han
     kafka.stop()
     with pytest.raises(odradek.InvalidConfig):
         KafkaContainer().with_env("KAFKA_NUM_PARTITIONS", "many").start()
+
+
+def test_a_network_and_the_settings_of_the_module_have_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_config, "limit_broker_to_first_host", True)
+    kafka = KafkaContainer(port=9888)
+    assert (kafka.port, kafka.kraft_enabled, kafka.with_kraft().kraft_enabled) == (9888, False, True)
+    with Network() as network, kafka.with_network(network).with_network_aliases("kafka"):
+        admin = KafkaAdminClient(bootstrap_servers=kafka.get_bootstrap_server())
+        assert [broker["broker_id"] for broker in admin.describe_cluster()["brokers"]] == [1]
+        admin.close()
+
+
+def test_a_container_of_redpanda_has_a_schema_registry() -> None:
+    with RedpandaContainer(image="docker.redpanda.com/redpandadata/redpanda:v23.3.10") as redpanda:
+        address = redpanda.get_schema_registry_address()
+        assert address == f"http://{redpanda.get_container_host_ip()}:{redpanda.get_exposed_port(8081)}"
+        registry = SchemaRegistryClient({"url": address})
+        registry.register_schema("orders-value", Schema('{"type": "string"}', "AVRO"))
+        assert registry.get_subjects() == ["orders-value"]
+        with KafkaConsumer(bootstrap_servers=redpanda.get_bootstrap_server()) as consumer:
+            assert consumer.topics() == set()
 
 
 def test_a_suite_of_pytest_kafka_runs(tmp_path: Path) -> None:

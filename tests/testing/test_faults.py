@@ -266,7 +266,7 @@ def test_reset_ends_all_faults(broker: odradek.Broker, wire: WireClient) -> None
         (lambda faults: faults.fail("Produse", error=1), "there is no API 'Produse': did you mean 'Produce'?"),
         (lambda faults: faults.fail(999, error=1), "there is no API with key 999"),
         (lambda faults: faults.fail("Produce", error="NOT_LEADER"), "Kafka has no error 'NOT_LEADER'"),
-        (lambda faults: faults.drop("Produce", times=0), "strikes at least once"),
+        (lambda faults: faults.drop("Produce", times=0), "a fault must apply to at least 1 request"),
         (lambda faults: faults.drop("Produce", nth=0), "counted from 1"),
     ],
 )

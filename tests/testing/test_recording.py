@@ -64,7 +64,7 @@ def test_command_without_records_or_json_names_the_cause(broker: odradek.Broker,
     for words, status, message in (
         (["orders", "--mask", "name"], 1, "a value is not JSON"),
         (["nothing"], 3, "nothing"),
-        (["orders", "--count", "0"], 2, "--count is at least 1"),
+        (["orders", "--count", "0"], 2, "--count must be at least 1"),
     ):
         done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=60, cwd=tmp_path)
         assert (done.returncode, message in done.stderr) == (status, True), (words, done)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -22,8 +23,12 @@ from odradek.testing.seeing.request_log import RequestLog, SeenRequest
 from odradek.testing.seeing.topics import SeenRecord, TopicView
 from odradek.testing.simulation import Node, Process, Simulation
 
+from compat_tests.downloads import install_npm
+
 _ROOT = Path(__file__).resolve().parents[2]
 _PROGRAM = Path(__file__).with_name("user_program.py")
+#: The pinned version of pyright, and its installation by npm (38 MB).
+_PINNED, _PYRIGHT = Path(__file__).with_name("pyright"), _ROOT / ".tools" / "pyright"
 _FACE = (
     odradek.Broker, odradek.Cluster, Isolation, ControlPort, EmbeddedClock, Fault, Faults, SchemaRegistry, GroupView,
     RequestLog, SeenRequest, SeenRecord, TopicView, Node, Process, Simulation,
@@ -33,7 +38,7 @@ _OF_BROKERS = {"Fault.strike", "Fault.strike_write", "Faults.add", "RequestLog.a
 _OF_BROKERS |= {"Broker.noun", "Cluster.noun"}
 #: Settings of four client libraries have values of many types, including types of `ssl`.
 _OF_ANY = {"Broker.client_settings", "Cluster.client_settings"}
-#: Each line from the second on has a mistake; the last has a value of type Any.
+#: Each line from the second on has a mistake; the last has a value of type Any, which pyright's strict mode allows.
 _MISTAKES = """import odradek
 odradek.Brocker()
 broker = odradek.Broker(prot=0)
@@ -75,6 +80,25 @@ def test_mistakes_of_a_user_program_are_errors(environment: Path) -> None:
     done = _checked(environment, "mistakes.py")
     found = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error: " in line}
     assert found == set(range(2, 10)), done.stdout
+
+
+def _pyright() -> Path:
+    """Returns the program of pyright. Installs the pinned version where it is absent."""
+    return install_npm(_PINNED, _PYRIGHT) / "pyright" / "index.js"
+
+
+def test_pyright_in_strict_mode_accepts_the_program_and_finds_the_mistakes(environment: Path) -> None:
+    (environment / "mistakes.py").write_text(_MISTAKES)
+    config = {"typeCheckingMode": "strict", "venvPath": str(environment), "venv": "venv", "include": ["*.py"]}
+    (environment / "pyrightconfig.json").write_text(json.dumps(config))
+    command = ["node", str(_pyright()), "--outputjson", "--project", str(environment)]
+    done = subprocess.run(command, cwd=environment, capture_output=True, text=True, timeout=280)
+    report = json.loads(done.stdout)
+    assert report["summary"]["filesAnalyzed"] == 2, report
+    errors = [one for one in report["generalDiagnostics"] if Path(one["file"]).name == "program.py"]
+    assert errors == []
+    found = {one["range"]["start"]["line"] + 1 for one in report["generalDiagnostics"]}
+    assert found == set(range(2, 9)), report
 
 
 def test_user_program_names_the_whole_face() -> None:

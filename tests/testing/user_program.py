@@ -17,7 +17,7 @@ from odradek.testing.seeing.groups import GroupView
 from odradek.testing.seeing.request_log import RequestLog, SeenRequest
 from odradek.testing.seeing.topics import SeenRecord, TopicView
 from odradek.testing.simulation import Network, Node, Process, Simulation
-from odradek.testing.testcontainers import KafkaContainer
+from odradek.testing.testcontainers import KafkaContainer, RedpandaContainer
 
 Config = Mapping[str, str | int | float | bool]
 Header = tuple[str, bytes | None]
@@ -192,6 +192,7 @@ def container_of_testcontainers() -> None:
         assert_type(kafka.get_exposed_port(9093), int)
     assert_type(KafkaContainer().with_envs(KAFKA_NUM_PARTITIONS="3").with_bind_ports(9093, 9092), KafkaContainer)
     assert_type(KafkaContainer().with_cluster_id("x").start(timeout=5), KafkaContainer)
+    assert_type(RedpandaContainer().start().get_schema_registry_address(), str)
     kafka.stop(force=True)
 
 

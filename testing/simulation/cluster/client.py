@@ -44,7 +44,7 @@ class _Connection(asyncio.Protocol):
         if len(self._received) < 4 + size:
             return
         frame, self._received = self._received[4 : 4 + size], self._received[4 + size :]
-        assert self.answer is not None, "an answer to nothing"
+        assert self.answer is not None, "a response without a request"
         if not self.answer.done():
             self.answer.set_result(frame)
 
@@ -103,7 +103,7 @@ class Client:
         connection.transport.write(struct.pack(">i", len(body)) + body)
         frame = await connection.answer
         answered, position = decode(ResponseHeader, api.response_header_version(version), frame)
-        assert answered.correlation_id == header.correlation_id, "answers are in order"
+        assert answered.correlation_id == header.correlation_id, "responses are in order"
         return decode(api.response, version, frame, position)[0]
 
     def _drop(self, key: tuple[Address, str]) -> None:

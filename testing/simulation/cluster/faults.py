@@ -60,7 +60,7 @@ class Faults:
 
     async def mend(self) -> None:
         """Ends all faults except clock offsets, which stay."""
-        self._say("all is mended")
+        self._say("all faults end")
         for task in self._later:
             task.cancel()
         self._network.mend()
@@ -166,7 +166,7 @@ class Faults:
 
     def _loosen(self) -> None:
         link, likelihood = self._link(), self._rng.choice(_LOOSE)
-        self._say(f"{link} breaks by {likelihood}")
+        self._say(f"{link} loses connections with probability {likelihood}")
         self._network.loosen(*link, likelihood)
 
     def _reset(self) -> None:
@@ -175,6 +175,6 @@ class Faults:
         self._network.reset(one, other)
 
     def _mend_links(self) -> None:
-        self._say("links are mended")
+        self._say("all links are restored")
         self._network.mend()
         self._cluster.mended()

@@ -14,14 +14,14 @@ from .shadow import Digest, LogShadow
 
 ONE_LEADER = "one leader per epoch"
 COMMITTED = "committed entries never change"
-LOG_MATCHING = "logs that share offset and epoch are equal there"
-HIGH_WATERMARK_BACK = "the high watermark never runs back"
-BOUNDARY = "the high watermark never passes what is committed"
-IN_SYNC = "who is in sync holds all that is committed"
+LOG_MATCHING = "batches with equal offset and epoch are equal"
+HIGH_WATERMARK_BACK = "the high watermark never decreases"
+BOUNDARY = "the high watermark never exceeds the committed end offset"
+IN_SYNC = "each ISR member has all committed records"
 IMAGES = "images are equal at equal offsets"
-ACKNOWLEDGED = "what was acknowledged is committed, once and in order"
-PROGRESS = "a cluster that is well again goes on"
-NO_BUG = "no node meets a bug"
+ACKNOWLEDGED = "acknowledged records are committed exactly once and in order"
+PROGRESS = "the cluster makes progress after the faults end"
+NO_BUG = "no node hits a bug"
 
 
 class Broken(AssertionError):
@@ -45,21 +45,21 @@ class History:
         """Notes a leader of an epoch. `leader`: an incarnation of a node."""
         known = self._leaders.setdefault(epoch, leader)
         if known is not leader:
-            raise Broken(ONE_LEADER, f"{self.name}: two lead in epoch {epoch}")
+            raise Broken(ONE_LEADER, f"{self.name}: two leaders in epoch {epoch}")
 
     def written(self, replica: str, digests: Iterable[Digest]) -> None:
         """Notes written batches: batches with the same offset and epoch must be equal, whichever replica wrote them."""
         for digest in digests:
             known = self._written.setdefault((digest.base_offset, digest.leader_epoch), digest)
             if known != digest:
-                raise Broken(LOG_MATCHING, f"{self.name} at {replica}: {digest}, elsewhere {known}")
+                raise Broken(LOG_MATCHING, f"{self.name} at {replica}: {digest}, but {known} on another replica")
 
     def commit(self, replica: str, shadow: LogShadow, high_watermark: int) -> bool:
         """Notes that a leader considers everything below its high watermark committed. Returns whether the committed
         part grew.
         """
         if high_watermark > shadow.end_offset:
-            raise Broken(COMMITTED, f"{self.name}: {replica} lacks what is below its high watermark {high_watermark}")
+            raise Broken(COMMITTED, f"{self.name}: {replica} lacks records below its high watermark {high_watermark}")
         self.verify(replica, shadow, high_watermark)
         if high_watermark <= self.end_offset:
             return False
@@ -79,14 +79,17 @@ class History:
                 return
             if self.committed.get(digest.base_offset) != digest:
                 known = self.committed.get(digest.base_offset)
-                raise Broken(COMMITTED, f"{self.name}: {replica} has {digest}, committed was {known}")
+                raise Broken(COMMITTED, f"{self.name}: {replica} has {digest}, but {known} is committed")
             shadow.verified += 1
 
     def hold(self, replica: str, shadow: LogShadow | None, invariant: str) -> None:
         """Checks that the replica has everything committed."""
         end = 0 if shadow is None else shadow.end_offset
         if end < self.end_offset:
-            raise Broken(invariant, f"{self.name}: {replica} ends at {end}, committed is {self.end_offset}")
+            raise Broken(
+                invariant,
+                f"{self.name}: {replica} ends at offset {end}, but the committed end offset is {self.end_offset}",
+            )
         try:
             if shadow is not None:
                 self.verify(replica, shadow, self.end_offset)

@@ -147,14 +147,12 @@ class Run:
         moving_back = group.create_task(self._operator.end())
         for producer in self._producers:
             producer.end()
-        await self._until(
-            lambda: all(task.done() for task in self._writing), "producers come to their end", SERVES_WITHIN_S
-        )
-        await self._until(self._is_whole, "all replicas are in sync, and equal")
-        await self._until(self._has_read, "consumers come to the end", SERVES_WITHIN_S)
+        await self._until(lambda: all(task.done() for task in self._writing), "all producers are done", SERVES_WITHIN_S)
+        await self._until(self._is_whole, "all replicas are in sync and equal")
+        await self._until(self._has_read, "consumers have read all records", SERVES_WITHIN_S)
         self._committing.cancel()
         checking = group.create_task(self._committer.check())
-        await self._until(checking.done, "the group's coordinator tells what is committed")
+        await self._until(checking.done, "the group coordinator returns the committed offset")
         self._reading.cancel()
         moving_back.cancel()
 
@@ -167,7 +165,11 @@ class Run:
     def _acknowledged(self, index: int, end_offset: int) -> None:
         history = self._watch.histories[self._key(index)]
         if end_offset > history.end_offset:
-            raise Broken(ACKNOWLEDGED, f"{TOPIC}-{index}: {end_offset}, committed is {history.end_offset}")
+            raise Broken(
+                ACKNOWLEDGED,
+                f"{TOPIC}-{index}: offset {end_offset} was acknowledged, but the committed end offset is "
+                f"{history.end_offset}",
+            )
 
     def _key(self, index: int) -> Key:
         topic = self._watch.images.newest.topic(TOPIC)
@@ -181,7 +183,7 @@ class Run:
         while not holds():
             if loop.time() > deadline:
                 self._say_who_waits()
-                raise Broken(PROGRESS, f"not within {within_s:g} s: {what}")
+                raise Broken(PROGRESS, f"condition not met within {within_s:g} s: {what}")
             await asyncio.sleep(_LOOK_S)
 
     def _say_who_waits(self) -> None:
@@ -216,13 +218,13 @@ class Run:
         for index in range(PARTITIONS):
             values = self._values(index)
             if consumer.values[index] != values:
-                raise Broken(ACKNOWLEDGED, f"{TOPIC}-{index}: consumers have read what is not there")
+                raise Broken(ACKNOWLEDGED, f"{TOPIC}-{index}: consumers have read records that the log does not have")
             if len(set(values)) != len(values):
-                raise Broken(ACKNOWLEDGED, f"{TOPIC}-{index}: a record is there twice")
+                raise Broken(ACKNOWLEDGED, f"{TOPIC}-{index}: the log has a record twice")
         for producer in self._producers:
             for index, offset, sent in producer.acknowledged:
                 if consumer.values[index][offset : offset + len(sent)] != sent:
-                    raise Broken(ACKNOWLEDGED, f"{TOPIC}-{index}: at {offset} there is not {sent}")
+                    raise Broken(ACKNOWLEDGED, f"{TOPIC}-{index}: the record at offset {offset} is not {sent}")
 
     def _values(self, index: int) -> list[bytes]:
         """Returns the values in the log of one replica, which equals the other logs."""

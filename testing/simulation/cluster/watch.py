@@ -99,7 +99,9 @@ class Watch:
             other = self._metadata_replicas[voter].shadow
             having += other.digest_ending_at(end) == digest and other.is_synced(end, self._disk.synced_bytes)
         if having < quorum.voter_set.majority:
-            raise Broken(BOUNDARY, f"metadata: {name} holds {end} for committed, {having} of the voters have synced it")
+            raise Broken(
+                BOUNDARY, f"metadata: {name} has high watermark {end}, but only {having} voters have synced it"
+            )
 
     # ---- partitions
 
@@ -137,7 +139,8 @@ class Watch:
                 self._hold_in_sync((hosted.topic_id, hosted.index), BOUNDARY)
         elif role.high_watermark > history.end_offset:
             raise Broken(
-                BOUNDARY, f"{hosted.name}: {node.name} holds {role.high_watermark} for committed, no leader does"
+                BOUNDARY,
+                f"{hosted.name}: {node.name} has high watermark {role.high_watermark}, which no leader has reached",
             )
         history.verify(node.name, shadow, role.high_watermark)
         if shadow.end_offset < was_at:
