@@ -84,5 +84,5 @@ def unknown_feature(image: FeaturesImage) -> str | None:
         feature = FEATURES.get(name)
         if feature is None or not feature.minimum <= level <= feature.known:
             highest = 0 if feature is None else feature.known
-            return f"{name} is finalized at level {level}; this broker knows levels up to {highest}"
+            return f"{name} is finalized at level {level}; this broker supports levels up to {highest}"
     return None

@@ -84,7 +84,7 @@ class Publisher:
             is_first = self._node.metadata.image is EMPTY_IMAGE if is_first is None else is_first
             if is_first or cause_of(failure) is not None:
                 raise
-            log.exception("a bug: %s do not follow the metadata", what)
+            log.exception("a bug: applying the metadata to %s failed", what)
 
     def _publish_to_share_groups(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Publishes to the parts of share groups, which are made with their first use."""

@@ -32,7 +32,7 @@ async def delete_everything(broker: Node) -> None:
     ends: list[asyncio.Future[object]] = [answered, broker.failed]  # type: ignore[list-item]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     if not answered.done():
-        raise RuntimeError(f"the broker cannot go on: {broker.failed.result()}")
+        raise RuntimeError(f"the broker cannot continue: {broker.failed.result()}")
     results = answered.result().responses
     failed = {result.name: ErrorCode(result.error_code).name for result in results if result.error_code not in _DELETED}
     if failed:

@@ -172,7 +172,10 @@ class LogDirectory:
             self.previous_broker_epoch = _broker_epoch_of(content)
         else:
             # Nothing tells where the logs ended, so a cut one looks whole: the controller must not count on them.
-            self.notes.append(f"{self.path}/{RECOVERY_POINTS}: says nothing of the logs; registered as after a crash")
+            self.notes.append(
+                f"{self.path}/{RECOVERY_POINTS}: has no entries for the logs; the broker registers as after an "
+                "unclean shutdown"
+            )
 
     def _take(self, name: str, found: FoundOffsets, offsets: dict[TopicPartition, int]) -> None:
         offsets.update(found.offsets)

@@ -109,7 +109,7 @@ class ShardLoader:
             # As in Kafka, records of newer versions are ignored. The warning is logged once per error.
             if str(error) not in self._unknown:
                 self._unknown.add(str(error))
-                log.warning("%s: left aside from offset %d on: %s", self.name, offset, error)
+                log.warning("%s: records from offset %d on are skipped: %s", self.name, offset, error)
             return
         self.shard.state.next_offset = offset
         self.shard.replay(record, producer_id)

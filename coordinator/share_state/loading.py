@@ -44,7 +44,7 @@ class PersisterLoader:
             try:
                 record = decode_record(key, value)
             except (UnknownRecord, MalformedMessage) as error:
-                log.warning("%s: a record is left aside: %s", self.name, error)
+                log.warning("%s: a record is skipped: %s", self.name, error)
                 continue
             self.shard.state.next_offset = offset
             self.shard.replay(record)

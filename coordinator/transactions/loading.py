@@ -47,7 +47,7 @@ class TransactionLoader:
             try:
                 self.shard.replay(decode_record(key, value))
             except (UnknownRecord, MalformedMessage) as error:
-                log.warning("%s: a record is left aside: %s", self.name, error)
+                log.warning("%s: a record is skipped: %s", self.name, error)
         return bool(latest)
 
     def loaded(self, log_end_offset: int, now: int) -> TransactionShard:

@@ -98,5 +98,5 @@ def table(*rows: tuple[ConfigKey, ...]) -> dict[str, ConfigKey]:
     """Returns the keys of several tables ordered by name. A default must pass the key's own validator."""
     keys = {row.name: row for row in sorted((row for subject in rows for row in subject), key=lambda row: row.name)}
     if len(keys) != sum(map(len, rows)):
-        raise InvalidConfig("a configuration key stands in two tables")
+        raise InvalidConfig("a configuration key is in two tables")
     return keys

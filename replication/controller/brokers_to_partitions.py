@@ -71,7 +71,7 @@ class BrokersToPartitions:
     def _remove(self, name: str, index: int, places: set[int]) -> None:
         for place in places:
             topics = self._indexes[place]
-            assert topics[name] >> index & 1, "what is taken out was there"
+            assert topics[name] >> index & 1, "the removed entry exists"
             topics[name] ^= 1 << index
             if not topics[name]:
                 del topics[name]

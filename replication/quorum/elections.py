@@ -70,7 +70,7 @@ class Elections:
     def stand(self, now: int) -> None:
         """Starts a pre-vote; wins the election at once if there are no other voters."""
         core, role = self._core, self._core.role
-        assert core.may_stand, f"{core.local} is no voter"
+        assert core.may_stand, f"{core.local} is not a voter"
         leader_id = NO_NODE if role.leader_id == core.local.id else role.leader_id
         tally = Tally(core.voter_set)
         core.become(Prospective(core.epoch, tally, role.voted, leader_id, now + core.election_timeout()))

@@ -53,7 +53,7 @@ def upgrade_records(core: Core, version: int) -> list[ControlRecord]:
 def _described(core: Core) -> VoterSet:
     """Returns the voters that have described themselves, and this node."""
     role = core.role
-    assert isinstance(role, Leader), f"{role} knows of no voters"
+    assert isinstance(role, Leader), f"{role} has no voters"
     voters = dict(role.described)
     if core.is_voter and core.config.addresses and core.local.directory_id != ZERO_UUID:
         voters[core.local.id] = Voter(core.local, core.config.addresses)

@@ -121,7 +121,9 @@ class BrokerLifecycle:
             async with asyncio.timeout(timeout_s):
                 await asyncio.shield(self._registered)
         except TimeoutError:
-            raise RegistrationFailed(f"no controller has registered this broker in {timeout_s:g} s") from None
+            raise RegistrationFailed(
+                f"no controller has registered this broker within {timeout_s:g} s; check the controllers and their addresses"
+            ) from None
         await asyncio.shield(self._known)
 
     async def run(self) -> None:
@@ -145,7 +147,10 @@ class BrokerLifecycle:
             async with asyncio.timeout(LEAVING_TIMEOUT_MS / 1000):
                 await asyncio.shield(self._left)
         except TimeoutError:
-            log.warning("what this broker leads has not moved in %d ms; it stops all the same", LEAVING_TIMEOUT_MS)
+            log.warning(
+                "leadership of this broker's partitions has not moved within %d ms; the broker stops anyway",
+                LEAVING_TIMEOUT_MS,
+            )
         self._end()
 
     def send_next(self) -> None:
@@ -221,14 +226,16 @@ class BrokerLifecycle:
 
     def _heartbeat_failed(self, response: Any) -> None:
         if response is not None and response.error_code != ErrorCode.NOT_CONTROLLER:
-            log.warning("the controller refuses this broker: %s", ErrorCode(response.error_code).name)
+            log.warning("the controller rejected this broker: %s", ErrorCode(response.error_code).name)
         silent_ms = self._clock.now_ms() - self._last_answered_ms
         if (
             self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN
             and silent_ms > NO_CONTROLLER_TIMEOUT_MS
             and not self._left.done()
         ):
-            log.warning("no controller has answered for %d ms; this broker stops without it", silent_ms)
+            log.warning(
+                "no controller has responded for %d ms; this broker stops without controlled shutdown", silent_ms
+            )
             self._left.set_result(None)
         self._send_next_in(RETRY_BACKOFF_MS)
 

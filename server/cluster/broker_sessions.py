@@ -198,13 +198,17 @@ class BrokerSessionWatch:
         now_ms, sessions = self._clock.now_ms(), self._sessions
         image = self._controller.controller.image
         if now_ms > self._session_deadline_ms + LATE_MS:
-            log.warning("this node did not run for %d ms; sessions begin anew", now_ms - self._session_deadline_ms)
+            log.warning(
+                "this node did not run for %d ms; all broker sessions start again", now_ms - self._session_deadline_ms
+            )
             sessions.begin(image, now_ms)
         for broker in sessions.expire(now_ms, image):
             if self._is_this_process(broker):
                 self._hear_own(now_ms)
                 continue
-            log.warning("broker %d was not heard of for %d ms and is fenced", broker.id, sessions.session_timeout_ms)
+            log.warning(
+                "broker %d has sent no heartbeat for %d ms and is fenced", broker.id, sessions.session_timeout_ms
+            )
             self.expired_sessions += 1
             self._fence(broker)
         self._arm_sessions()
@@ -250,7 +254,7 @@ class BrokerSessionWatch:
             return
         now = controller.controller.image.broker(broker.id)
         if now is not None and now.epoch == broker.epoch and not now.fenced:
-            log.warning("broker %d is gone, its listeners are refused; it is fenced", broker.id)
+            log.warning("broker %d is fenced: its process has ended, its listeners refuse connections", broker.id)
             self.rejected_brokers += 1
             self._sessions.forget(broker.id)
             self._fence(now)

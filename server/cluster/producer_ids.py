@@ -56,7 +56,7 @@ class ProducerIds:
     def _given(self, response: AllocateProducerIdsResponse) -> None:
         self._is_asking = False
         if response.error_code:
-            log.error("the controller gives no producer ids: %s", ErrorCode(response.error_code).name)
+            log.error("the controller returned no producer ids: %s", ErrorCode(response.error_code).name)
             waiting, self._waiting = self._waiting, deque()
             for taken in waiting:
                 taken(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)

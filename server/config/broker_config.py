@@ -189,7 +189,7 @@ class BrokerConfig:
         try:
             self.listeners = read_listeners(self.values)
         except InvalidConfig as rejected:
-            log.error("the listeners stay as they are: %s", rejected)
+            log.error("the listeners are unchanged: %s", rejected)
 
 
 def _with_defaults(static: dict[str, str]) -> dict[str, str]:
@@ -221,11 +221,11 @@ def unknown_properties(properties: Mapping[str, str]) -> list[str]:
         if broker_key(name) is None and not name.startswith(PREFIX) and name not in PLUGIN_KEYS
     )
     lines = [
-        f"{_printable(name)} is not a known property and changes nothing{suggestion(name)}"
+        f"{_printable(name)} is not a known property and has no effect{suggestion(name)}"
         for name in unknown[:_MOST_UNKNOWN_LINES]
     ]
     if len(unknown) > len(lines):
-        lines.append(f"{len(unknown) - len(lines)} more properties are not known and change nothing")
+        lines.append(f"{len(unknown) - len(lines)} more properties are not known and have no effect")
     return lines
 
 
@@ -254,7 +254,7 @@ def _warn_of_inert(names: Iterable[str]) -> None:
         if key is not None and key.inert:
             by_reason.setdefault(key.inert, []).append(name)
     for reason, inert in by_reason.items():
-        log.warning("%s: set without effect, because %s", ", ".join(inert), reason)
+        log.warning("configuration keys without effect: %s, because %s", ", ".join(inert), reason)
 
 
 def _log_rejected(name: str, why: str) -> None:

@@ -123,17 +123,17 @@ def _protocols(values: BrokerValues) -> dict[str, str]:
 def _endpoints(key: str, texts: Iterable[str], protocols: Mapping[str, str]) -> tuple[ListenerEndpoint, ...]:
     endpoints = tuple(_endpoint(key, text, protocols) for text in texts)
     if len({endpoint.name for endpoint in endpoints}) != len(endpoints):
-        raise InvalidConfig(f"{key}: each listener must have a name of its own: {','.join(texts)}")
+        raise InvalidConfig(f"{key}: each listener must have a unique name: {','.join(texts)}")
     return endpoints
 
 
 def _endpoint(key: str, text: str, protocols: Mapping[str, str]) -> ListenerEndpoint:
     found = _ENDPOINT.match(text)
     if not found:
-        raise InvalidConfig(f"{key}: {text!r} is not NAME://host:port (an IPv6 address stands in brackets)")
+        raise InvalidConfig(f"{key}: {text!r} is not NAME://host:port (write an IPv6 address in brackets)")
     name, host, port = found.group(1).upper(), found.group(2), _port(found.group(3))
     if not _is_host(host):
-        raise InvalidConfig(f"{key}: {host!r} in {text!r} is no host name: its parts have 1 to 63 characters each")
+        raise InvalidConfig(f"{key}: {host!r} in {text!r} is not a host name: each part must have 1 to 63 characters")
     if port is None:
         raise InvalidConfig(f"{key}: the port of {text!r} must be from 0 (any free port) to 65535")
     if name not in protocols:
@@ -167,7 +167,7 @@ def _check_distinct_ports(bound: Iterable[ListenerEndpoint]) -> None:
         if len(sharing) > 1 and sorted(_ip_version(endpoint.host) for endpoint in sharing) != [4, 6]:
             names = ",".join(f"{e.name}://{e.host}:{e.port}" for e in sharing)
             raise InvalidConfig(
-                f"listeners: each listener must have a port of its own, or one an IPv4 and the other an IPv6 address; "
+                f"listeners: each listener must have a unique port, or one an IPv4 and the other an IPv6 address; "
                 f"port {port} is named by {names}"
             )
 

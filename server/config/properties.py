@@ -36,11 +36,13 @@ def read_properties(path: Path) -> dict[str, str]:
     with path.open("rb") as file:
         data = file.read(MOST_FILE_BYTES + 1)
     if len(data) > MOST_FILE_BYTES:
-        raise InvalidConfig(f"{path} is longer than {MOST_FILE_BYTES} bytes: no properties file, name the right one")
+        raise InvalidConfig(
+            f"{path} is longer than {MOST_FILE_BYTES} bytes: it is not a properties file; give the right file"
+        )
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InvalidConfig(f"{path} is UTF-16: save it as UTF-8")
     if b"\0" in data:
-        raise InvalidConfig(f"{path} has NUL bytes: no properties file, name the right one")
+        raise InvalidConfig(f"{path} has NUL bytes: it is not a properties file; give the right file")
     try:
         return parse_properties(data.decode("utf-8-sig"))
     except UnicodeDecodeError:

@@ -147,7 +147,7 @@ class ShardDriver:
         wrong.
         """
         if not self._is_damaged:
-            log.error("%s cannot be loaded, and is tried again: %s", self.partition.name, damage)
+            log.error("%s cannot be loaded yet; loading is retried: %s", self.partition.name, damage)
         self._is_damaged = True
         self._why_not = ErrorCode.COORDINATOR_NOT_AVAILABLE
         self.partition.on_damage(self.partition, damage)
@@ -270,7 +270,7 @@ class ShardDriver:
             try:
                 error = self._append(shard, records, now)
             except Exception:
-                self._failed_by_bug("what was decided in a turn", replies)
+                self._failed_by_bug("appending records", replies)
                 return
             if error is not ErrorCode.NONE:
                 self._fail(error)
@@ -287,7 +287,12 @@ class ShardDriver:
         ends_at = shard.state.next_offset
         if end_offset != ends_at:
             # Kafka's admin client may write to internal topics. Its records count, so the log is loaded again.
-            log.error("%s ends at %d, its shard at %d", self.partition.name, end_offset, ends_at)
+            log.error(
+                "%s ends at offset %d, but its coordinator at offset %d; the coordinator loads it again",
+                self.partition.name,
+                end_offset,
+                ends_at,
+            )
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NONE
 
@@ -341,6 +346,6 @@ class ShardDriver:
         self._fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def _fail(self, error: ErrorCode) -> None:
-        log.error("%s failed (%s) and is loaded again", self.partition.name, error.name)
+        log.error("%s failed (%s); the coordinator loads it again", self.partition.name, error.name)
         self.resign(error_for_clients(error))
         self._reload = self._loop.call_later(RELOAD_DELAY_MS / 1000, self.load)

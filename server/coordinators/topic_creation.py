@@ -45,7 +45,7 @@ class TopicCreation:
         try:
             check_room(self._metadata_log_dir)
         except OSError as error:
-            words = f"{topic.name} is not made: {error}{advice(error)}"
+            words = f"{topic.name} cannot be created: {error}{advice(error)}"
             self._lines.log(log, logging.ERROR, "", ("no room", topic.name), words)
             self._finish()
             return
@@ -55,7 +55,7 @@ class TopicCreation:
         for result in response.topics:
             if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 words = ErrorCode(result.error_code).name
-                log.error("%s could not be made: %s (%s)", result.name, words, result.error_message)
+                log.error("%s cannot be created: %s (%s)", result.name, words, result.error_message)
         self._finish()
 
     def _finish(self) -> None:

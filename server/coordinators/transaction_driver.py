@@ -245,13 +245,18 @@ class TransactionShardDriver(ShardDriver):
         """
         name = shown(markers.transactional_id)
         if overtaken == 1:
-            log.warning("%s: the end of its transaction is overtaken in %s", name, partition)
+            log.warning(
+                "%s: partition %s has a transaction marker with a later coordinator epoch; the marker is retried",
+                name,
+                partition,
+            )
         if overtaken < OVERTAKEN_TRIES:
             self._loop.call_later(OVERTAKEN_RETRY_MS / 1000, self._send_one, markers, partition, tries, overtaken)
         elif self._shard is not None and self._shard.awaits(markers, partition):
             decision = "committed" if markers.committed else "aborted"
             log.error(
-                "%s: its transaction is %s, but %s has a marker of a later epoch, and takes none for it",
+                "%s: the transaction is %s, but %s has a marker with a later coordinator epoch and rejects this "
+                "transaction's marker",
                 name,
                 decision,
                 partition,

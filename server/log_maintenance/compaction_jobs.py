@@ -62,7 +62,7 @@ async def run_in_process(job: CleaningJob) -> CleaningResult:
     finally:
         process.stdin.close()
     if process.returncode:
-        raise RuntimeError(f"the process that compacts ended with {process.returncode}")
+        raise RuntimeError(f"the compaction process ended with exit status {process.returncode}")
     outcome: CleaningResult | Exception = pickle.loads(answer)
     if isinstance(outcome, Exception):
         raise outcome

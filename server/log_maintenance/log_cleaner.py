@@ -76,7 +76,7 @@ class LogCleaner:
                 while await self.clean_one():
                     pass
             except Exception:
-                log.exception("a bug: the log cleaner goes on after a pause")
+                log.exception("a bug: the log cleaner failed and continues after a pause")
 
     async def clean_one(self) -> bool:
         """Cleans the log that needs it most; False when none does."""
@@ -91,12 +91,12 @@ class LogCleaner:
             if not hosted.is_removed:
                 hosted.on_failure(failure)
         except SegmentSuspected as damage:
-            words = "%s is not cleaned before it is known what is damaged: %s"
+            words = "%s is not compacted until its damage has been inspected: %s"
             self._damage.say((hosted.name, "cleaner"), words, hosted.name, damage)
             hosted.on_damage(hosted, damage)
             return False
         except BatchError as damaged:
-            log.error("%s is not cleaned any more: %s", hosted.name, damaged)
+            log.error("%s is not compacted any more: %s", hosted.name, damaged)
             self._uncleanable.add((hosted.topic, hosted.index))
         finally:
             self._cleaned_now = None

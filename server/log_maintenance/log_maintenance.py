@@ -109,7 +109,12 @@ class LogMaintenance:
         before = hosted.log.log_start_offset
         count = delete_old_segments(hosted.log, self._clock.now_ms(), hosted.role.high_watermark)
         if count:
-            log.info("%s: %d old segments deleted, it starts at %d", hosted.name, count, hosted.log.log_start_offset)
+            log.info(
+                "%s: %d old segments deleted; the log starts at offset %d",
+                hosted.name,
+                count,
+                hosted.log.log_start_offset,
+            )
             self.schedule_segment_deletion(hosted)
         if hosted.log.log_start_offset != before:
             hosted.log_start_moved()

@@ -143,7 +143,7 @@ class ReplicaMoves:
         except _Ended:
             self._end(move)
         except BatchError as damage:
-            log.error("the move of %s to %s ends: %s", hosted.name, move.destination.path, damage)
+            log.error("the move of %s to %s failed: %s", hosted.name, move.destination.path, damage)
             hosted.on_damage(hosted, damage)
             self._end(move)
         except LogDirectoryFailure as failure:
@@ -151,7 +151,7 @@ class ReplicaMoves:
             if not hosted.is_removed:
                 self._partitions.directory_failed(failure)
         except Exception:
-            log.exception("a bug: the move of %s to %s ends", hosted.name, move.destination.path)
+            log.exception("a bug: the move of %s to %s failed", hosted.name, move.destination.path)
             self._end(move)
 
     def _forget(self, move: ReplicaMove) -> None:

@@ -110,7 +110,7 @@ class Scrubber:
             try:
                 await self.round()
             except Exception:
-                log.exception("a bug: a round of verification ends")
+                log.exception("a bug: a verification round failed")
             await asyncio.sleep(interval_s)
 
     async def round(self) -> None:
@@ -141,14 +141,14 @@ class Scrubber:
         segment.is_verified = True
         self._soon.append((hosted, segment))
         if self._soon_task is None:
-            self._soon_task = asyncio.get_running_loop().create_task(self._verify_read(), name="verify what is read")
+            self._soon_task = asyncio.get_running_loop().create_task(self._verify_read(), name="verify read segments")
 
     async def _verify_read(self) -> None:
         try:
             while self._soon:
                 await self._verify(*self._soon.popleft(), self._bytes_per_second)
         except Exception:
-            log.exception("a bug: what is read is not verified")
+            log.exception("a bug: verification of read segments failed")
         finally:
             self._soon_task = None
 
@@ -172,7 +172,7 @@ class Scrubber:
             if segment.base_offset == base_offset:
                 await self._verify(hosted, segment, INSPECTION_BYTES_PER_SECOND)
         except Exception:
-            log.exception("a bug: the inspection of %s ends", hosted.name)
+            log.exception("a bug: the inspection of %s failed", hosted.name)
         finally:
             for done in self._inspections.pop((hosted, base_offset)):
                 done()
@@ -184,7 +184,9 @@ class Scrubber:
             self.inspect(hosted, damage.base_offset)
         else:
             first = damage.damaged.first_offset if isinstance(damage, OffsetDamaged) else None
-            self._counters.say((hosted.name, first), "a reader of %s gets CORRUPT_MESSAGE: %s", hosted.name, damage)
+            self._counters.say(
+                (hosted.name, first), "a read of %s failed with CORRUPT_MESSAGE: %s", hosted.name, damage
+            )
 
     def doubt(self, hosted: HostedPartition, offset: int) -> None:
         """Verifies the segment of records that a follower requests again, once per DOUBT_INTERVAL_S."""
@@ -272,7 +274,7 @@ class Scrubber:
         if aborted is not None and checked.correct_aborted(segment, aborted, job.next_offset, is_wrong=is_wrong):
             counters.indexes_rebuilt += 1
             log.warning(
-                "%s: its index of aborted transactions (.txnindex) did not agree with it, and is built again",
+                "%s: its index of aborted transactions (.txnindex) did not match the segment and is rebuilt",
                 segment.path,
             )
         if new:
@@ -290,12 +292,12 @@ class Scrubber:
         if _is_there(hosted, rebuilt, segment) and segment.path == path:
             segment.replace_indexes(*indexes)
             self._counters.indexes_rebuilt += 1
-            log.warning("%s: its indexes did not agree with it, and are built again", path)
+            log.warning("%s: its indexes did not match the segment and are rebuilt", path)
 
     def _failed(self, hosted: HostedPartition, failure: LogDirectoryFailure) -> None:
         """Handles a failed read. A log directory that is gone as a whole is left to its writers."""
         if not hosted.is_removed and not Path(hosted.log.path).is_dir():
-            log.error("%s: its directory %s is gone", hosted.name, hosted.log.path)
+            log.error("%s: its directory %s is missing", hosted.name, hosted.log.path)
         elif not hosted.is_removed:
             hosted.on_failure(failure)
 

@@ -22,9 +22,9 @@ def authentications(services: NodeServices) -> Iterator[Metric]:
         return
     labels = ("listener",)
     successful = CounterMetricFamily(
-        f"{_PREFIX}_successful_authentication", "Clients that have logged in.", labels=labels
+        f"{_PREFIX}_successful_authentication", "Successful authentications of clients.", labels=labels
     )
-    failed = CounterMetricFamily(f"{_PREFIX}_failed_authentication", "Logins that were refused.", labels=labels)
+    failed = CounterMetricFamily(f"{_PREFIX}_failed_authentication", "Failed authentications.", labels=labels)
     for name, outcomes in with_sasl:
         successful.add_metric([name], outcomes.successful)
         failed.add_metric([name], outcomes.failed)

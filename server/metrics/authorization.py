@@ -29,12 +29,12 @@ def authorization(services: NodeServices) -> Iterator[Metric]:
     yield decisions
     labels = ["authorizer.class.name", authorizer.class_name, "broker" if services.config.is_broker else "controller"]
     if authorizer.uses_acls:
-        count = GaugeMetricFamily(f"{_PREFIX}_acls_total_count", "Access rules of the cluster.", labels=_LABELS)
+        count = GaugeMetricFamily(f"{_PREFIX}_acls_total_count", "ACLs of the cluster.", labels=_LABELS)
         count.add_metric(labels, authorizer.rule_count)
         yield count
     for name, rate in _rates(authorizer, services.clock.now_ms()).items():
         family = GaugeMetricFamily(
-            f"{_PREFIX}_authorization_{name}_rate_per_minute", "Decisions of the authorizer a minute.", labels=_LABELS
+            f"{_PREFIX}_authorization_{name}_rate_per_minute", "Decisions of the authorizer per minute.", labels=_LABELS
         )
         family.add_metric(labels, rate)
         yield family

@@ -19,12 +19,12 @@ def cluster(services: NodeServices) -> Iterator[Metric]:
     partitions = [p for topic in image.topics.by_name.values() for p in topic.partitions.values()]
     brokers = image.cluster.brokers.values()
     counts = {
-        "activecontrollercount": (services.controller.is_active, "1 on the active controller."),
-        "activebrokercount": (sum(not b.fenced for b in brokers), "Brokers that serve."),
-        "fencedbrokercount": (sum(b.fenced for b in brokers), "Brokers that are registered and do not serve."),
+        "activecontrollercount": (services.controller.is_active, "1 on the active controller, 0 on all other nodes."),
+        "activebrokercount": (sum(not b.fenced for b in brokers), "Brokers that are registered and not fenced."),
+        "fencedbrokercount": (sum(b.fenced for b in brokers), "Brokers that are registered and fenced."),
         "controlledshutdownbrokercount": (
             sum(b.in_controlled_shutdown and not b.fenced for b in brokers),
-            "Brokers that are about to stop.",
+            "Brokers in controlled shutdown.",
         ),
         "globaltopiccount": (len(image.topics.by_name), "Topics."),
         "globalpartitioncount": (len(partitions), "Partitions."),
@@ -45,14 +45,14 @@ def _elections(services: NodeServices) -> Iterator[Metric]:
     """Metrics of leader elections by this node since it became the active controller."""
     if services.controller.is_active:
         elections = services.controller.controller.elections
-        yield _counter("odradek_leader_elections", "Partitions that got another leader.", elections.leaders)
+        yield _counter("odradek_leader_elections", "Leader elections of partitions.", elections.leaders)
         unclean = "kafka_controller_controllerstats_uncleanleaderelections"
-        yield _counter(unclean, "Partitions that got a leader which was not in sync.", elections.unclean)
+        yield _counter(unclean, "Unclean leader elections of partitions.", elections.unclean)
     if services.broker_sessions is not None:
         expired = "kafka_controller_kafkacontroller_timedoutbrokerheartbeatcount"
-        words = "Brokers fenced since nothing was heard of them."
+        words = "Brokers fenced because they sent no heartbeat."
         yield GaugeMetricFamily(expired, words, value=services.broker_sessions.expired_sessions)
-        gone = "Brokers fenced since their process was gone."
+        gone = "Brokers fenced because their process had ended."
         yield _counter("odradek_brokers_gone", gone, services.broker_sessions.rejected_brokers)
 
 
@@ -60,8 +60,8 @@ def _in_sync_changes(services: NodeServices) -> Iterator[Metric]:
     replication = services.replication.made if isinstance(services, Services) else None
     changes = replication.isr_changes if replication is not None else None
     name = "kafka_server_replicamanager"
-    yield _counter(f"{name}_isrshrinks", "Times a replica left the ISR.", changes.shrinks if changes else 0)
-    yield _counter(f"{name}_isrexpands", "Times a replica entered it.", changes.expands if changes else 0)
+    yield _counter(f"{name}_isrshrinks", "Removals of replicas from the ISR.", changes.shrinks if changes else 0)
+    yield _counter(f"{name}_isrexpands", "Additions of replicas to the ISR.", changes.expands if changes else 0)
 
 
 def _counter(name: str, words: str, value: float) -> Metric:
@@ -77,7 +77,9 @@ def quorum(services: NodeServices) -> Iterator[Metric]:
         "log_end_offset": controller.quorum_log.end_offset,
     }
     for name, value in values.items():
-        yield GaugeMetricFamily(f"kafka_server_raft_metrics_{name}", "Of the metadata log.", value=value)
+        yield GaugeMetricFamily(
+            f"kafka_server_raft_metrics_{name}", f"The {name.replace('_', ' ')} of the metadata quorum.", value=value
+        )
     applied = "kafka_server_broker_metadata_metrics_last_applied_record_offset"
     yield GaugeMetricFamily(
         applied, "The offset of the last metadata record that was applied.", value=services.metadata.image.offset
@@ -87,7 +89,7 @@ def quorum(services: NodeServices) -> Iterator[Metric]:
         waits = controller.leaderless
         yield SummaryMetricFamily(
             "odradek_quorum_leaderless_seconds",
-            "How long this node knew no leader of the quorum, each time.",
+            "Duration of each period without a known leader of the metadata quorum, in seconds.",
             count_value=waits.count,
             sum_value=waits.total_ns / 1e9,
         )

@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 _COUNTERS = {
     "damage_ranges_found": ("ranges_found", "Damaged ranges that readers and the scrubber have found."),
-    "damage_ranges_healed": ("ranges_healed", "Damaged ranges that were fetched from another replica."),
-    "damage_bytes_healed": ("bytes_healed", "Bytes of records that were fetched for that."),
-    "damage_healings_failed": ("healings_failed", "Tries to heal a partition that failed."),
-    "damage_reads_refused": ("reads_rejected", "Reads that met damaged records."),
+    "damage_ranges_healed": ("ranges_healed", "Damaged ranges that were repaired from another replica."),
+    "damage_bytes_healed": ("bytes_healed", "Bytes of records that were fetched for repairs."),
+    "damage_healings_failed": ("healings_failed", "Failed attempts to repair a partition."),
+    "damage_reads_refused": ("reads_rejected", "Reads of damaged records."),
     "damage_bad_fetches": (
         "bad_fetches",
-        "Answers of leaders with damaged records.",
+        "Fetch responses of leaders with damaged records.",
     ),
-    "damage_indexes_rebuilt": ("indexes_rebuilt", "Indexes that did not agree with their segment."),
+    "damage_indexes_rebuilt": ("indexes_rebuilt", "Indexes that did not match their segment and were rebuilt."),
     "scrub_bytes": ("scrubbed_bytes", "Bytes of segments that were verified."),
     "scrub_segments": ("scrubbed_segments", "Segments that were verified."),
-    "scrub_rounds": ("scrub_rounds", "Times that all segments were verified."),
+    "scrub_rounds": ("scrub_rounds", "Verifications of all segments."),
 }
 
 
@@ -32,12 +32,12 @@ def damage(services: Services) -> Iterator[Metric]:
         yield CounterMetricFamily(f"odradek_{name}", words, value=getattr(services.damage, counter))
     yield GaugeMetricFamily(
         "odradek_scrub_last_round_time_seconds",
-        "When all segments had been verified last, in seconds since 1970; 0 before.",
+        "End of the last verification of all segments, in seconds since 1970; 0 before the first.",
         value=services.damage.last_round_ms / 1000,
     )
     yield GaugeMetricFamily(
         "odradek_scrub_last_round_duration_seconds",
-        "How long that took.",
+        "Duration of the last verification of all segments, in seconds.",
         value=services.damage.last_round_took_ms / 1000,
     )
     yield from _ranges(services)
@@ -51,7 +51,7 @@ def _ranges(services: Services) -> Iterator[Metric]:
     size = GaugeMetricFamily("odradek_damage_bytes", "Bytes of a partition's files that are damaged.", labels=labels)
     first = GaugeMetricFamily(
         "odradek_damage_first_offset",
-        "The first offset of a damaged range; next_offset is the one after its last.",
+        "The first offset of a damaged range. The label next_offset is the offset after the range.",
         labels=(*labels, "next_offset"),
     )
     for partition in services.partitions:

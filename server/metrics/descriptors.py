@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 def descriptors(services: NodeServices) -> Iterator[Metric]:
     remaining = GaugeMetricFamily(
         "odradek_network_connections_remaining",
-        "Connections that the listener may still accept before descriptors are refused.",
+        "Connections that the listener can accept before its file descriptors run out.",
         labels=("listener",),
     )
     rejected = CounterMetricFamily(
         "odradek_network_connections_refused",
-        "Connections closed when they were accepted, and silent ones closed to make room, by reason.",
+        "Rejected connections, and idle connections that were closed to make room, by reason.",
         labels=("listener", "reason"),
     )
     for listener in services.listeners:
@@ -34,19 +34,22 @@ def descriptors(services: NodeServices) -> Iterator[Metric]:
         for reason, count in listener.refused.items():
             rejected.add_metric([listener.name, reason], count)
     reserved = GaugeMetricFamily(
-        "odradek_process_descriptors_reserved", "Descriptors kept from connections, by use.", labels=("use",)
+        "odradek_process_descriptors_reserved",
+        "File descriptors reserved for other uses than connections, by use.",
+        labels=("use",),
     )
     for use, count in DESCRIPTORS.shares._asdict().items():
         reserved.add_metric([use], count)
     yield from (remaining, rejected, reserved)
     limit = "odradek_process_descriptors_limit"
-    yield GaugeMetricFamily(limit, "Descriptors that the process may have open.", value=DESCRIPTORS.limit)
+    yield GaugeMetricFamily(limit, "Limit of open file descriptors of the process.", value=DESCRIPTORS.limit)
     connections = "odradek_process_descriptors_connections"
-    yield GaugeMetricFamily(connections, "Descriptors that connections take.", value=DESCRIPTORS.taken)
+    yield GaugeMetricFamily(connections, "File descriptors used by connections.", value=DESCRIPTORS.taken)
     files = "odradek_process_descriptors_data_files"
-    yield GaugeMetricFamily(files, "Data files that are open.", value=OpenFile.count)
+    yield GaugeMetricFamily(files, "Open data files.", value=OpenFile.count)
     shortages = CounterMetricFamily(
-        "odradek_process_descriptors_shortages", "Files for which no descriptor was left but those kept for that."
+        "odradek_process_descriptors_shortages",
+        "Files that were opened with a spare file descriptor because no other was left.",
     )
     shortages.add_metric([], SPARES.shortages)
     yield shortages

@@ -35,18 +35,21 @@ _QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
 _TOPIC_COUNTERS = {
     "bytesin": ("bytes_in", "Bytes that producers appended."),
-    "bytesout": ("bytes_out", "Bytes that consumers were given."),
-    "bytesrejected": ("bytes_rejected", "Bytes refused for the size of their batch."),
+    "bytesout": ("bytes_out", "Bytes that consumers fetched."),
+    "bytesrejected": ("bytes_rejected", "Bytes of batches that were rejected because of their size."),
     "messagesin": ("messages_in", "Records that producers appended."),
-    "failedproducerequests": ("failed_produces", "Partitions of Produce requests that were refused."),
+    "failedproducerequests": ("failed_produces", "Partitions of Produce requests that failed."),
     "totalfetchrequests": ("fetches", "Partitions of Fetch requests."),
-    "failedfetchrequests": ("failed_fetches", "Partitions of Fetch requests that were answered with an error."),
+    "failedfetchrequests": ("failed_fetches", "Partitions of Fetch requests that failed."),
     "totalsharefetchrequests": ("share_fetches", "ShareFetch requests."),
     "failedsharefetchrequests": ("failed_share_fetches", "ShareFetch requests with an error for the topic."),
-    "totalshareacknowledgementrequests": ("share_acknowledgements", "Requests that acknowledged records."),
-    "failedshareacknowledgementrequests": ("failed_share_acknowledgements", "Those that were refused."),
-    "invalidmessagecrcrecords": ("invalid_crc", "Batches refused because their checksum or form is wrong."),
-    "invalidoffsetorsequencerecords": ("invalid_sequence", "Batches refused because their sequence is wrong."),
+    "totalshareacknowledgementrequests": ("share_acknowledgements", "Requests to acknowledge records."),
+    "failedshareacknowledgementrequests": (
+        "failed_share_acknowledgements",
+        "Requests to acknowledge records that failed.",
+    ),
+    "invalidmessagecrcrecords": ("invalid_crc", "Batches rejected because of a wrong CRC or format."),
+    "invalidoffsetorsequencerecords": ("invalid_sequence", "Batches rejected because of a wrong sequence number."),
 }
 
 
@@ -71,11 +74,20 @@ def families(services: NodeServices) -> Iterator[Metric]:
     yield from metrics_share.share(services)
     yield from metrics_telemetry.telemetry(services)
     state = _RUNNING if services.lifecycle is None else services.lifecycle.state.value
-    yield _gauge("kafka_server_kafkaserver_brokerstate", "3 when the broker serves.", state)
-    yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", "", len(services.fetch_sessions))
-    partitions = services.fetch_sessions.partition_count
-    yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "", partitions)
-    evictions = CounterMetricFamily("kafka_server_fetchsessioncache_incrementalfetchsessionevictions", "")
+    yield _gauge("kafka_server_kafkaserver_brokerstate", "State of the broker: 3 is running.", state)
+    yield from _fetch_sessions(services)
+
+
+def _fetch_sessions(services: Services) -> Iterator[Metric]:
+    cache = "kafka_server_fetchsessioncache"
+    sessions, partitions = len(services.fetch_sessions), services.fetch_sessions.partition_count
+    yield _gauge(f"{cache}_numincrementalfetchsessions", "Incremental fetch sessions (KIP-227).", sessions)
+    yield _gauge(
+        f"{cache}_numincrementalfetchpartitionscached", "Partitions in incremental fetch sessions.", partitions
+    )
+    evictions = CounterMetricFamily(
+        f"{cache}_incrementalfetchsessionevictions", "Incremental fetch sessions evicted from a full cache."
+    )
     evictions.add_metric([], services.fetch_sessions.evictions)
     yield evictions
 
@@ -110,10 +122,10 @@ def _topic_counter(
 
 def _requests(services: NodeServices) -> Iterator[Metric]:
     counts = CounterMetricFamily(
-        "kafka_network_requestmetrics_requests", "Requests taken.", labels=("request", "version")
+        "kafka_network_requestmetrics_requests", "Requests received.", labels=("request", "version")
     )
     bugs = CounterMetricFamily(
-        "kafka_network_requestmetrics_errors", "Requests that failed here, by a bug.", labels=("request", "error")
+        "kafka_network_requestmetrics_errors", "Requests that failed because of a bug.", labels=("request", "error")
     )
     times: dict[str, Times] = {}
     failed: Counter[str] = Counter()
@@ -132,19 +144,25 @@ def _requests(services: NodeServices) -> Iterator[Metric]:
 def _turns(services: NodeServices) -> Iterator[Metric]:
     """Turns of the event loop over their budget (turn_budget.py)."""
     watch = services.turn_watch
-    words = "Turns of the event loop that took longer than their budget, by the API of the request."
+    words = "Iterations of the event loop that took longer than the time budget, by API of the request."
     family = CounterMetricFamily("odradek_loop_long_turns", words, labels=("request",))
     for api in services.turn_watch.counts or ("",):
         family.add_metric([api], watch.counts.get(api, 0))
     yield family
-    yield _gauge("odradek_loop_longest_turn_seconds", "The longest of these turns.", watch.longest_s)
-    yield _gauge("odradek_loop_turn_budget_seconds", "The budget of a turn.", TURN_BUDGET_S)
+    yield _gauge(
+        "odradek_loop_longest_turn_seconds", "The longest iteration over the time budget, in seconds.", watch.longest_s
+    )
+    yield _gauge(
+        "odradek_loop_turn_budget_seconds",
+        "The time budget of an iteration of the event loop, in seconds.",
+        TURN_BUDGET_S,
+    )
 
 
 def _pools(services: NodeServices) -> Iterator[Metric]:
     labels = ("pool",)
-    threads = GaugeMetricFamily("odradek_pool_threads", "Threads that the pool may have.", labels=labels)
-    active = GaugeMetricFamily("odradek_pool_active", "Tasks that a thread of the pool works on.", labels=labels)
+    threads = GaugeMetricFamily("odradek_pool_threads", "Largest number of threads of the pool.", labels=labels)
+    active = GaugeMetricFamily("odradek_pool_active", "Tasks that run in the pool.", labels=labels)
     queued = GaugeMetricFamily("odradek_pool_queued", "Tasks that wait for a thread of the pool.", labels=labels)
     tasks = CounterMetricFamily("odradek_pool_tasks", "Tasks that the pool has completed.", labels=labels)
     for pool in services.pools:
@@ -157,7 +175,7 @@ def _pools(services: NodeServices) -> Iterator[Metric]:
 
 def _request_times(times: dict[str, Times]) -> Metric:
     name = "kafka_network_requestmetrics_totaltimems"
-    words = "Milliseconds from taking a request to giving its answer to the socket, of one request in 64."
+    words = "Milliseconds from receiving a request to sending its response, sampled for one request in 64."
     family = Metric(name, words, "summary")
     for api, taken in times.items():
         for quantile in _QUANTILES if taken.count else ():
@@ -170,7 +188,7 @@ def _request_times(times: dict[str, Times]) -> Metric:
 
 def _connections(services: NodeServices) -> Iterator[Metric]:
     name = "kafka_server_socket_server_metrics_connection_count"
-    family = GaugeMetricFamily(name, "Connections that are open.", labels=("listener",))
+    family = GaugeMetricFamily(name, "Open connections.", labels=("listener",))
     for listener in services.listeners:
         family.add_metric([listener.name], len(listener.connections))
     yield family
@@ -193,13 +211,13 @@ def _replicas(services: Services) -> Iterator[Metric]:
 
 
 _REPLICA_WORDS = {
-    "partitioncount": "Partitions with a replica here.",
-    "leadercount": "Partitions that are led here.",
-    "offlinereplicacount": "Replicas here that are in a failed log directory.",
-    "underreplicatedpartitions": "Partitions led here with replicas that are not in sync.",
-    "underminisrpartitioncount": "Partitions led here with fewer replicas in sync than min.insync.replicas.",
-    "atminisrpartitioncount": "Partitions led here with exactly min.insync.replicas replicas in sync.",
-    "reassigningpartitions": "Partitions led here whose replicas are being moved.",
+    "partitioncount": "Replicas on this broker.",
+    "leadercount": "Partitions that this broker leads.",
+    "offlinereplicacount": "Replicas on this broker in failed log directories.",
+    "underreplicatedpartitions": "Under-replicated partitions that this broker leads.",
+    "underminisrpartitioncount": "Partitions that this broker leads with an ISR smaller than min.insync.replicas.",
+    "atminisrpartitioncount": "Partitions that this broker leads with an ISR of exactly min.insync.replicas.",
+    "reassigningpartitions": "Partitions that this broker leads and that are being reassigned.",
 }
 
 
@@ -220,8 +238,8 @@ def _logs(services: Services) -> Iterator[Metric]:
     labels = ("topic", "partition")
     size = GaugeMetricFamily("kafka_log_log_size", "Bytes of a partition's segments.", labels=labels)
     segments = GaugeMetricFamily("kafka_log_log_numlogsegments", "Segments of a partition.", labels=labels)
-    start = GaugeMetricFamily("kafka_log_log_logstartoffset", "The first offset of a partition.", labels=labels)
-    end = GaugeMetricFamily("kafka_log_log_logendoffset", "The next offset of a partition.", labels=labels)
+    start = GaugeMetricFamily("kafka_log_log_logstartoffset", "The log start offset of a partition.", labels=labels)
+    end = GaugeMetricFamily("kafka_log_log_logendoffset", "The log end offset of a partition.", labels=labels)
     for partition in services.partitions:
         if partition.offline:
             continue
@@ -232,7 +250,7 @@ def _logs(services: Services) -> Iterator[Metric]:
         start.add_metric(of, log.log_start_offset)
         end.add_metric(of, log.log_end_offset)
     yield from (size, segments, start, end)
-    words = "Batches that no consumer can read, as the last cleaning or verification met them."
+    words = "Poisoned batches, which no consumer can read, at the last compaction or verification."
     poisoned = GaugeMetricFamily("odradek_log_poisoned_batches", words, labels=labels)
     for (topic, index), met in services.cleaner.poisoned.items():
         poisoned.add_metric([topic, str(index)], len(met))

@@ -157,19 +157,17 @@ def _samples(
     limit: int, lags: list[Lag], of_groups: Counter[tuple[str, str]], omitted: dict[str, int], unknown: int
 ) -> Iterator[Metric]:
     labels = ("group", "kind", "topic", "partition")
-    each = GaugeMetricFamily(
-        "odradek_group_lag", "Records of a partition that a group has not done with.", labels=labels
-    )
+    each = GaugeMetricFamily("odradek_group_lag", "Lag of a group on a partition, in records.", labels=labels)
     for lag, (group, kind, (topic, index), *_) in heapq.nlargest(limit, lags):
         each.add_metric([group, kind, topic, str(index)], lag)
-    sums = GaugeMetricFamily("odradek_group_lag_sum", "The lag of a group.", labels=("group", "kind"))
+    sums = GaugeMetricFamily(
+        "odradek_group_lag_sum", "Lag of a group on all partitions, in records.", labels=("group", "kind")
+    )
     for (group, kind), lag in of_groups.most_common(limit):
         sums.add_metric([group, kind], lag)
-    words = f"Partitions and groups without a sample of their own, since there are more than {LIMIT_KEY}."
+    words = f"Partitions and groups without a sample of their own, because there are more than {LIMIT_KEY}."
     left_out = GaugeMetricFamily("odradek_group_lag_omitted", words, labels=("of",))
     for what, count in omitted.items():
         left_out.add_metric([what], count)
-    words = (
-        "Partitions with committed offsets whose end is not known: they have no leader, or it did not answer in time."
-    )
+    words = "Partitions with committed offsets and unknown end: they have no leader, or it did not respond in time."
     yield from (each, sums, left_out, GaugeMetricFamily("odradek_group_lag_unknown", words, value=unknown))

@@ -34,16 +34,28 @@ _STATES: dict[str, tuple[type[Enum], str]] = {
 #: The counters have Kafka's names, which do not end as Prometheus has it.
 _COUNTERS = {
     "offset_commit_count": ("offset_commits", "Offsets that were committed."),
-    "offset_deletion_count": ("offset_deletions", "Offsets that requests have deleted."),
-    "offset_expiration_count": ("offset_expirations", "Offsets that were deleted since their time was over."),
-    "group_completed_rebalance_count": ("classic_rebalances", "Rebalances of classic groups that came to their end."),
+    "offset_deletion_count": ("offset_deletions", "Offsets that were deleted by requests."),
+    "offset_expiration_count": ("offset_expirations", "Offsets that expired."),
+    "group_completed_rebalance_count": ("classic_rebalances", "Completed rebalances of classic groups."),
     "consumer_group_rebalance_count": ("consumer_rebalances", "Rebalances of groups of the consumer protocol."),
     "share_group_rebalance_count": ("share_rebalances", "Rebalances of share groups."),
     "streams_group_rebalance_count": ("streams_rebalances", "Rebalances of groups of the streams protocol."),
-    "streams_group_topology_description_set_success_count": ("descriptions_kept", "Topology descriptions kept."),
-    "streams_group_topology_description_set_error_count": ("descriptions_rejected", "Those that could not be."),
-    "streams_group_topology_description_get_success_count": ("descriptions_reported", "How often one was told."),
-    "streams_group_topology_description_delete_success_count": ("descriptions_deleted", "Those that were deleted."),
+    "streams_group_topology_description_set_success_count": (
+        "descriptions_kept",
+        "Topology descriptions that were stored.",
+    ),
+    "streams_group_topology_description_set_error_count": (
+        "descriptions_rejected",
+        "Topology descriptions that could not be stored.",
+    ),
+    "streams_group_topology_description_get_success_count": (
+        "descriptions_reported",
+        "Topology descriptions that were returned to clients.",
+    ),
+    "streams_group_topology_description_delete_success_count": (
+        "descriptions_deleted",
+        "Topology descriptions that were deleted.",
+    ),
 }
 
 
@@ -67,13 +79,13 @@ def groups(services: Services) -> Iterator[Metric]:
 
 
 def _classic(counts: Counter[tuple[str, str]], offsets: int) -> Iterator[Metric]:
-    yield GaugeMetricFamily(f"{_OF_GROUPS}groups", "Groups that are coordinated here.", value=sum(counts.values()))
+    yield GaugeMetricFamily(f"{_OF_GROUPS}groups", "Groups that this broker coordinates.", value=sum(counts.values()))
     for state in State:
         words = f"Groups in the state {state.value}."
         count = counts["classic", state.value]
         yield GaugeMetricFamily(f"{_OF_GROUPS}groups{state.value.lower()}", words, value=count)
     for name in (f"{_OF_GROUPS}offsets", f"{_OF_COORDINATOR}offset_count"):
-        yield GaugeMetricFamily(name, "Committed offsets that are kept here.", value=offsets)
+        yield GaugeMetricFamily(name, "Committed offsets that this broker stores.", value=offsets)
 
 
 def _by_kind(counts: Counter[tuple[str, str]]) -> Iterator[Metric]:
@@ -89,7 +101,7 @@ def _by_kind(counts: Counter[tuple[str, str]]) -> Iterator[Metric]:
 
 
 def _by_state(name: str, loading: int, active: int) -> Metric:
-    family = GaugeMetricFamily(name, "Partitions of the coordinator's topic that are led here.", labels=("state",))
+    family = GaugeMetricFamily(name, "Partitions of __consumer_offsets that this broker leads.", labels=("state",))
     family.add_metric(["loading"], loading)
     family.add_metric(["active"], active)
     return family

@@ -58,7 +58,7 @@ def _quorum(services: NodeServices) -> Iterator[NotReady]:
     """A node that holds an election may still name the leader that it misses (KIP-996)."""
     raft = services.controller.raft
     if raft is not None and not isinstance(raft.replica.role, (Leader, Follower)):
-        yield NotReady("quorum", f"no leader of the quorum answers in epoch {services.controller.epoch}")
+        yield NotReady("quorum", f"no leader of the quorum responds in epoch {services.controller.epoch}")
 
 
 def _registration(services: NodeServices) -> Iterator[NotReady]:

@@ -99,7 +99,7 @@ class MetricsServer:
         """Returns a new connection's protocol. With too many open, ends the oldest without a request, or returns None."""
         if len(self._connections) >= max(1, DESCRIPTORS.shares.metrics):
             oldest = next((one for one in self._connections if not one.has_asked), None)
-            words = "refusing connections for metrics: too many are open"
+            words = "rejecting connections for metrics: too many are open"
             self._lines.log(log, logging.WARNING, "", "metrics refused", words)
             if oldest is None:
                 return None
@@ -113,7 +113,7 @@ class MetricsServer:
         self._connections.pop(connection, None)
 
     def _nothing_left(self, error: OSError) -> None:
-        words = f"no connection for metrics can be accepted now: {error.strerror}"
+        words = f"cannot accept connections for metrics: {error.strerror}"
         self._lines.log(log, logging.WARNING, "", "metrics system", words)
 
     async def _serve(self, connection: _MetricsConnection, reader: asyncio.StreamReader, writer: Any) -> None:

@@ -20,9 +20,12 @@ _PREFIX = "kafka_server_sharegroupmetrics_"
 _OF_PARTITIONS = "kafka_server_sharepartitionmetrics_"
 _OF_PERSISTER = "kafka_server_share_coordinator_metrics_"
 _DEAD_LETTERS = {
-    "deadletterqueuerecordcount": ("records", "Records written to dead letter queues."),
-    "deadletterqueuetotalproducerequests": ("produces", "Produce requests of dead letters."),
-    "deadletterqueuefailedproducerequests": ("failed_produces", "Those after which dead letters were given up."),
+    "deadletterqueuerecordcount": ("records", "Dead-letter records written."),
+    "deadletterqueuetotalproducerequests": ("produces", "Produce requests with dead-letter records."),
+    "deadletterqueuefailedproducerequests": (
+        "failed_produces",
+        "Failed produce requests after which dead-letter records were dropped.",
+    ),
 }
 _TYPES = (AckType.ACCEPT, AckType.RELEASE, AckType.REJECT, AckType.RENEW)
 
@@ -33,7 +36,9 @@ def share(services: Services) -> Iterator[Metric]:
     if sessions is not None:
         name = "kafka_server_sharesessioncache_"
         yield GaugeMetricFamily(f"{name}sharesessionscount", "Share sessions.", value=len(sessions))
-        yield GaugeMetricFamily(f"{name}sharepartitionscount", "Their partitions.", value=sessions.partition_count)
+        yield GaugeMetricFamily(
+            f"{name}sharepartitionscount", "Partitions in share sessions.", value=sessions.partition_count
+        )
     if partitions is not None:
         yield _acknowledgements(partitions)
         yield from _partitions(partitions)
@@ -52,7 +57,7 @@ def _dead_letters(services: Services) -> Iterator[Metric]:
 
 
 def _acknowledgements(partitions: SharePartitions) -> Metric:
-    words = "Records of which a member said what becomes of them."
+    words = "Records that members acknowledged, by type of acknowledgement."
     family = CounterMetricFamily(f"{_PREFIX}recordacknowledgements", words, labels=("ackType",))
     for kind in _TYPES:
         family.add_metric([kind.name.capitalize()], partitions.acknowledgements[kind])
@@ -62,8 +67,10 @@ def _acknowledgements(partitions: SharePartitions) -> Metric:
 def _partitions(share_partitions: SharePartitions) -> Iterator[Metric]:
     labels = ("group", "topic", "partition")
     records = GaugeMetricFamily(f"{_OF_PARTITIONS}inflightmessagecount", "Records in flight.", labels=labels)
-    runs = GaugeMetricFamily(f"{_OF_PARTITIONS}inflightbatchcount", "Stretches of them.", labels=labels)
-    words = "Records whose locks have ended."
+    runs = GaugeMetricFamily(
+        f"{_OF_PARTITIONS}inflightbatchcount", "Ranges of consecutive records in flight.", labels=labels
+    )
+    words = "Records whose acquisition lock has expired."
     timeouts = CounterMetricFamily(f"{_OF_PARTITIONS}acquisitionlocktimeout", words, labels=labels)
     for led in share_partitions:
         if led.state_machine is not None:
@@ -81,7 +88,7 @@ def _persister(services: Services) -> Iterator[Metric]:
     yield written
     shards = states.shards()
     loading = sum(shard.shard is None for shard in shards)
-    words = "Partitions of __share_group_state that are led here."
+    words = "Partitions of __share_group_state that this broker leads."
     family = GaugeMetricFamily(f"{_OF_PERSISTER}num_partitions", words, labels=("state",))
     family.add_metric(["loading"], loading)
     family.add_metric(["active"], len(shards) - loading)

@@ -18,23 +18,32 @@ def telemetry(services: Services) -> Iterator[Metric]:
     yield GaugeMetricFamily("odradek_client_metrics_series", "Series that clients have pushed.", value=series.series)
     counts: dict[str, tuple[str, int]] = {
         "odradek_client_metrics_throttled_requests": (
-            "Requests before their push interval was over.",
+            "Requests that were rejected because their push interval was not over.",
             instances.throttled,
         ),
         "odradek_client_metrics_unknown_subscriptions": (
-            "Pushes with an old subscription id.",
+            "Pushes with an unknown or old subscription id.",
             instances.unknown_subscriptions,
         ),
-        "odradek_client_metrics_pushes": ("Pushes that were read.", found.pushes),
-        "odradek_client_metrics_unreadable_pushes": ("Pushes that could not be read.", found.unreadable),
-        "odradek_client_metrics_left_out": ("Points beyond a limit, or of a kind that is not shown.", series.left_out),
+        "odradek_client_metrics_pushes": ("Pushes that were decoded.", found.pushes),
+        "odradek_client_metrics_unreadable_pushes": ("Pushes that could not be decoded.", found.unreadable),
+        "odradek_client_metrics_left_out": (
+            "Data points that were dropped: beyond a limit, or of an unsupported kind.",
+            series.left_out,
+        ),
     }
     collector = found.collector
     if collector is not None:
         counts |= {
-            "odradek_client_metrics_exported": ("Pushes that the OTLP collector took.", collector.sent),
-            "odradek_client_metrics_export_failures": ("Pushes that it did not take.", collector.failed),
-            "odradek_client_metrics_export_drops": ("Pushes that found its queue full.", collector.dropped),
+            "odradek_client_metrics_exported": ("Pushes that the OTLP collector accepted.", collector.sent),
+            "odradek_client_metrics_export_failures": (
+                "Pushes that the OTLP collector did not accept.",
+                collector.failed,
+            ),
+            "odradek_client_metrics_export_drops": (
+                "Pushes that were dropped because the queue to the OTLP collector was full.",
+                collector.dropped,
+            ),
         }
     for name, (words, count) in counts.items():
         yield CounterMetricFamily(name, words, value=count)

@@ -288,19 +288,21 @@ class Call:
             self.has_failed = True
         else:
             self.has_failed = True
-            self.connection.close_for(f"{self.api.name} failed here, and its response has no place to say so")
+            self.connection.close_for(
+                f"{self.api.name} failed because of a bug, and its response has no field for an error"
+            )
 
     def _answer_unencodable(self, response: Message, failure: Exception) -> None:
-        log.error("a bug: the answer to %s v%s cannot be encoded", self.api.name, self.version, exc_info=failure)
+        log.error("a bug: the response to %s v%s cannot be encoded", self.api.name, self.version, exc_info=failure)
         if getattr(response, "error_code", None) == ErrorCode.UNKNOWN_SERVER_ERROR:
             self.has_failed = True
-            self.connection.close_for(f"the answer to {self.api.name} cannot be encoded")
+            self.connection.close_for(f"the response to {self.api.name} cannot be encoded")
         else:
             self.fail()
 
     def _answer_again(self) -> None:
         """Checks that the first answer has failed: it may have begun before the failure, and still come to its end."""
-        assert self.has_failed, f"{self.api.name} was answered twice"
+        assert self.has_failed, f"{self.api.name} had two responses"
 
     def hold_connection(self) -> None:
         """Takes no further request of this connection before this one is answered.

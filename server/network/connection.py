@@ -364,7 +364,7 @@ class Connection(HeldConnection):
 
     def _sending_failed(self, error: OSError) -> None:
         if not isinstance(error, ConnectionError):
-            self._warn("unsent", f"the answer to {self.remote_address} cannot be sent: {error}", logging.ERROR)
+            self._warn("unsent", f"the response to {self.remote_address} cannot be sent: {error}", logging.ERROR)
         self._sender = None
         self.abort()
 

@@ -53,7 +53,7 @@ class ConnectionLimits:
         )
         for there, limit, key in limits:
             if there >= limit:
-                return LimitExceeded(key, f"there are {there} already ({key} is {limit})")
+                return LimitExceeded(key, f"{there} connections are open ({key} is {limit})")
         self._by_ip[ip] += 1
         self._by_listener[listener] += 1
         self._open += 1

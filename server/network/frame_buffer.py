@@ -38,5 +38,5 @@ def rejected_size(size: int, limit: str) -> str:
     The first bytes of a TLS handshake, read as a size, have 16 03 in front, whatever the version.
     """
     if size >> 16 == 0x1603:
-        return "it speaks TLS, which this listener does not (is the client's security.protocol SSL?)"
+        return "it sends TLS, but this listener does not use TLS (is the client's security.protocol SSL?)"
     return f"a frame of {size} bytes; {limit}"

@@ -60,7 +60,7 @@ def take(
         except StopIteration as over:
             call.request, end = over.value
             if end > len(frame):
-                raise IndexError("the message ends behind the frame") from None
+                raise IndexError("the message ends after the frame") from None
             return True
         items += count or 1
         if (count or not items % ITEMS_PER_CLOCK) and clock() >= until:
@@ -116,7 +116,7 @@ def _served(dispatcher: RequestDispatch, call: Call, route: Route, frame: Any, p
         release_after(items * _ITEM_BYTES)
         raise fault from None
     if end > len(frame):
-        raise dispatcher.explained(frame, IndexError("the message ends behind the frame"))
+        raise dispatcher.explained(frame, IndexError("the message ends after the frame"))
     del frame, steps
     if not call.connection.closed:
         yield

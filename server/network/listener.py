@@ -208,14 +208,14 @@ class Listener:
         if fd is not None and not DESCRIPTORS.has_room(self.descriptor_class, fd) and not self._make_room(fd):
             # This line names no peer: every new connection is refused.
             words = (
-                f"refusing connections on {self.name}: {DESCRIPTORS.taken} are open, and the other descriptors of this "
-                f"process are kept for logs and peers (its limit is {DESCRIPTORS.limit}: ulimit -n)"
+                f"refusing connections on {self.name}: {DESCRIPTORS.taken} are open, and the other file descriptors of this "
+                f"process are reserved for logs and peers (raise the limit {DESCRIPTORS.limit}: ulimit -n)"
             )
             self._refuse("descriptors", "", words)
             return False
         refused = self.limits.enter(ip, self.name)
         if refused is not None:
-            self._refuse(refused.key, ip, f"refusing a connection of {ip} on {self.name}: {refused.words}")
+            self._refuse(refused.key, ip, f"refusing a connection from {ip} on {self.name}: {refused.words}")
             return False
         return True
 
@@ -255,7 +255,7 @@ class Listener:
             self._left(connection, connection.counted_as)
 
     def _nothing_left(self, error: OSError) -> None:
-        words = f"no connection can be accepted on {self.name} now: {error.strerror}"
+        words = f"cannot accept connections on {self.name}: {error.strerror}"
         self._refuse("system", "", words)
 
     # Events of connections.

@@ -160,7 +160,7 @@ class ReceiveBudget:
         ticks += 1
         has_turn = connection is self._turn
         if ticks >= STALLED_TICKS or (ticks and has_turn and self.taken > self.limit + connection.max_frame_bytes):
-            connection.drop_for("its request stopped coming, and the memory for requests is used up")
+            connection.drop_for("its request is incomplete and stalled, and the memory for requests is used up")
             return
         self._progress[connection] = received, ticks
         if ticks and has_turn:

@@ -45,6 +45,7 @@ from ...protocol.records.walk import (
     renumbered,
     walk,
 )
+from ...protocol.varint import Buffer
 from ...storage.log.config import LogConfig
 from .opening import AT_ONCE, BUDGET, decompressed
 
@@ -291,7 +292,7 @@ class _Contents(NamedTuple):
     partition: str
     run_to_completion: bool
 
-    def check(self, payload: memoryview) -> CheckedBatch:
+    def check(self, payload: Buffer) -> CheckedBatch:
         rules, header = self.rules, self.header
         codec = header.compression
         found = self._walked(payload)
@@ -308,7 +309,7 @@ class _Contents(NamedTuple):
         records = renumbered(payload, header.record_count) if found.disordered else payload
         return self._rebuilt(records, target, found.max_timestamp)
 
-    def _walked(self, payload: memoryview) -> Walk:
+    def _walked(self, payload: Buffer) -> Walk:
         rules, header = self.rules, self.header
         is_free = rules.log_append_time
         found = walk(
@@ -357,14 +358,14 @@ _STAMPED = "Invalid timestamp type in message. Producer should not set timestamp
 
 
 def _record_errors(
-    payload: memoryview, header: BatchHeader, rules: AppendRules, now_ms: int, partition: str
+    payload: Buffer, header: BatchHeader, rules: AppendRules, now_ms: int, partition: str
 ) -> list[_Error]:
     """Returns (index, reason) of the first rejected records, in Kafka's wording: people search for it."""
     return list(islice(_rejected_records(payload, header, rules, now_ms, partition), MOST_RECORD_ERRORS))
 
 
 def _rejected_records(
-    payload: memoryview, header: BatchHeader, rules: AppendRules, now_ms: int, partition: str
+    payload: Buffer, header: BatchHeader, rules: AppendRules, now_ms: int, partition: str
 ) -> Iterator[_Error]:
     earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
     stamped = bool(header.attributes & batch.LOG_APPEND_TIME_FLAG)

@@ -76,4 +76,7 @@ class DirectoryReports:
 def _check_reported(response: Message) -> None:
     assert isinstance(response, AssignReplicasToDirsResponse)
     if response.error_code:
-        log.error("the controller does not take where replicas are: %s", ErrorCode(response.error_code).name)
+        log.error(
+            "the controller rejected the assignment of replicas to log directories: %s",
+            ErrorCode(response.error_code).name,
+        )

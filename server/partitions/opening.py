@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ...protocol.records.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress_into
+from ...protocol.records.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress_into, unpack
 from ...protocol.records.errors import TooLargeDecompressed
 from ...protocol.records.walk import WALKED_AT_ONCE_RECORDS
+from ...protocol.varint import Buffer
 from ..runtime.thread_pools import CPU_THREADS
 
 #: A larger batch goes to a thread: gzip, the slowest codec, takes some 4 us for a kilobyte.
@@ -48,7 +49,7 @@ class OpenedAtOnce(threading.local):
         room.records_left -= records
         return True
 
-    def decompress(self, codec: int, packed: Any, records: int, now_ms: int) -> memoryview | None:
+    def decompress(self, codec: int, packed: Any, records: int, now_ms: int) -> Buffer | None:
         """Returns the payload, valid until the next call; None when a thread must do the work. Raises CorruptBatch."""
         if len(packed) > OPENED_AT_ONCE_BYTES or not self.takes(records, now_ms):
             return None
@@ -78,16 +79,16 @@ class Room:
         if not self.scratch:
             self.scratch = memoryview(bytearray(DECOMPRESSED_AT_ONCE_BYTES))
 
-    def decompress(self, codec: int, packed: Any) -> memoryview | None:
+    def decompress(self, codec: int, packed: Any) -> Buffer | None:
         if self.bytes_left <= 0:
             return None
         try:
-            made = decompress_into(Compression(codec), packed, self.scratch)
+            payload = unpack(codec, packed, self.scratch)
         except TooLargeDecompressed:
             self.bytes_left = 0
             return None
-        self.bytes_left -= made
-        return self.scratch[:made]
+        self.bytes_left -= len(payload)
+        return payload
 
 
 class MemoryBudget:
@@ -102,7 +103,7 @@ class MemoryBudget:
 
     @contextmanager
     def reserve(self, size: int) -> Iterator[None]:
-        assert size <= self.total, "nobody can have more than there is"
+        assert size <= self.total, "a reservation must not exceed the total"
         with self._changed:
             self._changed.wait_for(lambda: self.used + size <= self.total)
             self.used += size

@@ -105,7 +105,7 @@ class PartitionChanges:
         except Exception:
             if self._metadata.image is EMPTY_IMAGE:
                 raise
-            log.exception("a bug: %s-%d does not follow the metadata", topic.name, index)
+            log.exception("a bug: applying the metadata to %s-%d failed", topic.name, index)
 
     def _apply_partition(
         self, image: MetadataImage, topic: str, topic_id: bytes, index: int, registration: PartitionImage

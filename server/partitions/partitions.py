@@ -93,7 +93,7 @@ class Partitions:
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
         """Takes a directory offline: its partitions answer KAFKA_STORAGE_ERROR from now on."""
         if failure.is_shortage:
-            words = f"a request failed for want of a descriptor: {failure}"
+            words = f"a request failed because no file descriptor was left: {failure}"
             self._lines.log(log, logging.ERROR, "", "shortage", words)
             return
         for directory in self.directories:

@@ -1,8 +1,9 @@
 """The first look at a produced batch: whether it is plainly good, so that it is written as it came.
 
 One walk shows that the header, the CRC, the records and the topic's rules agree. The kernel (kernel/judge.c) does all of
-it but the CRC, gzip and zstd in one call; without it the same is done here. A batch that is not plainly good is judged by
-`batch_validation.py`, so this may say no to good ones, and never yes to others.
+it but the CRC in one call, for gzip and zstd where the packages `isal` and `zstandard` are installed; without the kernel
+the same is done here. A batch that is not plainly good is judged by `batch_validation.py`, so this may say no to good
+ones, and never yes to others.
 """
 
 from __future__ import annotations

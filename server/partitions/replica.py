@@ -346,4 +346,4 @@ def _not_noted(replica: Replica, damage: BatchError) -> None:
 
 
 def _to_nobody(replica: Replica, proposal: IsrProposal) -> None:
-    raise AssertionError(f"nobody asks the controller for {proposal} of {replica.name}")
+    raise AssertionError(f"no request is sent to the controller for {proposal} of {replica.name}")

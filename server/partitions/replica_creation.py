@@ -83,7 +83,7 @@ class ReplicaCreation:
                 else:
                     rename_stray(directory, replica)
                 yield
-        how = "a clean stop" if directory.had_clean_shutdown else "a stop that was not clean"
+        how = "a clean shutdown" if directory.had_clean_shutdown else "an unclean shutdown"
         if opened:
             took_ms = (time.monotonic() - began_s) * 1000
             log.info("%s: %d logs opened after %s in %.0f ms", directory.path, opened, how, took_ms)

@@ -48,12 +48,12 @@ def _has_topic_id(path: str, topic_id: bytes) -> bool:
         found = read_topic_id(path)
         if found is not None and not is_damaged_copy(found, topic_id):
             return found == topic_id
-        reason = "missing or empty" if found is None else f"says {uuid_to_text(found)}"
+        reason = "missing or empty" if found is None else f"has the topic id {uuid_to_text(found)}"
     except CorruptPartitionMetadata as error:
         reason = str(error)
     except IsADirectoryError:
         reason = f"a directory, renamed to {set_aside(name)}"
-    log.warning("%s: %s; written again for the topic id %s", name, reason, uuid_to_text(topic_id))
+    log.warning("%s: %s; rewritten with the topic id %s", name, reason, uuid_to_text(topic_id))
     write_topic_id(path, topic_id)
     return True
 
@@ -74,7 +74,7 @@ def gone_replicas(
             and node_id in registration.replicas
             and registration.directory(node_id) == directory.directory_id
         ):
-            log.error("%s/%s-%d is gone: its records up to offset %d are lost", directory.path, *key, offset)
+            log.error("%s/%s-%d is missing: its records up to offset %d are lost", directory.path, *key, offset)
             gone.append(key)
     return gone
 
@@ -82,7 +82,7 @@ def gone_replicas(
 def rename_stray(directory: LogDirectory, replica: ReplicaDirectory) -> None:
     """Renames a directory that is not this broker's, so that nothing reads it. Raises LogDirectoryFailure."""
     stray = f"{directory.path}/{replica_directory_name(replica.topic, replica.partition, STRAY_SUFFIX)}"
-    log.warning("%s is not a replica of this broker any more: renamed to %s", replica.path, stray)
+    log.warning("%s is no longer assigned to this broker: renamed to %s", replica.path, stray)
     try:
         os.rename(replica.path, stray)  # noqa: PTH104
     except OSError as error:
@@ -94,7 +94,7 @@ def report_opening(opened: Log) -> None:
     for note in opened.opening_notes:
         log.warning(note)
     if opened.recovered_bytes:
-        log.warning("%s: %d bytes behind the last whole batch were cut off", opened.path, opened.recovered_bytes)
+        log.warning("%s: %d bytes after the last complete batch were cut off", opened.path, opened.recovered_bytes)
     name = f"{opened.topic}-{opened.partition}"
     for number, one in enumerate(opened.damage):
         if number == MOST_NAMED_RANGES:
@@ -108,4 +108,4 @@ def report_opening(opened: Log) -> None:
         opened.damage.save()
     except OSError as error:
         # They are found again at the next start, or by a reader.
-        log.warning("%s: the damaged ranges could not be written down: %s", name, error)
+        log.warning("%s: the list of damaged ranges could not be saved: %s", name, error)

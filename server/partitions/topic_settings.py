@@ -121,4 +121,4 @@ class Reconfiguration:
         self._unfinished.discard(topic)
 
     def _failed(self, failure: Exception) -> None:
-        log.error("a bug: topics do not follow a changed default", exc_info=failure)
+        log.error("a bug: applying a changed default to topics failed", exc_info=failure)

@@ -82,7 +82,7 @@ class UnmadePartitions:
             made.close(self._clock.now_ms(), clean=False)
         if new_path is not None:
             self._remove(new_path)
-        words = f"{key[0]}-{key[1]} cannot be made, and is tried again: {failure}"
+        words = f"{key[0]}-{key[1]} cannot be created yet; creation is retried: {failure}"
         self._lines.log(log, logging.ERROR, "", ("unmade", failure.directory), words)
         self._waiting.pop(key, None)
         self._waiting[key] = None
@@ -104,7 +104,9 @@ class UnmadePartitions:
         except FileNotFoundError:
             return
         except OSError as error:
-            self._lines.log(log, logging.WARNING, "", "undo", f"{path} is left for the next try: {error}")
+            self._lines.log(
+                log, logging.WARNING, "", "undo", f"{path} cannot be removed yet; removal is retried: {error}"
+            )
 
     def _plan(self, delay_s: float) -> None:
         if self._timer is None:
@@ -128,7 +130,7 @@ class UnmadePartitions:
                 break
             count += 1
         if count:
-            log.info("%d partitions are made that had no room before; %d wait", count, len(self._waiting))
+            log.info("%d delayed partitions were created; %d still wait for disk space", count, len(self._waiting))
             for function in self.on_made:
                 function(image)
         if self._waiting:

@@ -94,7 +94,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         api = APIS[request.SCHEMA.key]
         chosen = self._version(api) if version is None else version
         if chosen is None:
-            log.warning("%s is not served by %s", api.name, self.peer)
+            log.warning("%s is not supported by %s", api.name, self.peer)
             asyncio.get_running_loop().call_soon(reply, None)
             return
         self._write(api, chosen, request, reply)

@@ -63,7 +63,7 @@ class PeerLogin:
 
     def _handshaken(self, response: Any) -> None:
         if response is None:
-            self._failed("it does not have SaslHandshake")
+            self._failed("it does not support SaslHandshake")
             return
         if response.error_code != ErrorCode.NONE:
             offered = ", ".join(name[:40] for name in response.mechanisms[:10])
@@ -99,11 +99,11 @@ class PeerLogin:
 
     def _answered(self, response: Any) -> None:
         if response is None:
-            self._failed("it does not have SaslAuthenticate")
+            self._failed("it does not support SaslAuthenticate")
             return
         if response.error_code != ErrorCode.NONE:
             words = shown_reason(response.error_message or ErrorCode(response.error_code).name)
-            self._failed(f"it refuses the login of {self._login.username}: {words}")
+            self._failed(f"it rejected the login of {self._login.username}: {words}")
             return
         self._lifetime_ms = response.session_lifetime_ms
         challenge = bytes(response.auth_bytes)

@@ -91,7 +91,7 @@ def format_directories(
     known = {directory: read_meta_properties(directory) for directory in directories}
     formatted = [directory for directory, properties in known.items() if properties is not None]
     if formatted and not ignore_formatted:
-        raise AlreadyFormatted(f"{', '.join(formatted)}: already formatted (--ignore-formatted leaves it as it is)")
+        raise AlreadyFormatted(f"{', '.join(formatted)}: already formatted; skip it with --ignore-formatted")
     _check_node(config, known)
     ids = {properties.cluster_id for properties in known.values() if properties is not None}
     if cluster_id is None:
@@ -114,7 +114,8 @@ def ensure_formatted(config: BrokerConfig) -> str:
     """
     if not config.is_alone and not any(map(read_meta_properties, _all_directories(config))):
         raise InvalidConfig(
-            f"{', '.join(_all_directories(config))}: not formatted, and this node is not alone: format it with the id "
+            f"{', '.join(_all_directories(config))}: not formatted, and the cluster has other nodes: format it "
+            "with the cluster id "
             "that all nodes of the cluster share (odradek format -t ID server.properties)"
         )
     return format_directories(config, ignore_formatted=True)
@@ -122,7 +123,7 @@ def ensure_formatted(config: BrokerConfig) -> str:
 
 def _check_cluster_id(cluster_id: str, known: set[str]) -> None:
     if not cluster_id or len(cluster_id) > _MOST_ID_LENGTH or not cluster_id.isprintable() or " " in cluster_id:
-        raise InvalidConfig(f"{cluster_id!r} cannot be a cluster id")
+        raise InvalidConfig(f"{cluster_id!r} is not a valid cluster id")
     if known - {cluster_id}:
         raise InvalidConfig(f"the directories belong to cluster {', '.join(sorted(known))}, not to {cluster_id}")
 
@@ -200,7 +201,7 @@ def read_initial_voters(text: str) -> Sequence[InitialVoter]:
     """Parses `id@host:port:directory` entries separated by commas. Raises InvalidConfig."""
     voters = [_initial_voter(part.strip()) for part in text.split(",")]
     if len({voter.id for voter in voters}) != len(voters):
-        raise InvalidConfig(f"each voter has an id of its own: {text}")
+        raise InvalidConfig(f"each voter needs a unique id: {text}")
     return voters
 
 

@@ -79,11 +79,11 @@ def _last_state(quorum_log: QuorumLog, *, is_voter: bool) -> QuorumState | None:
     except CorruptQuorumState as damaged:
         error = damaged
         if not is_voter:
-            log.warning("%s; this node does not vote, and begins it again", error)
+            log.warning("%s; this node is not a voter and creates a new quorum-state", error)
             return None
     raise CorruptQuorumState(
-        f"{error}: this voter does not know for whom it voted, and might vote twice; restore the file, or let "
-        f"`odradek repair --data-dir {quorum_log.directory.parent}` show and decide"
+        f"{error}: this voter has lost its vote and might vote twice in one epoch; restore the file, or run "
+        f"`odradek repair --data-dir {quorum_log.directory.parent}`"
     )
 
 

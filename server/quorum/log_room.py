@@ -69,7 +69,10 @@ class LogRoom:
         if free >= PLENTY_BYTES or free >= reserve + sum(map(_most_bytes, result.records)):
             return result
         error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
-        words = f"{api} is refused, because the metadata log needs the room that is left: {error}{advice(error)}"
+        words = (
+            f"{api} is rejected, because the remaining disk space is reserved for the metadata log: "
+            f"{error}{advice(error)}"
+        )
         self._lines.log(log, logging.ERROR, "", ("no room", api), words)
         if api == _NO_OP:
             return ControllerResult([], result.response)

@@ -50,7 +50,7 @@ class KnownLeader:
         self.leader = leader
         self.leaderless.leader_is(leader.id, self._now_ms())
         if leader.id == NO_NODE:
-            log.info("no leader of the quorum is known in epoch %d", leader.epoch)
+            log.info("the quorum has no known leader in epoch %d", leader.epoch)
         elif leader.is_active:
             log.info("this node is the active controller in epoch %d", leader.epoch)
         else:

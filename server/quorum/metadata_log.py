@@ -84,7 +84,7 @@ class QuorumLog:
         for note in self.log.opening_notes:
             log.warning(note)
         if self.flushed_end.is_damaged:
-            log.warning("%s: damaged; written again", directory.parent / FLUSHED_END)
+            log.warning("%s: damaged; rewritten", directory.parent / FLUSHED_END)
         self._check_topic_id()
         #: The end of the log before its disk lost the tail, until the log is complete again; None when it is complete.
         self.acknowledged = None if self.flushed_end.reaches(self.end) else self.flushed_end.recorded
@@ -104,7 +104,7 @@ class QuorumLog:
         try:
             topic_id = read_topic_id(str(self.directory))
         except CorruptPartitionMetadata as error:
-            log.warning("%s: %s; written again", self.directory, error)
+            log.warning("%s: %s; rewritten", self.directory, error)
             topic_id = None
         if topic_id != TOPIC_ID:
             write_topic_id(str(self.directory), TOPIC_ID)
@@ -255,7 +255,9 @@ class QuorumLog:
         self.log.remove_first(obsolete, now_ms)
         self.log.delete_scheduled(now_ms + self.log.config.file_delete_delay_ms)
         sync_directory(str(self.directory))
-        log.info("metadata log: starts at offset %d now, %d snapshots", self.log.log_start_offset, len(self.snapshots))
+        log.info(
+            "metadata log: now starts at offset %d, with %d snapshots", self.log.log_start_offset, len(self.snapshots)
+        )
 
     def _too_large(self) -> bool:
         limit: int = self._config.get("metadata.max.retention.bytes")

@@ -84,7 +84,7 @@ def loss(directory: Path, damaged: DamagedLog) -> str:
     lost = sum(one.next_offset - one.first_offset for one in damaged.ranges)
     behind = found.records_from(first)
     topics = found.topics_from(first)
-    words = [f"{lost} offsets are damaged", f"{behind} records behind them would be lost with a cut there"]
+    words = [f"{lost} offsets are damaged", f"{behind} records after them would be lost by a cut there"]
     if topics:
         words.append(f"with {len(topics)} topics ({named(topics)})")
     return ", ".join(words)

@@ -57,7 +57,8 @@ def open_log(config: BrokerConfig, clock: Clock, directories: Sequence[LogDirect
     if voters - {node_id} or (not voters and servers):
         if node_id not in voters and not servers:
             raise InvalidQuorum(
-                f"the voters of the metadata quorum are {sorted(voters)}, and this node is {node_id}: say in "
+                f"the voters of the metadata quorum are {sorted(voters)}, and this node is {node_id}: set their "
+                "addresses in "
                 "controller.quorum.bootstrap.servers where they are reached"
             )
         return Opened(quorum_log, None)
@@ -87,7 +88,7 @@ def _open_quorum_log(config: BrokerConfig, clock: Clock, directory: Path) -> Quo
         opened.log.close(clock.now_ms(), clean=False)
         name = snapshots.damaged[-1][0].name if snapshots.damaged else "a snapshot"
         damage = f"{directory}/{name}: missing or damaged, and the log begins at offset {oldest}"
-        what = "everything before that offset would be lost"
+        what = "all records before that offset would be lost"
     except DamagedLog as damaged:
         from .metadata_survey import loss
 
@@ -95,7 +96,7 @@ def _open_quorum_log(config: BrokerConfig, clock: Clock, directory: Path) -> Quo
         is_short = all(one.size == 0 for one in damaged.ranges)
     if _is_alone(config, directory):
         raise _validation_error(damage, what, directory.parent)
-    decision = f"if no other voter has it, `odradek repair --data-dir {directory.parent}` decides"
+    decision = f"if no other voter has the log, run `odradek repair --data-dir {directory.parent}`"
     if is_short:
         log.error("%s; the rest is fetched again from the quorum; %s", damage, decision)
     else:
@@ -105,9 +106,7 @@ def _open_quorum_log(config: BrokerConfig, clock: Clock, directory: Path) -> Quo
 
 
 def _validation_error(damage: str, what: str, directory: Path) -> MetadataLost:
-    return MetadataLost(
-        f"{damage}: {what}; restore the file, or let `odradek repair --data-dir {directory}` show and decide"
-    )
+    return MetadataLost(f"{damage}: {what}; restore the file, or run `odradek repair --data-dir {directory}`")
 
 
 def _is_alone(config: BrokerConfig, directory: Path) -> bool:
@@ -141,8 +140,8 @@ def _check_directory(quorum_log: QuorumLog, directories: Sequence[LogDirectory])
         ):
             raise InvalidQuorum(
                 f"{quorum_log.directory.parent}/{META_PROPERTIES}: the directory.id is not that of the voter in the "
-                "metadata log; was it copied from elsewhere? `odradek repair --data-dir "
-                f"{quorum_log.directory.parent}` shows what is wrong, and writes it again"
+                "metadata log; was it copied from another directory? `odradek repair --data-dir "
+                f"{quorum_log.directory.parent}` shows the damage and rewrites the file"
             )
 
 
@@ -166,9 +165,9 @@ def _check_partitions(quorum_log: QuorumLog, image: MetadataImage, directories: 
         from .metadata_survey import named
 
         raise _validation_error(
-            f"{quorum_log.directory}: the metadata ends at offset {quorum_log.end_offset}, and does not know the topics of "
+            f"{quorum_log.directory}: the metadata ends at offset {quorum_log.end_offset}, and it lacks the topics of "
             f"{len(unknown)} partitions on the disk ({named(sorted(unknown))})",
-            "their records would be put out of sight; is it the metadata.log.dir that the cluster has had?",
+            "their records would become inaccessible; is it the metadata.log.dir that the cluster used before?",
             quorum_log.directory.parent,
         )
 

@@ -73,4 +73,4 @@ def _answer(reply: Reply, response: Message) -> None:
     try:
         reply(response)
     except Exception:
-        log.exception("a reply of the controller could not be given: %r", response)
+        log.exception("a reply of the controller could not be sent: %r", response)

@@ -157,7 +157,7 @@ class QuorumRaft:
             try:
                 step()
             except (BatchError, MalformedMessage) as error:
-                log.warning("%s was not taken: %s", what, error)
+                log.warning("%s was rejected: %s", what, error)
                 reject()
             except Exception as failure:
                 if cause_of(failure) is not None:
@@ -168,7 +168,7 @@ class QuorumRaft:
             self._settle(least_s)
         except Exception as failure:
             if cause_of(failure) is None:
-                log.exception("a bug: what follows from %s failed in the quorum", what)
+                log.exception("a bug: the effects of %s failed in the quorum", what)
                 self._arm(_AFTER_A_BUG_S)
                 return
             self.close()

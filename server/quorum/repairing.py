@@ -129,9 +129,9 @@ def _loss(directory: Path, file: Path | None, position: int, offset: int, record
     found = survey(directory)
     words = [f"{file or directory}: damaged at position {position}, offset {offset}"]
     if recorded:
-        words.append(f"it ended at offset {recorded}")
+        words.append(f"the log ended at offset {recorded}")
     topics = found.topics_from(offset)
-    words.append(f"a cut there loses {found.records_from(offset)} records that can be read")
+    words.append(f"a cut there loses {found.records_from(offset)} readable records")
     if topics:
         words.append(f"{len(topics)} topics among them ({named(topics)})")
     return ", ".join(words)
@@ -140,9 +140,9 @@ def _loss(directory: Path, file: Path | None, position: int, offset: int, record
 def _of_partition(path: Path) -> Iterator[Finding]:
     try:
         if read_topic_id(str(path)) is None:
-            yield Finding(f"{path}/partition.metadata: missing or empty; a start writes it again")
+            yield Finding(f"{path}/partition.metadata: missing or empty; the broker rewrites it at its next start")
     except (CorruptPartitionMetadata, IsADirectoryError) as error:
-        yield Finding(f"{path}/partition.metadata: {error}; a start writes it again")
+        yield Finding(f"{path}/partition.metadata: {error}; the broker rewrites it at its next start")
     known = {(one.file, one.position) for one in Damage.load(PartitionDirectory(str(path)))}
     for one in Damage.load(PartitionDirectory(str(path))):
         yield Finding(
@@ -165,7 +165,11 @@ def _of_segment(file: Path, *, is_last: bool, known: set[tuple[str, int]]) -> It
                 f"({hole.reason})"
             )
     if found.size < size and (file.name, found.size) not in known:
-        what = "a torn tail, or damage: a start decides" if is_last else "damaged up to its end"
+        what = (
+            "an incomplete write or damage; the next start of the broker decides"
+            if is_last
+            else "damaged up to its end"
+        )
         yield f"{file}: {what}: {size - found.size} bytes from position {found.size} on, offset {found.next_offset}"
 
 
@@ -189,7 +193,7 @@ def cut_metadata(directory: Path) -> str:
                 later.unlink()
     sound_snapshots(metadata).rename_damaged()
     FlushedEnd(directory).reset(SnapshotId(end.offset, 0))
-    return f"{metadata}: ends at offset {end.offset} now; what it was is kept as {kept}"
+    return f"{metadata}: ends at offset {end.offset} now; the old log is kept as {kept}"
 
 
 def write_properties(directory: Path, cluster_id: str | None, node_id: int | None) -> str:
@@ -205,10 +209,10 @@ def write_properties(directory: Path, cluster_id: str | None, node_id: int | Non
         node_id = voters[0].voter_id
     cluster_id = cluster_id or (before.cluster_id if before is not None else None)
     if cluster_id is None or node_id is None:
-        raise ValueError(f"{path}: nothing else names the cluster and the node; say --cluster-id ID --node-id N")
+        raise ValueError(f"{path}: no other file names the cluster and the node; give --cluster-id ID --node-id N")
     ids = [voter.voter_directory_id for voter in voters if voter.voter_id == node_id]
     directory_id = ids[0] if ids else (before.directory_id if before is not None else None)
-    kept = f"; what it was is kept as {set_aside(str(path))}" if path.exists() else ""
+    kept = f"; the old file is kept as {set_aside(str(path))}" if path.exists() else ""
     properties = MetaProperties(cluster_id, node_id, directory_id or random_uuid(random.SystemRandom()))
     write_meta_properties(str(directory), properties)
     return f"{path}: written for node {node_id} of cluster {cluster_id}{kept}"
@@ -218,10 +222,10 @@ def forget_votes(directory: Path) -> str:
     """Begins quorum-state again: this voter may vote a second time in an epoch in which it has voted."""
     metadata = directory / DIRECTORY_NAME
     path = metadata / "quorum-state"
-    kept = f"; what it was is kept as {set_aside(str(path))}" if path.exists() else ""
+    kept = f"; the old file is kept as {set_aside(str(path))}" if path.exists() else ""
     found = survey(metadata)
     write_quorum_state(metadata, QuorumState(), found.quorum.kraft_version, sorted(found.voters))
-    return f"{path}: begun again{kept}"
+    return f"{path}: created anew{kept}"
 
 
 __all__ = ["Finding", "LogDirectoryFailure", "cut_metadata", "findings", "forget_votes", "write_properties"]

@@ -81,7 +81,7 @@ class Snapshotting:
             snapshot = await self._disk.run(write_image_snapshot, quorum_log.directory, image, voters, now_ms)
             quorum_log.add_snapshot(snapshot, now_ms)
         except (OSError, LogDirectoryFailure):
-            log.exception("could not write a snapshot of the metadata; the log keeps it all")
+            log.exception("could not write a snapshot of the metadata; the log keeps all records")
         finally:
             self._writing = None
 

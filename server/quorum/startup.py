@@ -117,7 +117,7 @@ def _last_state(quorum_log: QuorumLog) -> QuorumState:
     try:
         return read_quorum_state(quorum_log.directory) or QuorumState()
     except CorruptQuorumState as error:
-        log.warning("%s; begun again after the last epoch of the log", error)
+        log.warning("%s; created anew after the last epoch of the log", error)
         return QuorumState()
 
 
@@ -139,15 +139,15 @@ def activation(config: BrokerConfig, controller: Controller, *, transaction_open
     except (BatchError, MalformedMessage, IsADirectoryError) as damage:
         if not is_begun:
             raise MetadataLost(
-                f"{path}: damaged ({damage}), and the cluster was never begun with it: `odradek repair --data-dir "
+                f"{path}: damaged ({damage}), and the cluster has not started with it yet: `odradek repair --data-dir "
                 f"{path.parent}` shows what is wrong; a directory without records may be removed and formatted again"
             ) from None
-        log.warning("%s: damaged (%s); it is needed no more", path, damage)
+        log.warning("%s: damaged (%s); it is no longer needed", path, damage)
         bootstrap = ()
     if not bootstrap and not is_begun:
         raise MetadataLost(
             f"{path.parent} is part of a cluster, and has neither its metadata nor {BOOTSTRAP_FILE}: is it the "
-            "metadata.log.dir that the cluster has had?"
+            "metadata.log.dir that the cluster used before?"
         )
     return controller.activate(bootstrap, transaction_open=transaction_open)
 
@@ -185,7 +185,7 @@ class _Start:
         """Decides a request and appends its records. Raises InvalidQuorum when the controller rejects this node."""
         result = self._controller.handle(request, version)
         if getattr(result.response, "error_code", 0):
-            raise InvalidQuorum(f"this broker cannot be registered: {result.response}")
+            raise InvalidQuorum(f"the controller cannot register this broker: {result.response}")
         self.append(result.records, atomic=result.atomic)
         return result.response
 

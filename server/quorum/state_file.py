@@ -77,12 +77,12 @@ def read_quorum_state(directory: Path) -> QuorumState | None:
     except (CorruptQuorumState, IsADirectoryError) as error:
         if copy is None:
             raise CorruptQuorumState(f"{path}: {error}") from None
-        log.warning("%s: damaged (%s); the copy in %s counts", path, error, COPY_NAME)
+        log.warning("%s: damaged (%s); the copy in %s is used", path, error, COPY_NAME)
         return copy
     if copy is None or (state is not None and _is_newer(state, copy)):
         return state
     if state is None:
-        log.warning("%s: missing; the copy in %s counts", path, COPY_NAME)
+        log.warning("%s: missing; the copy in %s is used", path, COPY_NAME)
     return copy
 
 

@@ -73,7 +73,7 @@ class OwnQuotas:
         try:
             return True in [self._callback.quota_reset_required(kind) for kind in kinds]
         except Exception:
-            log.exception("%s failed; quotas stay as they are", type(self._callback).__name__)
+            log.exception("%s failed; quotas are unchanged", type(self._callback).__name__)
             return False
 
     def follow(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
@@ -82,4 +82,4 @@ class OwnQuotas:
             try:
                 self._callback.quotas_changed(quotas)
             except Exception:
-                log.exception("%s failed to follow the quotas of the cluster", type(self._callback).__name__)
+                log.exception("%s failed to apply the quotas of the cluster", type(self._callback).__name__)

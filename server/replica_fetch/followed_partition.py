@@ -113,7 +113,10 @@ class FollowedPartition:
             for position, header in iter_headers(records):
                 check_crc(records, position, header)
                 if header.base_offset < next_offset or header.last_offset_delta < 0:
-                    raise CorruptBatch(f"{hosted.name} ends at {next_offset}, and was given {header.base_offset}")
+                    raise CorruptBatch(
+                        f"{hosted.name} ends at offset {next_offset}, but received a batch with base offset "
+                        f"{header.base_offset}"
+                    )
                 next_offset = header.next_offset
                 end = position + header.size
                 headers.append(header)

@@ -172,7 +172,7 @@ class Healer:
         except LogDirectoryFailure as failure:
             hosted.on_failure(failure)
         except Exception:
-            log.exception("a bug: %s is not healed", hosted.name)
+            log.exception("a bug: the repair of %s failed", hosted.name)
             self._not_healed(hosted, "a bug")
         finally:
             self._healed_now = None
@@ -190,7 +190,7 @@ class Healer:
         if tries >= PATIENT_TRIES and hosted.is_healing:
             hosted.is_healing = False
             hosted.wake_readers()
-        words = "%s: what is damaged cannot be fetched from another replica, and is tried again: %s"
+        words = "%s: damaged records cannot be fetched from another replica yet; the repair is retried: %s"
         self._counters.say((hosted.name, "healing"), words, hosted.name, reason, level=logging.WARNING)
 
     # ---- one partition
@@ -302,7 +302,7 @@ class Healer:
             if damaged.damage.covers(healed.first_offset) is None:
                 self._counters.ranges_healed += 1
                 log.warning(
-                    "%s: offsets %d to %d were damaged, and have been fetched from %s",
+                    "%s: offsets %d to %d were damaged and are now repaired from %s",
                     hosted.name, healed.first_offset, healed.next_offset - 1, reader.source,
                 )  # fmt: skip
         hosted.wake_readers()

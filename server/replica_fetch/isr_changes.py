@@ -83,7 +83,7 @@ class IsrChanges:
         self.shrinks = self.expands = 0
 
     def propose(self, replica: Replica, proposal: IsrProposal) -> None:
-        log.debug("%s: %s are in sync, %s are to be", replica.name, replica.role.isr, proposal.isr)
+        log.debug("%s: the ISR is %s, requesting %s", replica.name, replica.role.isr, proposal.isr)
         self._asked[replica.topic_id, replica.index] = _Asked(
             replica, proposal, len(proposal.isr) < len(replica.role.isr)
         )
@@ -143,7 +143,7 @@ class IsrChanges:
                     if asked.is_current:
                         is_complete &= self._resolve(asked, answer)
         elif response is not None:
-            log.warning("the controller refuses changes of ISRs: %s", ErrorCode(response.error_code).name)
+            log.warning("the controller rejected changes of the ISR: %s", ErrorCode(response.error_code).name)
         if is_complete:
             self._send()
         else:
@@ -154,7 +154,7 @@ class IsrChanges:
         error, replica = answer.error_code, asked.replica
         key = (replica.topic_id, replica.index)
         if error:
-            log.info("%s: %s cannot be in sync: %s", replica.name, asked.proposal.isr, ErrorCode(error).name)
+            log.info("%s: the ISR cannot become %s: %s", replica.name, asked.proposal.isr, ErrorCode(error).name)
         if error and error not in _REJECTED and error not in _OUTDATED:
             self._asked[key] = self._asked.pop(key)  # behind those that were not requested yet
             return False

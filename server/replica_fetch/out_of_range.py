@@ -67,7 +67,10 @@ def _end_known(
     hosted = followed.hosted
     if leader_end < hosted.log_end_offset:
         log.warning(
-            "%s: ends at %d, and its leader's log at %d: the rest goes", hosted.name, hosted.log_end_offset, leader_end
+            "%s: ends at offset %d, but the leader's log at offset %d: the replica is truncated",
+            hosted.name,
+            hosted.log_end_offset,
+            leader_end,
         )
         followed.truncate(leader_end, clock.now_ms())
     else:
@@ -77,5 +80,10 @@ def _end_known(
 def _start_known(clock: Clock, followed: FollowedPartition, leader_start: int) -> None:
     hosted = followed.hosted
     if leader_start > hosted.log_end_offset:
-        log.warning("%s: ends at %d, and its leader's begins at %d", hosted.name, hosted.log_end_offset, leader_start)
+        log.warning(
+            "%s: ends at offset %d, but the leader's log begins at offset %d: the replica restarts there",
+            hosted.name,
+            hosted.log_end_offset,
+            leader_start,
+        )
         followed.start_over(leader_start, clock.now_ms())

@@ -264,7 +264,7 @@ class ReplicaFetcher:
         try:
             error = followed.take(data, now_ms)
         except Exception:
-            log.exception("a bug: what broker %d answered for %s was not taken", self._leader, followed.hosted.name)
+            log.exception("a bug: handling the response of broker %d for %s failed", self._leader, followed.hosted.name)
             error = ErrorCode.UNKNOWN_SERVER_ERROR
         if error:
             self._error_response(followed, error)
@@ -292,7 +292,7 @@ class ReplicaFetcher:
         if damage is not None:
             self._met_damage(followed, damage)
         elif error == ErrorCode.CORRUPT_MESSAGE:
-            words = "%s: broker %d answers that its records from offset %d on are damaged"
+            words = "%s: broker %d reports that its records from offset %d on are damaged"
             offset = followed.hosted.log_end_offset
             self._damage.say((name, "leader", offset), words, name, self._leader, offset)
         elif error == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -300,13 +300,13 @@ class ReplicaFetcher:
             if endpoint is not None:
                 ask_for_ends(self._requests, self._clock, endpoint, followed)
         elif error not in _STALE_METADATA_ERRORS or followed.failures > _QUIET_FAILURES:
-            log.warning("%s: broker %d answers %s", name, self._leader, ErrorCode(error).name)
+            log.warning("%s: broker %d returned %s", name, self._leader, ErrorCode(error).name)
 
     def _met_damage(self, followed: FollowedPartition, damage: BatchError) -> None:
         """Counts and logs damaged records. The leader learns of the damage by the repeated fetch."""
         name, offset = followed.hosted.name, followed.hosted.log_end_offset
         self._damage.bad_fetches += 1
-        words = "%s: what broker %d sent from offset %d on is damaged, and is fetched again: %s"
+        words = "%s: broker %d sent damaged records from offset %d on; they are fetched again: %s"
         self._damage.say((name, "fetched", offset), words, name, self._leader, offset, damage)
 
 

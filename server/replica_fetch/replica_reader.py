@@ -94,7 +94,7 @@ class ReplicaReader:
     def _taken(self, response: FetchResponse | None) -> bytes | NotThere:
         """Views of records hold no longer than the callback."""
         if response is None:
-            return NotThere(f"{self.source} does not answer")
+            return NotThere(f"{self.source} does not respond")
         if response.error_code or not response.responses:
             return NotThere(f"{self.source} answers {ErrorCode(response.error_code).name}")
         (data,) = response.responses[0].partitions

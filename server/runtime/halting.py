@@ -38,24 +38,27 @@ EXIT_CODE = 1
 CAUSES = (
     Cause(
         LogDirectoryFailure,
-        "The disk of the metadata log failed, or no log directory is left. Nothing can be stored any more, and what is only "
-        "in memory must not be served as if the disk had it.",
+        "The disk of the metadata log failed, or no log directory is left. Nothing can be stored any more, and "
+        "data that is only "
+        "in memory must not be served.",
         EXIT_CODE,
     ),
     Cause(
         BrokenInvariant,
-        "The quorum's state contradicts itself: going on could elect two leaders in one epoch, or change what is committed.",
+        "The quorum's state contradicts itself: to continue could elect two leaders in one epoch, or change "
+        "committed records.",
         EXIT_CODE,
     ),
     Cause(
         CommittedRecordsUnusable,
-        "Committed metadata cannot be read or replayed. The node would answer from an image that no other node has.",
+        "Committed metadata cannot be read or replayed. The node would serve an image that no other node has.",
         EXIT_CODE,
     ),
     Cause(
         ActivationFailed,
-        "The node was elected and its controller cannot begin. As long as it leads, nothing of the cluster can change; when "
-        "it ends, another node is elected.",
+        "The node was elected, but its controller cannot start. As long as the node leads, the cluster metadata "
+        "cannot change. When "
+        "the node ends, another node is elected.",
         EXIT_CODE,
     ),
 )
@@ -70,7 +73,7 @@ def decide(failure: Exception) -> Cause | None:
     """Logs a failure and what it means. Returns the cause if the node has to halt."""
     cause = cause_of(failure)
     if cause is None:
-        log.error("a bug, for which no node halts", exc_info=failure)
+        log.error("a bug that does not halt a node", exc_info=failure)
     else:
         log.critical("halting: %s", cause.reason, exc_info=failure)
     return cause

@@ -68,8 +68,8 @@ class TurnWatch:
             return
         log.log(
             level,
-            "%s v%s request of %s bytes from client %s held the event loop for %.0f ms; the budget is %.0f ms "
-            "(%s more such turns since the last line)",
+            "%s v%s request of %s bytes from client %s blocked the event loop for %.0f ms; the budget is %.0f ms "
+            "(%s more such requests since the last line)",
             *(api, version, size, shown(client_id), took_s * 1000, TURN_BUDGET_S * 1000, self._unlogged[level]),
         )
         self._logged_at_s[level], self._unlogged[level] = now_s, 0

@@ -31,11 +31,11 @@ def load_class(key: str, text: str, interface: type[Any], properties: Mapping[st
     """
     module, colon, name = text.removeprefix(PREFIX).rpartition(":")
     if not is_own_class(text) or not colon:
-        raise InvalidConfig(f"{key}={text}: a class of your own is named as python:package.module:Name")
+        raise InvalidConfig(f"{key}={text}: name your own class as python:package.module:Name")
     try:
         made = getattr(import_module(module), name)()
     except Exception as failure:
-        raise InvalidConfig(f"{key}={text}: cannot be made: {type(failure).__name__}: {failure}") from failure
+        raise InvalidConfig(f"{key}={text}: cannot be created: {type(failure).__name__}: {failure}") from failure
     if not isinstance(made, interface):
         raise InvalidConfig(f"{key}={text}: does not implement {interface.__name__}")
     if properties is not None and isinstance(made, Configurable):

@@ -57,9 +57,7 @@ def principal_builder(config: BrokerConfig, listener: str) -> PrincipalBuilder |
     if name in (None, _DEFAULT):
         return None
     if not is_own_class(name):
-        raise InvalidConfig(
-            f"{KEY}={name}: there is {_DEFAULT}, and python:package.module:Name for a class of your own"
-        )
+        raise InvalidConfig(f"{KEY}={name}: use {_DEFAULT}, or python:package.module:Name for your own class")
     builder: PrincipalBuilder = load_class(KEY, name, PrincipalBuilder, config.values.static)
     return builder
 
@@ -70,8 +68,8 @@ def built(builder: PrincipalBuilder, context: AuthenticationContext) -> str:
         principal = builder.build(context)
     except Exception as failure:  # its words may have a secret
         log.debug("%s failed", type(builder).__name__, exc_info=True)
-        raise NoPrincipal(f"{type(builder).__name__} made no principal: {type(failure).__name__}") from None
+        raise NoPrincipal(f"{type(builder).__name__} returned no principal: {type(failure).__name__}") from None
     kind, _, name = principal.partition(":") if isinstance(principal, str) else ("", "", "")
     if not kind or not name or len(principal) > _MOST_CHARACTERS:
-        raise NoPrincipal(f"{type(builder).__name__} made a principal that is not TYPE:NAME")
+        raise NoPrincipal(f"{type(builder).__name__} returned a principal that is not TYPE:NAME")
     return principal

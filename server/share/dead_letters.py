@@ -154,7 +154,9 @@ class DeadLetters:
 
     def _looked_up(self, delivery: Delivery, found: Contents | BaseException) -> None:
         if isinstance(found, BaseException):
-            log.warning("dead letters of %s go without their records: %s", delivery.origin, found)
+            log.warning(
+                "dead-letter records of %s are written without the original records: %s", delivery.origin, found
+            )
             found = Contents({}, delivery.dead_letter.last)
         delivery.contents = found
         self._choose_destination(delivery)
@@ -223,7 +225,7 @@ class DeadLetters:
             else:
                 self._look_up(delivery)
             return
-        why = words or ("no answer" if error is None else ErrorCode(error).name)
+        why = words or ("no response" if error is None else ErrorCode(error).name)
         if error is not None and error not in _WRITTEN_LATER:
             counters.failed_produces += 1
             self._give_up(delivery, why)
@@ -243,7 +245,7 @@ class DeadLetters:
     def _give_up(self, delivery: Delivery, why: str) -> None:
         origin, dead_letter = delivery.origin, delivery.dead_letter
         log.error(
-            "share group %s: offsets %d to %d of %s-%d are archived without a dead letter: %s",
+            "share group %s: offsets %d to %d of %s-%d are archived without a dead-letter record: %s",
             origin.group_id,
             delivery.next_offset,
             dead_letter.last,

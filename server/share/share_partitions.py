@@ -148,7 +148,10 @@ class LedSharePartition:
     def acknowledge(self, member_id: str, batches: list[AckBatch], done: Done) -> None:
         state_machine = self.state_machine
         if state_machine is None:
-            done(self.validation_error or ValidationError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "It is being loaded."))
+            done(
+                self.validation_error
+                or ValidationError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The share partition is being loaded.")
+            )
         else:
             self.refresh()
             state_machine.acknowledge(done, member_id, batches, self._clock.now_ms())

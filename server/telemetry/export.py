@@ -31,7 +31,7 @@ class Collector:
     def __init__(self, url: str, lines: RepeatedLines) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InvalidConfig(f"odradek.telemetry.otlp.endpoint is no http or https URL: {parts.scheme}://…")
+            raise InvalidConfig(f"odradek.telemetry.otlp.endpoint is not an http or https URL: {parts.scheme}://…")
         self._is_tls = parts.scheme == "https"
         self._host, self._port = parts.hostname, parts.port
         self._path = parts.path if parts.path not in ("", "/") else _PATH

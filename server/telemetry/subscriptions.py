@@ -64,7 +64,7 @@ def subscriptions(image: MetadataImage) -> list[Subscription]:
             try:
                 found.append(_subscription(name, configs))
             except (InvalidConfig, ValueError) as error:
-                log.warning("the subscription %r to client metrics is not used: %s", name, error)
+                log.warning("the client metrics subscription %r is ignored: %s", name, error)
     return found
 
 

@@ -54,11 +54,13 @@ def decode_offsets(content: bytes) -> dict[TopicPartition, int]:
         entries = [line.split(" ") for line in lines]
         offsets = {(topic, int(partition)): int(offset) for topic, partition, offset in entries}
         if int(count) != len(lines):
-            raise CorruptCheckpoint(f"{len(lines)} entries, its head says {count}")
+            raise CorruptCheckpoint(f"{len(lines)} entries, but its header has the count {count}")
         if any(offset < 0 for offset in offsets.values()):
             raise CorruptCheckpoint("an offset is negative")
     except ValueError:
-        raise CorruptCheckpoint("it is not a version, a count, and lines of topic, partition and offset") from None
+        raise CorruptCheckpoint(
+            "it does not consist of a version, a count, and lines of topic, partition and offset"
+        ) from None
     return offsets
 
 
@@ -74,12 +76,12 @@ def inspect_offsets(directory: str, name: str) -> FoundOffsets:
     """Reads as `find_offsets` does, and changes nothing."""
     for path in (f"{directory}/{name}", f"{directory}/{name}{_CHECKSUM_SUFFIX}"):
         if os.path.isdir(path):
-            return FoundOffsets({}, note=f"{path}: a directory; a start renames it")
+            return FoundOffsets({}, note=f"{path}: a directory; the broker renames it at its next start")
     return find_offsets(directory, name)
 
 
 def find_offsets(directory: str, name: str) -> FoundOffsets:
-    """The checkpoint `name` of a log directory. A damaged one counts as none: what it said is found again in the logs.
+    """The checkpoint `name` of a log directory. A damaged one counts as none: it is rebuilt from the logs.
 
     Raises LogDirectoryFailure when the disk does not give it.
     """
@@ -94,12 +96,12 @@ def find_offsets(directory: str, name: str) -> FoundOffsets:
     if not content and not checksums:
         return FoundOffsets({})  # Kafka makes an empty one at its first start
     if content is None:
-        lost = f"{path}: missing; what it said is found again in the logs"
+        lost = f"{path}: missing; it is rebuilt from the logs"
         return FoundOffsets({}, note=lost)
     try:
         offsets = decode_offsets(content)
     except CorruptCheckpoint as error:
-        return FoundOffsets({}, note=f"{path}: damaged ({error}); what it said is found again in the logs")
+        return FoundOffsets({}, note=f"{path}: damaged ({error}); it is rebuilt from the logs")
     return FoundOffsets(offsets, is_proven=_checksum(content) in checksums)
 
 

@@ -31,7 +31,7 @@ def lock(directory: str) -> int:
         os.close(fd)
         by = f"process {owner}" if owner > 0 else "another broker"
         raise DirectoryInUse(
-            f"{directory} is in use by {by}: stop that one first, or choose another directory with --data-dir"
+            f"{directory} is in use by {by}: stop it first, or choose another directory with --data-dir"
         ) from None
     return fd
 

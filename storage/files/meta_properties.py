@@ -83,7 +83,7 @@ def check_unused(directory: str) -> None:
 
 
 def _advice(directory: str) -> str:
-    return f"restore it, or let `odradek repair --data-dir {directory}` write it again"
+    return f"restore the file, or rewrite it with `odradek repair --data-dir {directory}`"
 
 
 def write_meta_properties(directory: str, properties: MetaProperties) -> None:

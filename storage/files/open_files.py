@@ -75,13 +75,13 @@ def advice(cause: OSError) -> str:
 
 _ADVICE = {
     errno.ENOSPC: "the disk is full: make room on it, or choose another directory with --data-dir (log.dirs)",
-    errno.EDQUOT: "the quota is used up: make room, or choose another directory with --data-dir (log.dirs)",
+    errno.EDQUOT: "the disk quota is used up: make room, or choose another directory with --data-dir (log.dirs)",
     errno.EROFS: "the file system is read-only: mount it for writing, or choose another directory with --data-dir",
     errno.EACCES: "give the user that runs odradek the right to read and write there, or choose another with --data-dir",
     errno.EPERM: "give the user that runs odradek the right to read and write there, or choose another with --data-dir",
     errno.ENOTDIR: "it is not a directory: choose another with --data-dir",
     errno.EEXIST: "it is not a directory: choose another with --data-dir",
-    errno.EISDIR: "a directory has the place of a file: remove it, and see `odradek repair`",
+    errno.EISDIR: "a directory is in the place of a file: remove it, and run `odradek repair`",
 }
 
 

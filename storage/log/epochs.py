@@ -32,7 +32,7 @@ def _decode(content: bytes) -> list[tuple[int, int]]:
     """Raises ValueError, IndexError."""
     version, count, *lines = content.decode("ascii").splitlines()
     if int(version) != 0 or int(count) != len(lines):
-        raise ValueError(f"{len(lines)} entries, its head says {count}")
+        raise ValueError(f"{len(lines)} entries, but its header has the count {count}")
     return [(int(epoch), int(start)) for epoch, start in (line.split(" ") for line in lines)]
 
 

@@ -77,7 +77,7 @@ def take_inventory(path: str) -> Inventory:
 def _set_aside(path: str, name: str) -> str:
     """A directory that has the place of a file."""
     kept = set_aside(f"{path}/{name}")
-    return f"{path}/{name}: a directory, and no file of a log; renamed to {os.path.basename(kept)}"
+    return f"{path}/{name}: a directory instead of a log file; renamed to {os.path.basename(kept)}"
 
 
 def _bases(names: set[str], suffix: str) -> set[int]:

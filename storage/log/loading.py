@@ -162,7 +162,7 @@ class LogLoader:
             found = recover_segment(self.directory, segment.base_offset, interval, _pass, limit)
             segment.forget_indexes()
             if not self._add_holes(segment, found, following):
-                self.notes.append(f"{segment.path}: an index could not be right; rebuilt from the log")
+                self.notes.append(f"{segment.path}: an index is invalid; rebuilt from the log")
 
     def _recover(self, first: int) -> None:
         """Reads the segments through from number `first`."""
@@ -288,15 +288,16 @@ class LogLoader:
         for claim in claims:
             if claim.offset > end:
                 self.notes.append(
-                    f"{self.directory.path}: {claim.source} says that offsets up to {claim.offset} were there, and nothing "
-                    f"else does; the log ends at {end}"
+                    f"{self.directory.path}: {claim.source} has offsets up to {claim.offset}, but the log ends at {end}"
                 )
 
     def _find_start(self, log_start_offset: int, inventory: Inventory) -> int:
         """Returns the start of the log. A missing first segment leaves its index behind."""
         first, end = self.segments[0].base_offset, self.segments[-1].next_offset
         if log_start_offset > end:
-            self.notes.append(f"{self.directory.path}: its log start was {log_start_offset}, and the log ends at {end}")
+            self.notes.append(
+                f"{self.directory.path}: its log start offset was {log_start_offset}, but the log ends at {end}"
+            )
             log_start_offset = first
         gone = [base for base in inventory.orphans if log_start_offset <= base < first]
         if gone:

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import suppress
 
-from ...protocol.records.batch import BatchHeader, iter_headers
+from ...protocol.records.batch import CONTROL_FLAG, BatchHeader, iter_headers
 from ..files.open_files import OPEN_FILES, Buffer, LogDirectoryFailure, OpenFiles, PartitionDirectory
 from ..segments.aborted import AbortedTransaction, append_aborted, plausible_aborted
 from ..segments.batch_walk import Pread
@@ -88,7 +88,7 @@ class Log(LogSegments):
         first, last = headers[0], headers[-1]
         newest = first[8] if first is last else max(header.max_timestamp for header in headers)
         end = last[0] + last[6] + 1
-        assert self.log_end_offset <= first[0] < end, f"{first} does not go on from {self.log_end_offset}"
+        assert self.log_end_offset <= first[0] < end, f"{first} does not continue at {self.log_end_offset}"
         config = self.config
         segment = self.segments[-1]
         try:
@@ -103,12 +103,18 @@ class Log(LogSegments):
             segment.append(buffer, headers, config.index_interval_bytes)
             self.log_end_offset = end
             epochs = self.epochs
-            for header in headers:
-                if header[2] > epochs.latest:
-                    epochs.assign(header[2], header[0])
-                if header[9] >= 0:
-                    self._follow_producers(segment, buffer, headers)
-                    break
+            if first is last and not first[5] & CONTROL_FLAG:
+                if first[2] > epochs.latest:
+                    epochs.assign(first[2], first[0])
+                if first[9] >= 0:
+                    self.producers.update(first)
+            else:
+                for header in headers:
+                    if header[2] > epochs.latest:
+                        epochs.assign(header[2], header[0])
+                    if header[9] >= 0:
+                        self._follow_producers(segment, buffer, headers)
+                        break
             self.producers.end_offset = end
         except OSError as error:
             raise self._append_failed(segment, error) from error
@@ -185,9 +191,9 @@ class Log(LogSegments):
     def _file_gone(self, offset: int, error: FileNotFoundError) -> Exception:
         segment = self.segment_of(offset)
         if segment.exists():  # it was removed while a thread was reading here
-            return OffsetOutOfRange(f"offset {offset} is gone")
+            return OffsetOutOfRange(f"offset {offset} is missing")
         if os.path.exists(self.path):
-            return SegmentSuspected(segment.base_offset, f"{segment.path} is gone")
+            return SegmentSuspected(segment.base_offset, f"{segment.path} is missing")
         return self._failed("reading", error)
 
     def _read(self, offset: int, max_bytes: int, limit_offset: int, min_one_batch: bool, pread: Pread) -> LogSlice:

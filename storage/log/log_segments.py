@@ -276,7 +276,7 @@ class LogSegments:
 
         Whether anything changed. The caller has checked that `offset` is not above the high watermark.
         """
-        assert offset <= self.log_end_offset, f"log start {offset} behind the end {self.log_end_offset}"
+        assert offset <= self.log_end_offset, f"log start {offset} after the end {self.log_end_offset}"
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset

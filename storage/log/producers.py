@@ -150,10 +150,20 @@ class Producers:
 
         For batches of clients with a producer id. A ProducerBatch means that the log has the batch: the answer is repeated.
         """
-        producer = self.by_id.get(header.producer_id)
+        producer = self.by_id.get(header[9])
         if producer is None:
             is_ahead = self.verifications and self._is_ahead_of_verification(header, has_written=False)
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if is_ahead else ErrorCode.NONE
+        batches = producer.batches
+        if (
+            batches
+            and header[11] == batches[-1][0] + 1
+            and header[10] == producer.epoch
+            and producer.transaction_first_offset == NO_OFFSET
+            and not self.verifications
+        ):
+            # The usual batch: the next one of its producer. Its sequence numbers are not those of a retained batch.
+            return ErrorCode.NONE
         duplicate = producer.duplicate_of(header)
         if duplicate is not None:
             return duplicate

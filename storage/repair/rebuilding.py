@@ -97,7 +97,8 @@ class RebuiltSegment:
         is_end = found.next_offset == next_offset or (self.may_have_gaps and found.next_offset <= next_offset)
         if found.size != self.size or found.holes or not is_end:
             raise CorruptBatch(
-                f"what was fetched does not fit: the segment of offset {base} is sound up to {found.next_offset}, and is to "
+                f"the fetched records do not fit: the segment of offset {base} is valid up to {found.next_offset}, "
+                "but should "
                 f"end at {next_offset}"
             )
         write_indexes(directory, base, found, CLEANED_SUFFIX)

@@ -53,7 +53,7 @@ def bad_batches(path: str) -> Iterator[BadBatch]:
                 yield BadBatch(name, position, header, reason)
             end = position + header.size
         if end != size:
-            yield BadBatch(name, end, None, f"{size - end} bytes that are no whole batch with a right CRC")
+            yield BadBatch(name, end, None, f"{size - end} bytes that are not a complete batch with a valid CRC")
 
 
 def _is_segment(name: str) -> bool:

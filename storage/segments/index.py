@@ -83,7 +83,7 @@ class _SparseIndex:
             size = os.fstat(fd).st_size
             self._in_file, rest = divmod(size, width)
             if rest:
-                raise CorruptIndex(f"{self.path} has {size} bytes, no multiple of {width}")
+                raise CorruptIndex(f"{self.path} has {size} bytes, which is not a multiple of {width}")
             if not size:
                 self._set_ends(None, None)
             else:
@@ -165,11 +165,6 @@ class _SparseIndex:
                 high = middle
         return low - 1
 
-    def _append(self, first: int, second: int) -> None:
-        self._pending += self.ENTRY.pack(first, second)
-        if len(self._pending) >= _PENDING_ENTRIES * self.ENTRY.size:
-            self.write()
-
     def write(self, *, sync: bool = False) -> None:
         """Brings the file up to date."""
         if not self._pending and not sync:
@@ -203,12 +198,17 @@ class _SparseIndex:
         unlink_if_exists(self.path)
 
 
+_OFFSET_ENTRY = struct.Struct(">ii")
+_pack_offset_entry = _OFFSET_ENTRY.pack
+_PENDING_OFFSETS_BYTES = _PENDING_ENTRIES * _OFFSET_ENTRY.size
+
+
 class OffsetIndex(_SparseIndex):
     """Last offset of a batch -> the position where that batch starts."""
 
     __slots__ = ("last_offset", "last_position")
 
-    ENTRY = struct.Struct(">ii")
+    ENTRY = _OFFSET_ENTRY
     SUFFIX = INDEX_SUFFIX
 
     last_offset: int
@@ -224,8 +224,11 @@ class OffsetIndex(_SparseIndex):
                 raise CorruptIndex(f"{self.path} ends with an entry for offset {self.last_offset}")
 
     def append(self, offset: int, position: int) -> None:
-        self._append(offset - self.base_offset, position)
         self.last_offset, self.last_position = offset, position
+        pending = self._pending
+        pending += _pack_offset_entry(offset - self.base_offset, position)
+        if len(pending) >= _PENDING_OFFSETS_BYTES:
+            self.write()
 
     def floor(self, offset: int) -> int:
         """The position of the batch of the last entry not above `offset`: from there to scan for it."""
@@ -272,8 +275,11 @@ class TimeIndex(_SparseIndex):
     def append(self, timestamp: int, offset: int) -> None:
         """Adds an entry when the timestamp has grown; other entries bring nothing new."""
         if timestamp > self.last_timestamp:
-            self._append(timestamp, offset - self.base_offset)
             self.last_timestamp, self.last_offset = timestamp, offset
+            pending = self._pending
+            pending += self.ENTRY.pack(timestamp, offset - self.base_offset)
+            if len(pending) >= _PENDING_ENTRIES * self.ENTRY.size:
+                self.write()
 
     def floor(self, timestamp: int) -> int:
         """An offset before which every record is older than `timestamp`."""

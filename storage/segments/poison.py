@@ -72,7 +72,7 @@ def fault_of(header: BatchHeader, batch: memoryview | bytes) -> str | None:
         payload = decompress(header.compression, memoryview(batch)[HEADER_BYTES : header.size])
         found = walk(payload, 0, header.record_count, header.base_timestamp)
         if found.fault != WHOLE:
-            return f"its payload of {len(payload)} bytes is not {header.record_count} whole records"
+            return f"its payload of {len(payload)} bytes does not contain {header.record_count} complete records"
         if found.disordered or header.record_count != header.last_offset_delta + 1:
             # As compaction leaves it, or not: offsets have to be compared.
             readable_records(header, batch)

@@ -158,7 +158,7 @@ class Segment:
             for path in self.index_paths()[:2]:
                 write_atomically(path, b"", sync=False)
             return
-        log.warning("%s: its indexes are missing or wrong, and are built again", self.path)
+        log.warning("%s: its indexes are missing or wrong and are rebuilt", self.path)
         rebuild_indexes(self.path, self._directory, self.base_offset, self.size, self.suffix)
 
     def forget_indexes(self) -> None:
@@ -205,8 +205,10 @@ class Segment:
             self._first_timestamp = headers[0][8]
 
     def _add_index_entries(self, last_offset: int, position: int) -> None:
-        self.offset_index.append(last_offset, position)
-        self.time_index.append(self.largest_timestamp(), self.offset_of_max_timestamp)
+        offset_index, time_index, timestamp = self._offset_index, self._time_index, self.max_timestamp
+        (self.offset_index if offset_index is None else offset_index).append(last_offset, position)
+        if time_index is None or timestamp > time_index.last_timestamp or timestamp == _UNKNOWN:
+            self.time_index.append(self.largest_timestamp(), self.offset_of_max_timestamp)
         self.entries_left -= 1
 
     def may_take(self, size: int, last_offset: int, segment_bytes: int, segment_index_bytes: int) -> bool:

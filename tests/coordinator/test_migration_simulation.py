@@ -69,7 +69,7 @@ def _what_cooperative_members_have_yet_to_give_back_is_free(patch: pytest.Monkey
 
 def _nobody_is_asked_to_join_when_the_last_new_member_is_gone(patch: pytest.MonkeyPatch) -> None:
     def calm(state: ShardState, group: ClassicGroup, now: int, reason: str) -> None:
-        if reason != "the last member of the new protocol is gone":
+        if reason != "the last member of the consumer protocol left":
             rebalance_prepares(state, group, now, reason)
 
     rebalance_prepares = rebalance.prepare

@@ -39,7 +39,7 @@ def test_formatting_is_done_once_and_by_one_cluster(config: BrokerConfig, tmp_pa
 
 @pytest.mark.parametrize("wrong", ["", "has space", "x" * 250])
 def test_a_cluster_id_must_be_one(config: BrokerConfig, tmp_path: Path, wrong: str) -> None:
-    with pytest.raises(InvalidConfig, match="cannot be a cluster id"):
+    with pytest.raises(InvalidConfig, match="is not a valid cluster id"):
         format_directories(config, wrong)
     assert list(tmp_path.iterdir()) == []
 

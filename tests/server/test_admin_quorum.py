@@ -224,7 +224,7 @@ async def test_damaged_first_snapshot_is_put_aside_when_the_log_has_all(tmp_path
 async def test_a_cluster_whose_metadata_is_elsewhere_is_not_begun_anew(tmp_path: Path) -> None:
     async with broker_in(tmp_path / "data") as broker:
         await create(broker, "t")
-    with pytest.raises(MetadataLost, match=r"is it the metadata\.log\.dir that the cluster has had"):
+    with pytest.raises(MetadataLost, match=r"is it the metadata\.log\.dir that the cluster used before"):
         await broker_in(tmp_path / "data", **{"metadata.log.dir": str(tmp_path / "new")}).start()
 
 

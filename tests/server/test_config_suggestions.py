@@ -36,6 +36,6 @@ def test_each_unknown_property_has_a_line_up_to_a_limit(caplog: pytest.LogCaptur
         BrokerConfig({"num.partition": "1", "\x1b[2J" + "x" * 500: "1", "num.partitions": "2"})
     lines = [record.getMessage() for record in caplog.records if "known" in record.getMessage()]
     assert len(lines) == 2 and all(len(line) < 250 and line.isprintable() for line in lines)
-    assert "num.partition is not a known property and changes nothing, did you mean num.partitions?" in lines
+    assert "num.partition is not a known property and has no effect, did you mean num.partitions?" in lines
     many = unknown_properties({f"no.such.{number}": "1" for number in range(500)})
-    assert len(many) == 11 and many[-1] == "490 more properties are not known and change nothing"
+    assert len(many) == 11 and many[-1] == "490 more properties are not known and have no effect"

@@ -151,7 +151,7 @@ async def test_transient_error_is_retried_then_given_up(
         await stand.write(error)
     assert (stand.done, stand.later) == ([3], [])
     assert stand.dead_letter_records.counters[GROUP] == Counters(produces=MOST_TRIES, failed_produces=1)
-    assert "offsets 3 to 4 of t-0 are archived without a dead letter" in caplog.text
+    assert "offsets 3 to 4 of t-0 are archived without a dead-letter record" in caplog.text
 
 
 async def test_permanent_error_is_given_up_at_once() -> None:

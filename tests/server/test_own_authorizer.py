@@ -56,7 +56,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Makes the test's module and the guide's module importable. Yields the test's module."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "own_decisions.py").write_text(MODULE)
-    (guide,) = (block for block in blocks(DOCS / "security.md") if block.title == "own_authorizer.py")
+    (guide,) = (block for block in blocks(DOCS / "security-classes.md") if block.title == "own_authorizer.py")
     (folder / guide.title).write_text(guide.text)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
@@ -138,7 +138,7 @@ def test_the_one_of_the_guide_gives_teams_their_topics() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("com.acme.Authorizer", "and python:package.module:Name for a class of your own"),
+        ("com.acme.Authorizer", "or python:package.module:Name for your own class"),
         ("python:own_decisions:Missing", "AttributeError"),
         ("python:builtins:object", "does not implement Authorizer"),
         ("python:own_decisions:Unconfigured", "configure failed: 'own.database'"),

@@ -221,7 +221,7 @@ def test_plain_client_on_a_tls_listener_costs_one_line(
             assert is_ended(made)
     (line,) = lines_of(caplog)
     assert line == (
-        "closing a connection of 127.0.0.1 on SSL: the peer does not speak TLS, which this listener needs (is its "
+        "closing a connection from 127.0.0.1 on SSL: the peer does not use TLS, which this listener requires (is its "
         "security.protocol SSL?)"
     )
     assert is_served(address, client_context(authority))
@@ -234,7 +234,7 @@ def test_tls_client_on_a_plain_listener_costs_one_line(
         with pytest.raises((ssl.SSLError, ConnectionError)):
             is_served(address_of(broker, "PLAINTEXT"), client_context(authority))
     (line,) = lines_of(caplog)
-    assert "it speaks TLS, which this listener does not" in line
+    assert "it sends TLS, but this listener does not use TLS" in line
 
 
 def test_client_of_an_older_version_costs_one_line(
@@ -299,7 +299,7 @@ def test_further_handshake_ends_the_oldest_of_too_many(
     assert is_served(address, client_context(authority))
     assert is_ended(made[1])
     (line,) = lines_of(caplog)
-    assert "closing connections on SSL whose TLS handshake does not end" in line
+    assert "closing connections on SSL with unfinished TLS handshakes" in line
     for one in made:
         one.close()
 

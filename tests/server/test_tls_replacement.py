@@ -130,7 +130,7 @@ def test_file_that_is_broken_leaves_the_store_in_use_and_one_line(
     assert alter(broker, LOCATION, str(key_file)) == ""
     key_file.write_text("no key")
     assert alter(broker, LOCATION, str(key_file)) == ""
-    wait_until(lambda: "the key and trust stores of SSL stay as they are" in caplog.text)
+    wait_until(lambda: "the key and trust stores of SSL are unchanged" in caplog.text)
     assert serial_of(broker, authority) == before
 
 

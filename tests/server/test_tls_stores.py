@@ -116,7 +116,7 @@ def test_wrong_password_is_refused_without_showing_it(form: str, node: Identity,
         ("but trust store password is specified", {"ssl.truststore.password": "p"}),
         ("use PEM, PKCS12 or JKS", {"ssl.keystore.type": "BKS"}),
         ("only TLSv1.2 and TLSv1.3", {"ssl.enabled.protocols": "TLSv1.1"}),
-        ("is no version of TLS", {"ssl.enabled.protocols": "TLSv1.4"}),
+        ("is not a version of TLS", {"ssl.enabled.protocols": "TLSv1.4"}),
         ("use https, or nothing", {"ssl.endpoint.identification.algorithm": "ldaps"}),
     ],
 )

@@ -128,8 +128,8 @@ def test_lines_about_long_turns_are_rare_and_count_the_others(caplog: pytest.Log
         now_s[0] = LOG_INTERVAL_S
         watch.exceeded(0.7, "Fetch", 17, None, 10)
     assert len(caplog.messages) == 2
-    assert "Metadata v9 request of 100 bytes from client c held the event loop for 500 ms" in caplog.messages[0]
-    assert "(2 more such turns since the last line)" in caplog.messages[1]
+    assert "Metadata v9 request of 100 bytes from client c blocked the event loop for 500 ms" in caplog.messages[0]
+    assert "(2 more such requests since the last line)" in caplog.messages[1]
     assert (watch.count, watch.counts, watch.longest_s) == (4, {"Metadata": 3, "Fetch": 1}, 0.7)
 
 
@@ -147,7 +147,7 @@ def test_request_that_holds_the_loop_is_named_by_log_and_metrics(
     with odradek.Broker() as broker, WireClient(broker.bootstrap_servers, client_id="slow one") as client:
         watch = broker.server.turn_watch
         client.call(MetadataRequest(topics=[]), 9)
-        named = ("Metadata v9 request", "client slow one held")
+        named = ("Metadata v9 request", "client slow one blocked")
         wait_until(
             lambda: any(all(words in line for words in named) for line in tuple(caplog.messages)), "it is logged"
         )

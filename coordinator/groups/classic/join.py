@@ -132,7 +132,7 @@ def _join_known(
         state.reply(message, joined(group, member))
         return
     _update(group, member, message, request)
-    rebalance(state, group, now, f"{member_id} joins again ({_reason(request)})")
+    rebalance(state, group, now, f"{member_id} rejoins ({_reason(request)})")
 
 
 def _changes_nothing(group: ClassicGroup, member: Member, request: JoinGroupRequest) -> bool:
@@ -183,7 +183,7 @@ def _replace(
         group.answer_join(member, _kept_place(group, member, message.version, old_leader_id))
     else:
         # The leader may be assigning to the old id just now, or the protocol changes.
-        prepare(state, group, now, f"{member_id} takes the place of its instance ({_reason(request)})")
+        prepare(state, group, now, f"{member_id} replaces the previous member of its instance id ({_reason(request)})")
 
 
 def _kept_place(group: ClassicGroup, member: Member, version: int, old_leader_id: str) -> JoinGroupResponse:

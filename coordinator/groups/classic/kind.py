@@ -35,10 +35,10 @@ def _restore(state: ShardState, group: ClassicGroup, now: int) -> None:
     group.restore(now)
     if group.predecessor is not None and group.members:
         rebalance.prepare(
-            state, group, now, "the coordinator was gone before its members could join it as a classic group"
+            state, group, now, "the coordinator failed before the members could join it as a classic group"
         )
     elif len(group.members) > state.config.max_group_size:
-        rebalance.prepare(state, group, now, "it was loaded with more members than group.max.size")
+        rebalance.prepare(state, group, now, "the loaded group has more members than group.max.size")
 
 
 def _expired(state: ShardState, event: Event, now: int) -> None:

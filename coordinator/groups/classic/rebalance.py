@@ -85,7 +85,7 @@ def session_expired(state: ShardState, group: ClassicGroup, member_id: str, now:
         if group.state is State.PREPARING_REBALANCE:
             _after_removal(state, group, now)
         else:
-            prepare(state, group, now, f"{member_id} was not heard of for its session timeout")
+            prepare(state, group, now, f"{member_id} sent no heartbeat within its session timeout")
 
 
 def complete_join(state: ShardState, group: ClassicGroup, now: int) -> None:

@@ -129,13 +129,13 @@ def _joined_downgraded(
     is_done = migration.has_targets(group)
     classic = migration.downgrade(state, group, (), now)
     if not is_done:
-        rebalance.prepare(state, classic, now, "not every member has what it is to have")
+        rebalance.prepare(state, classic, now, "not every member has its target assignment")
     return response
 
 
 def _joined(member: Member) -> JoinGroupResponse:
     classic = member.metadata.classic_member_metadata
-    assert classic is not None, "it has just joined as a classic member"
+    assert classic is not None, "the member has just joined as a classic member"
     return JoinGroupResponse(
         member_id=member.member_id,
         generation_id=member.epoch,

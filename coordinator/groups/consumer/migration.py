@@ -287,6 +287,6 @@ def remove_or_downgrade(state: ShardState, group: ConsumerGroup, member_ids: Col
         return
     if may_downgrade(state, group, member_ids):
         classic = downgrade(state, group, member_ids, now)
-        rebalance.prepare(state, classic, now, "the last member of the new protocol is gone")
+        rebalance.prepare(state, classic, now, "the last member of the consumer protocol left")
     else:
         targets.remove_from_group(state, group, member_ids)

@@ -177,7 +177,7 @@ def _assign_active(assignment: _Assignment, tasks: Iterable[TaskId]) -> None:
             still_left.append(task)
     for task in sorted(still_left):
         least_loaded = assignment.least_loaded(task)
-        assert least_loaded is not None, "nobody has the task yet"
+        assert least_loaded is not None, "no member has the task yet"
         assignment.give(least_loaded, task, assignment.active)
 
 

@@ -79,6 +79,6 @@ def violation(validate: Callable[[RequestT], None], request: RequestT) -> ApiErr
     except PolicyViolation as violated:
         return ApiError(ErrorCode.POLICY_VIOLATION, str(violated) if violated.args else None)
     except Exception:
-        log.exception("a policy of your own failed; the request is refused")
+        log.exception("your own policy failed; the request is rejected")
         return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
     return None

@@ -40,7 +40,9 @@ class Handshaking:
             await self._handshakes.establish(context, connection, accepted)
         except TooManyHandshakes:
             self._log(
-                "", "crowded", f"closing connections on {self._name} whose TLS handshake does not end, for new ones"
+                "",
+                "crowded",
+                f"closing connections on {self._name} with unfinished TLS handshakes, to make room for new ones",
             )
             raise
         except ConnectionResetError:
@@ -48,7 +50,7 @@ class Handshaking:
         except OSError as error:
             ip = connection.counted_as or ""
             words = client_failure(error, connection.tls.settings)
-            self._log(ip, words, f"closing a connection of {ip} on {self._name}: {words}")
+            self._log(ip, words, f"closing a connection from {ip} on {self._name}: {words}")
             if isinstance(error, ssl.SSLError | NoTls):
                 self._audit.failed_authentication(ip, self._name, TLS, words)
             raise

@@ -105,10 +105,15 @@ class Authentication:
                 return
             case State.COMPLETE:
                 if self._is_over(now_ms) and api_key != SASL_HANDSHAKE:
-                    raise self._failure("its session has ended, and it sends other requests", is_delayed=False)
+                    raise self._failure(
+                        "its SASL session has expired, and it sent a request without re-authentication",
+                        is_delayed=False,
+                    )
                 return
             case State.BAD_MECHANISM:
-                raise self._failure(f"it authenticated with {self.mechanism}, and now names another mechanism")
+                raise self._failure(
+                    f"it authenticated with {self.mechanism}, and re-authenticates with another mechanism"
+                )
             case _:
                 allowed = False
         if not allowed:
@@ -175,7 +180,7 @@ class Authentication:
         before = self.identity
         if before is not None and before.name != identity.name:
             shown = f"Cannot change principals during re-authentication from User.{before.name}: User.{identity.name}"
-            raise self._failed_token("it authenticates again as another user", shown, True)
+            raise self._failed_token("it re-authenticates as another user", shown, True)
         self.identity, self._server, self.state = identity, None, State.COMPLETE
         limits = [identity.expires_ms - now_ms] if identity.expires_ms is not None else []
         if self.settings.max_reauth_ms.get(self.mechanism, 0) > 0:

@@ -120,7 +120,7 @@ class ScramClient:
         except InvalidScramMessage as invalid:
             raise AuthenticationFailed(str(invalid)) from None
         if not is_right:
-            raise AuthenticationFailed("the server's signature is wrong: it does not know the password either")
+            raise AuthenticationFailed("the server's signature is wrong: the server does not have the password")
         self.is_complete = True
         return None
 

@@ -242,7 +242,7 @@ class SaslGate:
         except NoPrincipal as error:
             raise authentication.failed(str(error)) from None
         if self._is_renewed and principal != connection.principal:
-            raise authentication.failed("it authenticates again as another principal")
+            raise authentication.failed("it re-authenticates as another principal")
         self._is_renewed = True
         return principal
 

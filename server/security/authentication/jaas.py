@@ -62,19 +62,19 @@ def parse_jaas(text: str) -> JaasEntry:
 
 def _entry(first: _Token, tokens: Iterator[_Token]) -> JaasEntry:
     if not first.text:
-        raise InvalidConfig("a JAAS config begins with the name of a login module")
+        raise InvalidConfig("a JAAS config must begin with the name of a login module")
     flag = next(tokens)
     if flag is _END:
         raise InvalidConfig("Login module control flag not specified in JAAS config")
     if (flag.text or "").lower() not in _FLAGS:
-        raise InvalidConfig(f"the login module control flag in a JAAS config is one of {', '.join(_FLAGS)}")
+        raise InvalidConfig(f"the login module control flag in a JAAS config must be one of {', '.join(_FLAGS)}")
     options: dict[str, str] = {}
     while (key := next(tokens)) is not _END and key.character != ";":
         if key.text is None or next(tokens).character != "=":
             raise InvalidConfig("an option in a JAAS config is not KEY=VALUE")
         value = next(tokens)
         if value.text is None:
-            raise InvalidConfig("the value of an option in a JAAS config is no word; put it into quotes")
+            raise InvalidConfig("the value of an option in a JAAS config is not a word; enclose it in quotes")
         options[key.text] = value.text
     if key is _END:
         raise InvalidConfig("JAAS config entry not terminated by semi-colon")

@@ -86,7 +86,7 @@ class KerberosServer:
         """The client's choice, and the name as which it wants to act, which Kafka does not look at either."""
         choice: bytes = self._context.unwrap(token).message
         if len(choice) < len(_OFFER) or choice[0] != _NO_LAYER:
-            raise AuthenticationFailed("Kerberos: the client chooses a security layer that is not offered")
+            raise AuthenticationFailed("Kerberos: the client chose a security layer that the broker does not offer")
         principal = str(self._context.initiator_name)
         try:
             self.identity = Identity(self._names.short_name(principal), authorization_id=principal)
@@ -167,6 +167,6 @@ class KerberosClient:
             return None
         offer = context.unwrap(challenge).message
         if len(offer) != len(_OFFER) or not offer[0] & _NO_LAYER:
-            raise AuthenticationFailed("it offers security layers only")
+            raise AuthenticationFailed("it offers only security layers, which Odradek does not support")
         self._has_chosen = True
         return bytes(context.wrap(_OFFER + self._login.username.encode(), False).message)

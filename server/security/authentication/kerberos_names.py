@@ -95,7 +95,7 @@ def _result_of(rule: _Rule, parameters: list[str]) -> str | None:
     def parameter(found: re.Match[str]) -> str:
         number = int(found.group(1) or -1)
         if not 0 <= number < len(parameters):
-            raise NoMatchingRule(f"a rule of {RULES} has a parameter that is none: {rule.format}")
+            raise NoMatchingRule(f"a rule of {RULES} has an invalid parameter: {rule.format}")
         return parameters[number]
 
     base = _PARAMETER.sub(parameter, rule.format)
@@ -119,7 +119,7 @@ def _parsed(text: str) -> _Rule | None:
         match = re.compile(found.group(5)) if found.group(5) is not None else None
         pattern = re.compile(found.group(7)) if found.group(6) is not None else None
     except re.error as error:
-        raise InvalidConfig(f"{RULES}: `{text}` has a pattern that is none: {error}") from None
+        raise InvalidConfig(f"{RULES}: `{text}` has an invalid pattern: {error}") from None
     return _Rule(
         int(found.group(2) or -1),
         found.group(3),

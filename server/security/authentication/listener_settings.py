@@ -76,11 +76,11 @@ def read_login(config: BrokerConfig, listener: str, key: str) -> Login:
     """Returns how this node logs in on a listener; `key` names the mechanism. Raises InvalidConfig."""
     mechanism: str = config.get(key)
     if mechanism not in CLIENT_MECHANISMS:
-        raise InvalidConfig(f"{key}: {mechanism} between nodes is not built; use {', '.join(CLIENT_MECHANISMS)}")
+        raise InvalidConfig(f"{key}: {mechanism} between nodes is not supported; use {', '.join(CLIENT_MECHANISMS)}")
     entry = jaas_of(config, listener, mechanism)
     name = f"listener.name.{listener.lower()}.{mechanism.lower()}.{JAAS}"
     if entry is None:
-        raise InvalidConfig(f"{name} is not set: it names the user as whom this node logs in on listener {listener}")
+        raise InvalidConfig(f"{name} is not set: it names the user with which this node logs in on listener {listener}")
     if mechanism == GSSAPI:
         from .kerberos import kerberos_login  # which few nodes need
 
@@ -91,7 +91,7 @@ def read_login(config: BrokerConfig, listener: str, key: str) -> Login:
         handler = mechanism_value(config, listener, mechanism, LOGIN_HANDLER)
         return oauth_login(partial(listener_value, config, listener), handler, entry, name)
     if "username" not in entry.options or "password" not in entry.options:
-        raise InvalidConfig(f"{name}: username or password is missing, as which this node logs in")
+        raise InvalidConfig(f"{name}: username or password of this node's login is missing")
     return PasswordLogin(mechanism, entry.options["username"], entry.options["password"])
 
 
@@ -100,7 +100,7 @@ def _mechanism(config: BrokerConfig, listener: str, name: str, users: ScramUsers
     if name == PLAIN and handler is not None and is_own_class(handler):
         return plain_mechanism(load_class(HANDLER, handler, PasswordCheck))
     if handler not in (None, _HANDLERS.get(name)) and name != OAUTHBEARER:
-        raise InvalidConfig(f"{HANDLER}: {handler} is not built for {name} on listener {listener}")
+        raise InvalidConfig(f"{HANDLER}: {handler} is not supported for {name} on listener {listener}")
     if name in BY_NAME:
         return scram_mechanism(BY_NAME[name], users)
     if name == PLAIN:
@@ -110,7 +110,7 @@ def _mechanism(config: BrokerConfig, listener: str, name: str, users: ScramUsers
     if name == GSSAPI:
         return _gssapi(config, listener)
     raise InvalidConfig(
-        f"sasl.enabled.mechanisms: {name} on listener {listener} is not built; use {', '.join(MECHANISMS)}"
+        f"sasl.enabled.mechanisms: {name} on listener {listener} is not supported; use {', '.join(MECHANISMS)}"
     )
 
 
@@ -147,7 +147,7 @@ def _kerberos(config: BrokerConfig, listener: str) -> tuple[str, str | None, str
     if not principal or "/" not in principal:
         raise InvalidConfig(f"{name}: the principal is missing, or has no host, as kafka/host@REALM")
     if entry.options.get("useKeyTab", "").lower() != "true":
-        raise InvalidConfig(f"{name}: useKeyTab=true is missing: a broker logs in by its keytab")
+        raise InvalidConfig(f"{name}: useKeyTab=true is missing: a broker logs in with its keytab")
     set_here, of_listener = entry.options.get("serviceName"), listener_value(config, listener, _SERVICE)
     if set_here and of_listener and set_here != of_listener:
         raise InvalidConfig(

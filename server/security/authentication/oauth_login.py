@@ -117,7 +117,7 @@ def endpoint_tokens(endpoint: Endpoint, grant: Grant) -> TokenSupplier:
         answer = json.loads(read(url, data=data, headers=fixed | headers, timeout_s=timeout_s, context=context))
         token = (answer.get("access_token") or answer.get("id_token")) if isinstance(answer, dict) else None
         if not isinstance(token, str):
-            raise ValueError("the answer has no access_token")
+            raise ValueError("the response has no access_token")
         return token
 
     return get
@@ -175,7 +175,7 @@ class CurrentToken:
         _, claims, _ = parts_of(token)
         expires_s, begins_s = claims.get("exp"), claims.get("iat", now_s)
         if not isinstance(expires_s, (int, float)) or not isinstance(begins_s, (int, float)):
-            raise TokenRejected("the token has no claim exp, or iat is no time")
+            raise TokenRejected("the token has no claim exp, or its claim iat is not a time")
         if expires_s <= now_s:
             raise TokenRejected("the token has expired")
         self._token, self._expires_s = token, float(expires_s)
@@ -188,12 +188,12 @@ def _words_of(error: Exception) -> str:
         case TokenRejected():
             return str(error)
         case urllib.error.HTTPError():
-            return f"it answers {error.code}"
+            return f"it returned HTTP status {error.code}"
         case urllib.error.URLError():
             return f"{type(error.reason).__name__}"
         case http.client.HTTPException() | OSError() | ValueError():
             return type(error).__name__
-    return f"a class of your own failed: {type(error).__name__}"
+    return f"your own class failed: {type(error).__name__}"
 
 
 class OAuthLogin(NamedTuple):

@@ -64,14 +64,14 @@ def _supplier(
     if handler in (None, _UNSECURED):
         return _unsecured(jaas, name)
     if handler not in _SECURED:
-        raise InvalidConfig(f"{LOGIN_HANDLER}: {handler} is not built; use {_SECURED[0]}")
+        raise InvalidConfig(f"{LOGIN_HANDLER}: {handler} is not supported; use {_SECURED[0]}")
     url, retriever = value(_URL), value(_RETRIEVER)
     if not url:
-        raise InvalidConfig(f"{_URL} is not set: it says where this node gets its token")
+        raise InvalidConfig(f"{_URL} is not set: set the URL where this node gets its token")
     if not is_readable(url):
         raise InvalidConfig(f"{_URL} is not a URL of file, http or https")
     if retriever not in _RETRIEVERS:
-        raise InvalidConfig(f"{_RETRIEVER}: {retriever} is not built; use {_RETRIEVERS[0]}")
+        raise InvalidConfig(f"{_RETRIEVER}: {retriever} is not supported; use {_RETRIEVERS[0]}")
     if url.startswith("file:"):
         if retriever == _JWT_BEARER:
             raise InvalidConfig(f"{_URL} is a file, and {retriever} needs an endpoint")
@@ -117,7 +117,7 @@ def _unsecured(jaas: JaasEntry, name: str) -> tuple[TokenSupplier, str, str]:
                 claims[key.removeprefix(_LIST_CLAIM)] = text[1:].split(text[0])
         lifetime_s = float(jaas.options.get("unsecuredLoginLifetimeSeconds", "3600"))
     except ValueError:
-        raise InvalidConfig(f"{name}: a number of an unsecured token is none") from None
+        raise InvalidConfig(f"{name}: a number option of an unsecured token is not a number") from None
     subject = claims.get(jaas.options.get("unsecuredLoginPrincipalClaimName", "sub"))
     if not isinstance(subject, str):
         raise InvalidConfig(

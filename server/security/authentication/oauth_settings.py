@@ -71,15 +71,15 @@ def token_validator(
     if handler in _SIGNED or (handler is None and config.get(_URL) is not None):
         return signed_validator(_source(config, key_sets, options), _checks(config))
     if handler is not None and handler not in _UNSECURED:
-        raise InvalidConfig(f"{HANDLER}: {handler} is not built; use {_SIGNED[0]}")
-    log.warning("listener %s takes OAuth tokens without a signature: anybody can write them", listener)
+        raise InvalidConfig(f"{HANDLER}: {handler} is not supported; use {_SIGNED[0]}")
+    log.warning("listener %s accepts OAuth tokens without a signature: anyone can create them", listener)
     return unsecured_validator(options)
 
 
 def _source(config: BrokerConfig, key_sets: KeySets, options: Mapping[str, str]) -> KeySource:
     url = config.get(_URL)
     if not url:
-        raise InvalidConfig(f"{_URL} is not set: it says where the keys of the tokens' issuer are")
+        raise InvalidConfig(f"{_URL} is not set: set the URL of the issuer's keys")
     times = FetchTimes(*(config.get(key) / 1000 for key in _TIMES))
     key_set = key_sets.at(url, times, options)
     return KeySource(key_set.current, key_set.look_for)
@@ -102,6 +102,6 @@ def _checks(config: BrokerConfig) -> ClaimChecks:
 
 def _unverified(what: str) -> str:
     return (
-        f"sasl.oauthbearer.expected.{what} is not set: tokens that were made for others would be taken "
-        f"(sasl.oauthbearer.allow.unverified.{what}=true takes them)"
+        f"sasl.oauthbearer.expected.{what} is not set: tokens for other services would be accepted "
+        f"(sasl.oauthbearer.allow.unverified.{what}=true accepts them)"
     )

@@ -54,7 +54,7 @@ class OAuthBearerServer:
         if self._error is not None:
             if token == _ACKNOWLEDGED:
                 raise AuthenticationFailed(f"a token is not valid: {self._reason}", self._error)
-            raise AuthenticationFailed("the client goes on after its token was refused")
+            raise AuthenticationFailed("the client continues after its token was rejected")
         authorization_id, bearer = _parsed(token)
         try:
             identity = self._validate(bearer, now_ms)
@@ -69,7 +69,7 @@ class OAuthBearerServer:
                 f"Authentication failed: Client requested an authorization id ({authorization_id}) that is different from "
                 f"the token's principal name ({identity.name})"
             )
-            raise AuthenticationFailed("it asks for another authorization id than its token's", shown)
+            raise AuthenticationFailed("it requests an authorization id that differs from its token's", shown)
         self.identity = identity
         return b""
 
@@ -77,15 +77,13 @@ class OAuthBearerServer:
 def _parsed(message: bytes) -> tuple[str, str]:
     """Returns the authorization id and the bearer token of the client's message. Raises AuthenticationFailed."""
     if len(message) > MOST_MESSAGE_BYTES:
-        raise AuthenticationFailed(
-            f"an OAUTHBEARER message of {len(message)} bytes; at most {MOST_MESSAGE_BYTES} are read"
-        )
+        raise AuthenticationFailed(f"an OAUTHBEARER message of {len(message)} bytes; the limit is {MOST_MESSAGE_BYTES}")
     header, *pairs = message.decode("utf-8", "replace").split("\x01")
     start, _, rest = header.partition(",")
     authorization_id = rest.removesuffix(",").removeprefix("a=")
     is_header = start == "n" and (rest == "," or (rest[:2] == "a=" and _SASL_NAME.fullmatch(authorization_id)))
     if not is_header or rest[-1:] != "," or len(pairs) < 2 or pairs[-2:] != ["", ""]:
-        raise AuthenticationFailed("the client's message is not that of OAUTHBEARER")
+        raise AuthenticationFailed("the client's message is not an OAUTHBEARER message")
     properties = {}
     for pair in pairs[:-2]:
         key, _, value = pair.partition("=")

@@ -70,7 +70,7 @@ class PlainServer:
             return self._check(username, password) is True
         except Exception as error:  # of a user's own class; its words may have the password
             shown = "Authentication failed: credentials for user could not be verified"
-            raise AuthenticationFailed(f"the check of passwords failed: {type(error).__name__}", shown) from None
+            raise AuthenticationFailed(f"the password check failed: {type(error).__name__}", shown) from None
 
 
 def _shown(words: str) -> AuthenticationFailed:

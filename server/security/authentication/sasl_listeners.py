@@ -137,5 +137,5 @@ class _Current:
             try:
                 self._settings = self._read()
             except InvalidConfig as invalid:
-                log.error("SASL of listener %s stays as it was: %s", self._listener, invalid)
+                log.error("the SASL settings of listener %s are unchanged: %s", self._listener, invalid)
         return self._settings

@@ -110,7 +110,7 @@ class ScramServer:
         stored_key = self._credential.stored_key
         signature = hmac_of(self._mechanism, stored_key, signed)
         if len(final.proof) != len(signature):
-            raise AuthenticationFailed("the proof is not of the mechanism's length")
+            raise AuthenticationFailed("the length of the proof is wrong for the mechanism")
         client_key = (int.from_bytes(final.proof) ^ int.from_bytes(signature)).to_bytes(len(signature))
         is_right = hmac.compare_digest(hash_of(self._mechanism, client_key), stored_key)
         server_signature = hmac_of(self._mechanism, self._credential.server_key, signed)

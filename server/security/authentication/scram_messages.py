@@ -89,7 +89,7 @@ def parse_server_first(token: bytes) -> ServerFirst:
         raise InvalidScramMessage("a server's first message has a nonce, a salt and a number of iterations")
     digits = _attribute("i", parts[2])
     if not (digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS):
-        raise InvalidScramMessage("the number of iterations is no number")
+        raise InvalidScramMessage("the number of iterations is not a number")
     return ServerFirst(_nonce(parts[0]), _base64(_attribute("s", parts[1])), int(digits))
 
 
@@ -112,7 +112,7 @@ def sasl_name(username: str) -> str:
 
 def _text(token: bytes) -> str:
     if len(token) > MOST_MESSAGE_BYTES:
-        raise InvalidScramMessage(f"a SCRAM message of {len(token)} bytes; at most {MOST_MESSAGE_BYTES} are read")
+        raise InvalidScramMessage(f"a SCRAM message of {len(token)} bytes; the limit is {MOST_MESSAGE_BYTES}")
     try:
         return token.decode()
     except UnicodeDecodeError:
@@ -127,7 +127,7 @@ def _attribute(name: str, text: str) -> str:
 
 def _username(text: str) -> str:
     if not _SASL_NAME.fullmatch(text):
-        raise InvalidScramMessage("a name in a SCRAM message has characters that no name has")
+        raise InvalidScramMessage("a name in a SCRAM message has invalid characters")
     return text.replace("=2C", ",").replace("=3D", "=")
 
 

@@ -40,7 +40,7 @@ def identity_of(claims: Claims, checks: ClaimChecks, now_ms: int) -> Identity:
     if issued_ms is None and checks.needs_issue_time:
         raise TokenRejected("it has no claim iat")
     if issued_ms is not None and (issued_ms > now_ms + checks.clock_skew_ms or issued_ms >= expires_ms):
-        raise TokenRejected("it was issued in the future, or after its end")
+        raise TokenRejected("it was issued in the future, or after its expiry")
     if begins_ms is not None and begins_ms > now_ms + checks.clock_skew_ms:
         raise TokenRejected("it is not valid yet (nbf)")
     if checks.issuer is not None and claims.get("iss") != checks.issuer:
@@ -57,7 +57,7 @@ def identity_of(claims: Claims, checks: ClaimChecks, now_ms: int) -> Identity:
 def _subject(claims: Claims, name: str) -> str:
     subject = claims.get(name)
     if not isinstance(subject, str) or not subject.strip() or len(subject) > MOST_NAME_CHARACTERS:
-        raise TokenRejected(f"its claim {name} is no name")
+        raise TokenRejected(f"its claim {name} is not a name")
     return subject
 
 
@@ -66,7 +66,7 @@ def _time_ms(claims: Claims, name: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1 << 53:
-        raise TokenRejected(f"its claim {name} is no time")
+        raise TokenRejected(f"its claim {name} is not a time")
     return int(value * 1000)
 
 
@@ -93,7 +93,7 @@ def _object(text: str) -> dict[str, Any]:
     except (binascii.Error, ValueError, RecursionError):
         raise TokenRejected("a part of it is not JSON in base64") from None
     if not isinstance(found, dict):
-        raise TokenRejected("a part of it is no JSON object")
+        raise TokenRejected("a part of it is not a JSON object")
     return found
 
 
@@ -105,7 +105,7 @@ def unsecured_validator(options: Mapping[str, str]) -> TokenValidator:
 
     skew = option("AllowableClockSkewMs", "0")
     if not (skew.isascii() and skew.isdigit() and len(skew) <= 10):
-        raise InvalidConfig("unsecuredValidatorAllowableClockSkewMs is a number of milliseconds")
+        raise InvalidConfig("unsecuredValidatorAllowableClockSkewMs must be a number of milliseconds")
     checks = ClaimChecks(
         option("PrincipalClaimName", "sub"),
         option("ScopeClaimName", "scope"),
@@ -117,7 +117,7 @@ def unsecured_validator(options: Mapping[str, str]) -> TokenValidator:
     def validate(token: str, now_ms: int) -> Identity:
         header, claims, signature = parts_of(token)
         if header.get("alg") != "none" or signature:
-            raise TokenRejected("it is signed, and this listener takes unsecured tokens")
+            raise TokenRejected("it is signed, but this listener accepts only unsecured tokens")
         return identity_of(claims, checks, now_ms)
 
     return validate

@@ -221,7 +221,7 @@ def _names_in(request: Any) -> list[str]:
 def _own_authorizer(name: str, properties: Mapping[str, str]) -> Any:
     if not is_own_class(name):
         raise InvalidConfig(
-            f"{CLASS_KEY}={name}: there is {STANDARD_CLASS}, and python:package.module:Name for a class of your own"
+            f"{CLASS_KEY}={name}: use {STANDARD_CLASS}, or python:package.module:Name for your own class"
         )
     return load_class(CLASS_KEY, name, Authorizer, properties)
 

@@ -47,7 +47,9 @@ def openssl_names(suites: Iterable[str]) -> list[str]:
         if name in TLS_1_2 or name in _OPENSSL_NAMES:
             found.append(TLS_1_2.get(name, name))
         elif name not in TLS_1_3:
-            raise InvalidConfig(f"ssl.cipher.suites: {name} is not known or not safe; docs/security.md lists the names")
+            raise InvalidConfig(
+                f"ssl.cipher.suites: {name} is not known or not safe; docs/security-tls.md lists the names"
+            )
     return found
 
 

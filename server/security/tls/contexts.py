@@ -155,6 +155,6 @@ def check_handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
                     pass
             if not ends:
                 return
-        raise ssl.SSLError("the handshake does not end")
+        raise ssl.SSLError("the handshake is not finished")
     finally:
         client.check_hostname = checks_host_names

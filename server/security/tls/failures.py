@@ -27,7 +27,7 @@ _NOT_TRUSTED = (
 def client_failure(error: BaseException, settings: TlsSettings) -> str:
     """Returns why the handshake of a client with this listener failed."""
     if isinstance(error, NoTls):
-        return "the peer does not speak TLS, which this listener needs (is its security.protocol SSL?)"
+        return "the peer does not use TLS, which this listener requires (is its security.protocol SSL?)"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
@@ -41,7 +41,7 @@ def _words_of(reason: str, settings: TlsSettings) -> str:
     if reason in _NO_COMMON_VERSION:
         return f"it offers no version of TLS that is enabled here ({', '.join(settings.versions)})"
     if reason in _NO_COMMON_SUITE:
-        return "it offers no cipher suite that this listener has"
+        return "it offers no cipher suite that this listener supports"
     if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
         return "it has no certificate, and ssl.client.auth is required"
     if any(reason.endswith(alert) for alert in _NOT_TRUSTED):

@@ -76,7 +76,7 @@ class Handshakes:
             task.uncancel()
             raise TooManyHandshakes("too many handshakes are in progress, and this was the oldest") from None
         except TimeoutError:
-            raise TimeoutError(f"the handshake has not ended in {TIME_LIMIT_S:g} s") from None
+            raise TimeoutError(f"the handshake was not finished within {TIME_LIMIT_S:g} s") from None
         finally:
             self._in_progress.pop(task, None)
             self._crowded_out.discard(task)
@@ -140,11 +140,11 @@ async def _peek(loop: asyncio.AbstractEventLoop, accepted: socket.socket, needed
         loop.remove_reader(accepted.fileno())
     found = accepted.recv(_MOST_PEEKED_BYTES, socket.MSG_PEEK)
     if len(found) < needed:
-        raise ConnectionResetError("the peer has closed the connection before the handshake")
+        raise ConnectionResetError("the peer closed the connection during the handshake")
     return found
 
 
 def _check_head(head: bytes) -> None:
     """Raises NoTls if these are not the first bytes of a TLS record with a handshake message."""
     if head[0] != _HANDSHAKE_RECORD or head[1:2] not in (b"", _MAJOR_VERSION):
-        raise NoTls("the peer does not speak TLS")
+        raise NoTls("the peer does not use TLS")

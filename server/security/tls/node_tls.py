@@ -132,7 +132,7 @@ class NodeTls:
                 self.in_thread(missing.read, lambda _: self._renew())
                 return
             except InvalidConfig as rejected:
-                log.error("the key and trust stores of %s stay as they are: %s", name, rejected)
+                log.error("the key and trust stores of %s are unchanged: %s", name, rejected)
         self._read.clear()
 
     def _renew_one(self, old: ListenerTls, protocol: str, is_server: bool) -> None:

@@ -65,7 +65,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise InvalidConfig(f"ssl.principal.mapping.rules: {pattern} is no pattern: {error}") from None
+        raise InvalidConfig(f"ssl.principal.mapping.rules: {pattern} is not a valid pattern: {error}") from None
 
 
 def _applied(rule: _Rule, name: str) -> str:

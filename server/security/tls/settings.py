@@ -151,7 +151,7 @@ def _check_form(form: str, key: str) -> None:
 def _versions(enabled: tuple[str, ...]) -> tuple[str, ...]:
     unknown = [version for version in enabled if version not in (*VERSIONS, *_OLD_VERSIONS)]
     if unknown:
-        raise InvalidConfig(f"ssl.enabled.protocols: {unknown[0]} is no version of TLS; use TLSv1.2 or TLSv1.3")
+        raise InvalidConfig(f"ssl.enabled.protocols: {unknown[0]} is not a version of TLS; use TLSv1.2 or TLSv1.3")
     found = tuple(version for version in VERSIONS if version in enabled)
     if enabled and not found:
         raise InvalidConfig(f"ssl.enabled.protocols={','.join(enabled)}: only TLSv1.2 and TLSv1.3 can be used")

@@ -153,7 +153,7 @@ def _pkcs12(data: bytes, password: Password | None, words: str) -> Any:
     try:
         return load_pkcs12(data, _secret(password))
     except ValueError:
-        raise InvalidConfig(f"{words}: keystore password was incorrect, or it is no PKCS12 file") from None
+        raise InvalidConfig(f"{words}: keystore password was incorrect, or it is not a PKCS12 file") from None
     except Exception as error:  # an algorithm that the library does not have
         raise InvalidConfig(f"{words}: {type(error).__name__}") from None
 

@@ -18,7 +18,7 @@ class Broken(AssertionError):
 
 ONE_LEADER = "one leader per epoch"
 COMMITTED = "committed entries never change"
-HIGH_WATERMARK_BACK = "the high watermark never runs back"
+HIGH_WATERMARK_BACK = "the high watermark never decreases"
 MAJORITY = "a majority has synced what is below the high watermark"
 LOG_MATCHING = "logs that share offset and epoch are equal before it"
 PROGRESS = "a healed quorum goes on"
@@ -74,7 +74,7 @@ class Invariants:
         assert node.replica is not None
         end = node.replica.high_watermark
         if end > node.log.end_offset:
-            raise Broken(COMMITTED, f"node {node.id} has lost what is below its high watermark {end}")
+            raise Broken(COMMITTED, f"node {node.id} has lost records below its high watermark {end}")
         known = min(end, len(self.committed))
         if node.log.entries[:known] != self.committed[:known]:
             raise Broken(COMMITTED, f"node {node.id} below {known}")

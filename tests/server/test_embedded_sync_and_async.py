@@ -288,7 +288,7 @@ def test_broker_whose_loop_does_not_run_refuses_reset() -> None:
     loop = asyncio.new_event_loop()
     broker = odradek.Broker()
     loop.run_until_complete(broker.__aenter__())
-    with pytest.raises(RuntimeError, match="event loop that does not run now"):
+    with pytest.raises(RuntimeError, match="event loop that is not running"):
         broker.reset()
     loop.run_until_complete(broker.__aexit__())
     loop.close()
