@@ -12,13 +12,13 @@ run: $(VENV)/.broker ## a broker on 127.0.0.1:9092, data in ./odradek-data
 	$(BIN)/odradek start $(if $(PORT),--port $(PORT))
 
 # What a broker needs, and what makes it faster. The compiled kernel is optional: without a compiler its wheel is empty,
-# and the broker walks over records in Python. So is isal, for machines that it has a wheel for.
+# and the broker walks over records in Python. So are isal and zstandard, for machines that they have wheels for.
 $(VENV)/.broker: pyproject.toml kernel/pyproject.toml $(wildcard kernel/*.[ch])
 	@echo "installing the broker into $(VENV) (about ten seconds) ..."
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --progress-bar on --editable . | grep --line-buffered -E '^(Collecting|Installing|Successfully)' || test -x $(BIN)/odradek
 	@$(PIP) install --quiet --force-reinstall --no-deps ./kernel
-	@$(PIP) install --quiet --only-binary :all: 'isal>=1.7,<2' || echo "without isal: gzip takes half as long again"
+	@$(PIP) install --quiet --only-binary :all: 'isal>=1.7,<2' 'zstandard[cffi]>=0.24,<0.26' || echo "without isal and zstandard: gzip takes half as long again, zstd a fifth"
 	@touch $@
 
 # What the tests need of the system, the headers of Kerberos among it.
@@ -43,7 +43,7 @@ test: $(VENV)/.installed tools ## everything: style, types, layers, unit, compat
 ecosystem: $(VENV)/.installed tools ## the tools around Kafka (700 MB): installs all, or TOOLS="flink camel", tests them, writes their rows
 	$(BIN)/python -m compat_tests.ecosystem $(TOOLS)
 
-own-suites: $(VENV)/.installed ## test suites that come with kafka-python and faust-streaming, against odradek.Broker
+own-suites: $(VENV)/.installed ## test suites that come with kafka-python, faust-streaming and testcontainers, against odradek.Broker
 	$(BIN)/python -m compat_tests.ecosystem.own_suites
 
 style: $(VENV)/.installed

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 _TRIES = 3
+_NPM_DEADLINE_S = 280
 
 
 def download(command: Sequence[str], *, again: Sequence[str] = (), **how: Any) -> subprocess.CompletedProcess[str]:
@@ -19,3 +22,18 @@ def download(command: Sequence[str], *, again: Sequence[str] = (), **how: Any) -
             break
         done = subprocess.run([*command, *again], capture_output=True, text=True, **how)
     return done
+
+
+def install_npm(pinned: Path, home: Path) -> Path:
+    """Installs the packages that the lock file in `pinned` names, unless `home` has them. Returns `home`/node_modules."""
+    assert shutil.which("npm"), "install Node.js 18 or newer with npm (Debian: apt-get install npm)"
+    lock, complete = (pinned / "package-lock.json").read_bytes(), home / ".complete"
+    if not complete.exists() or complete.read_bytes() != lock:
+        home.mkdir(parents=True, exist_ok=True)
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(pinned / name, home / name)
+        command = ["npm", "ci", "--silent", "--no-audit", "--no-fund"]
+        done = download(command, cwd=home, timeout=_NPM_DEADLINE_S)
+        assert done.returncode == 0, done.stdout + done.stderr
+        complete.write_bytes(lock)
+    return home / "node_modules"

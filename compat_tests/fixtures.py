@@ -29,9 +29,12 @@ UNDER_TEST = {
     "auto.create.topics.enable": "true",
     "num.partitions": "4",
     "group.min.session.timeout.ms": "1000",
-    # Members of the new protocol learn of a rebalance by a heartbeat, and the broker sets its interval.
-    "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.heartbeat.interval.ms": "200",
+    # Members of the new protocols learn of a rebalance by a heartbeat, and the broker sets its interval.
+    **{
+        f"group.{kind}.{least}heartbeat.interval.ms": milliseconds
+        for kind in ("consumer", "share", "streams")
+        for least, milliseconds in (("min.", "100"), ("", "200"))
+    },
     "delete.topic.enable": "true",
 }
 

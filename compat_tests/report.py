@@ -43,11 +43,11 @@ CLUSTERS = {
         f"one quorum of two nodes of ours and one of Apache Kafka {ORACLE}; "
         "a data directory goes from Apache Kafka to us and back"
     ),
-    "test_apaches_tools.py": (
+    "test_kafka_tools.py": (
         "`kafka-cluster.sh`, `kafka-features.sh`, `kafka-metadata-quorum.sh`, `kafka-topics.sh`, "
         "`kafka-leader-election.sh`, `kafka-reassign-partitions.sh`"
     ),
-    "test_apaches_tools_on_replicas.py": (
+    "test_kafka_tools_on_replicas.py": (
         "`kafka-replica-verification.sh` (deprecated since 3.9, there in 4.3.1), `kafka-dump-log.sh` and "
         "`kafka-metadata-shell.sh` on what the nodes hold"
     ),

@@ -58,6 +58,34 @@ PACKAGES = (
     "protocol", "metadata", "storage", "replication", "coordinator", "server", "cli", "console", "testing",
     "tests", "compat_tests", "benchmarks", "spark_examples",
 )  # fmt: skip
+#: Packages whose strings a user reads: help, errors, log lines, console pages, descriptions of metrics and configs.
+PRODUCT = (
+    "protocol", "metadata", "storage", "replication", "coordinator", "server", "cli", "console", "testing",
+)  # fmt: skip
+#: Home-made or poetic words in messages, and what to write.
+MESSAGES = {
+    r"(?<!there )(?<!There )\bis no (?!longer\b|more\b)": "is not a",
+    r"\bgo(?:es)? on\b": "continues",
+    r"\bheard of\b": "sent no heartbeat, sent no response",
+    r"\bstays? as\b": "is unchanged",
+    r"\ball the same\b": "anyway",
+    r"\b(?:speak|says?|said|told|tells?|hear)\b": "the verb of the actor: uses, has, reports, sends",
+    r"\bnot built\b": "not supported",
+    r"\bof (?:your|its) own\b": "your own, a separate, a unique",
+    r"\bbeg[iu]n (?:again|anew)\b": "created anew",
+    r"\b(?:written|built) again\b": "rewritten, rebuilt",
+    r"\bcomes? to be\b": "is created",
+    r"\b(?:so|as) many\b": "this many",
+    r"\bfate\b": "may or may not be written",
+    r"\bmend(?:s|ed)?\b": "repair, restore",
+    r"\bleft aside\b": "skipped",
+    r"\bfor ever\b": "forever",
+    r"\bfor want of\b": "because no ... was left",
+    r"\baccess rules?\b": "ACL",
+    r"\bdead letters\b(?!\Z)": "dead-letter records",
+    r"\b(?:records|bytes|values?|lines?) a (?:second|minute|line)\b": "per second, per line",
+    r"^(?-i:What|Whose|Whom|Whoever|Nobody|Somebody|Those|Their) ": "a noun or a verb first",
+}
 #: File and sentence: quotations of a person.
 QUOTATIONS = {("docs/troubleshooting.md", 'The client says "no brokers available"')}
 #: Files whose docstrings list the names of data.
@@ -158,6 +186,21 @@ def test_docstrings_and_comments_name_the_actor() -> None:
     assert found == []
 
 
+def test_messages_use_plain_words() -> None:
+    unclear = re.compile("|".join(f"(?:{phrase})" for phrase in (*MESSAGES, UNCLEAR_IN_PROSE.pattern)), re.IGNORECASE)
+    texts = list(messages())
+    assert len(texts) > 3_000
+    assert [
+        f"{file}:{line}: {unclear.findall(text)} in {text!r}" for file, line, text in texts if unclear.search(text)
+    ] == []
+
+
+def test_help_texts_begin_with_a_noun_or_a_verb() -> None:
+    texts = list(help_texts())
+    assert len(texts) > 200
+    assert [text for text in texts if first_word(text[2]) in {*VAGUE, "between", "as"}] == []
+
+
 def test_comments_begin_with_a_noun_or_a_verb() -> None:
     vague = "|".join(word.capitalize() for word in sorted(VAGUE))
     begins_vaguely = re.compile(rf"^[ \t]*#:? (?:{vague})\b.*", re.MULTILINE)
@@ -189,3 +232,38 @@ def comments_and_docstrings(source: str) -> Iterator[tuple[int, str]]:
     for node in statements(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
+
+
+def messages() -> Iterator[tuple[str, int, str]]:
+    """Yields file, line and text of each string of at least three words that the product writes."""
+    for file in tracked(*(f"{package}/*.py" for package in PRODUCT)):
+        for line, text in strings(text_of(file)):
+            if len(re.findall(r"\b[A-Za-z]{2,}\b", text)) >= 3:
+                yield file, line, text
+
+
+def strings(source: str) -> Iterator[tuple[int, str]]:
+    """Yields line and text of each string literal but docstrings."""
+    parts: set[ast.AST] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr):
+            parts.add(node.value)
+        elif isinstance(node, ast.JoinedStr):
+            parts.update(node.values)
+        if node not in parts and literal(node):
+            yield node.lineno, literal(node)  # type: ignore[attr-defined]  # a literal has a line
+
+
+def literal(node: ast.AST) -> str:
+    """Returns the text of a string literal, with "…" for each value of an f-string; "" for another node."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(literal(part) or "…" for part in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def help_texts() -> Iterator[tuple[str, int, str]]:
+    """Yields file, line and text of each description of a command or an option."""
+    for file in tracked("cli/*.py", "console/*.py", "testing/*.py"):
+        for node in ast.walk(ast.parse(text_of(file))) if "help=" in text_of(file) else ():
+            if isinstance(node, ast.keyword) and node.arg in ("help", "description") and literal(node.value):
+                yield file, node.value.lineno, literal(node.value)

@@ -1,12 +1,14 @@
 """Test suites that come with packages, run against `odradek.Broker`: `make own-suites`.
 
-It downloads their source distributions by name, and changes no line. Each takes the broker's address from an environment
-variable. docs/development/testing.md names the packages whose distributions have no tests with a broker.
+It downloads their source distributions by name. Two take the broker's address from an environment variable, and no line
+is changed; testcontainers' own tests of its Kafka module get other imports. docs/development/testing.md names the packages
+whose distributions have no tests with a broker.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -24,6 +26,9 @@ from compat_tests.kafka_python import suite
 _FAUST = "faust-streaming>=0.15.3,<0.16"
 #: The packages that its conftest.py imports.
 _FAUST_NEEDS = ("pytest<8", "pytest-asyncio<0.24", "confluent-kafka", "freezegun", "aiohttp")
+#: The last release whose source distribution has the tests of its modules.
+_TESTCONTAINERS = "testcontainers==4.14.2"
+_TESTCONTAINERS_IMPORT = re.compile(r"^from testcontainers\.[\w.]+ import", re.MULTILINE)
 
 
 def kafka_python(broker: odradek.Broker, folder: Path) -> dict[str, str]:
@@ -33,32 +38,46 @@ def kafka_python(broker: odradek.Broker, folder: Path) -> dict[str, str]:
 
 def faust(broker: odradek.Broker, folder: Path) -> dict[str, str]:
     """Runs Faust's tests with a broker in an environment of their own; `FAUST_TEST_BROKER` names the broker."""
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "-q",
-        "--no-deps",
-        "--no-binary",
-        "faust-streaming",
-        "-d",
-        str(folder),
-    ]
-    subprocess.run([*pip, _FAUST], check=True, timeout=300)
-    (archive,) = folder.glob("faust*.tar.gz")
-    with tarfile.open(archive) as bundle:
-        bundle.extractall(folder, filter="data")
-    tests = folder / archive.name.removesuffix(".tar.gz") / "tests"
+    source = _unpacked(_FAUST, folder)
     # The tests must import the installed package, not the one beside them.
-    root = tests.rename(folder / "tests").parent
+    (source / "tests").rename(folder / "tests")
     venv.create(folder / "venv", with_pip=True)
     python = str(folder / "venv" / "bin" / "python")
     subprocess.run([python, "-m", "pip", "install", "-q", _FAUST, *_FAUST_NEEDS], check=True, timeout=600)
-    report = folder / "results.xml"
-    command = [python, "-m", "pytest", "-q", "--rootdir", str(root), f"--junitxml={report}", "tests/integration/broker"]
     environment = {**os.environ, "FAUST_TEST_BROKER": f"kafka://{broker.bootstrap_servers}"}
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=300)
+    return _outcomes(python, folder, "tests/integration/broker", environment)
+
+
+def testcontainers(broker: odradek.Broker, folder: Path) -> dict[str, str]:
+    """Runs the tests of testcontainers' Kafka module with the classes of `odradek.testing.testcontainers`. They start
+    brokers of their own.
+    """
+    tests = _unpacked(_TESTCONTAINERS, folder) / "modules" / "kafka" / "tests"
+    for module in tests.glob("test_*.py"):
+        text = module.read_text(encoding="utf-8")
+        module.write_text(
+            _TESTCONTAINERS_IMPORT.sub("from odradek.testing.testcontainers import", text), encoding="utf-8"
+        )
+    tests.rename(folder / "tests")
+    return _outcomes(sys.executable, folder, "tests", dict(os.environ))
+
+
+def _unpacked(requirement: str, folder: Path) -> Path:
+    """Downloads the source distribution of a package. Returns its directory in `folder`."""
+    name = re.split("[<>=]", requirement)[0]
+    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", name, "-d", str(folder)]
+    subprocess.run([*command, requirement], check=True, timeout=300)
+    (archive,) = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as bundle:
+        bundle.extractall(folder, filter="data")
+    return folder / archive.name.removesuffix(".tar.gz")
+
+
+def _outcomes(python: str, folder: Path, tests: str, environment: dict[str, str]) -> dict[str, str]:
+    """Runs tests below `folder`, with the options of no other project's files."""
+    report = folder / "results.xml"
+    command = [python, "-m", "pytest", "-q", "--rootdir", str(folder), "-c", os.devnull, f"--junitxml={report}", tests]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert report.exists(), done.stdout + done.stderr
     return suite.outcomes(report)
 
@@ -75,7 +94,7 @@ def _config() -> dict[str, str]:
     }
 
 
-SUITES = {"kafka-python": kafka_python, "faust-streaming": faust}
+SUITES = {"kafka-python": kafka_python, "faust-streaming": faust, "testcontainers": testcontainers}
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ import org.apache.kafka.common.serialization.StringDeserializer;
  */
 public final class ShareAcquisition {
     private static final Duration POLL = Duration.ofMillis(500);
-    /** Enough polls for the second heartbeat, which brings the partitions, after five seconds by default. */
+    /** Enough polls for a later heartbeat, which brings the partitions; by default they are five seconds apart. */
     private static final int POLLS_OF_OTHER = 50;
 
     public static void main(String[] arguments) {

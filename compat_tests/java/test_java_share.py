@@ -16,7 +16,7 @@ from compat_tests.recipes import eventually, make_topic
 
 _ACQUISITION = Path(__file__).with_name("ShareAcquisition.java")
 
-#: A member gets its partitions with its second heartbeat, five seconds after the first.
+#: A member gets its partitions with a later heartbeat. The limit is far above the time for that.
 TIMEOUT_MS = "60000"
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,30 +26,41 @@ from tests.docs.pages import DOCS, blocks
 from tests.security.kdc import REALM, Kdc
 
 DEADLINE_S = 60
-MODULE = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
 KERBEROS = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "GSSAPI", "sasl_kerberos_service_name": "kafka"}
 INVALID = "Authentication failed during authentication due to invalid credentials with SASL mechanism GSSAPI"
 
 
+GUIDE = blocks(DOCS / "security-kerberos.md")
+#: Blocks of the guide: the properties of the broker, those of a Java client, and a program.
+BROKER_BLOCK, JAVA_BLOCK, PROGRAM = (block.text for block in GUIDE if block.language in ("properties", "python"))
+#: The queries of `kadmin` in the guide: they make the broker's principal and its keytab, a new key, and remove the old one.
+QUERIES = [query for block in GUIDE for query in re.findall(r'^kadmin -q "(.*)"$', block.text, re.MULTILINE)]
+
+
 def of_the_guide(keytab: Path) -> dict[str, str]:
-    """Returns the properties of docs/security.md, with an existing port, keytab and realm."""
-    (block,) = (one for one in blocks(DOCS / "security.md") if "gssapi.sasl.jaas.config" in one.text)
-    text = block.text.replace("broker.acme.com:9092", f"localhost:{free_port()}").replace(
-        "broker.acme.com", "localhost"
-    )
-    return parse_properties(text.replace("/etc/odradek/kafka.keytab", str(keytab)).replace("ACME.COM", REALM))
+    """Returns the broker's properties of the guide, with an existing port, keytab and realm."""
+    text = BROKER_BLOCK.replace("broker.acme.com:9092", f"localhost:{free_port()}")
+    return parse_properties(placed(text, keytab))
+
+
+def placed(text: str, keytab: Path) -> str:
+    """Returns a text of the guide with the test's host, keytab and realm."""
+    text = text.replace("broker.acme.com", "localhost").replace("/etc/odradek/kafka.keytab", str(keytab))
+    return text.replace("ACME.COM", REALM)
 
 
 class KerberosBroker(OdradekProcess):
     """A broker for clients of the realm: Alice may do everything, others nothing."""
 
     def __init__(self, kdc: Kdc, directory: Path) -> None:
-        keytab = kdc.keytab("kafka/localhost")
+        self.keytab = kdc.directory / "of-the-guide.keytab"
+        for query in QUERIES[:2]:
+            kdc.administer(placed(query, self.keytab))
         super().__init__(
             directory,
             {
                 **SINGLE_NODE,
-                **of_the_guide(keytab),
+                **of_the_guide(self.keytab),
                 "sasl.kerberos.principal.to.local.rules": "RULE:[1:$1](.*)s/-admin$//,DEFAULT",
                 "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
                 "super.users": "User:alice",
@@ -87,14 +100,11 @@ def log_in(kdc: Kdc, monkeypatch: pytest.MonkeyPatch) -> LogIn:
     return get
 
 
-def topics_of_java(broker: KerberosBroker, principal: str, directory: Path, service: str = "kafka") -> ToolResult:
+def topics_of_java(broker: KerberosBroker, principal: str, directory: Path) -> ToolResult:
+    """Creates a topic with the client's properties of the guide, for this principal."""
     config = directory / "client.properties"
-    keytab = broker.kdc.keytab(principal)
-    config.write_text(
-        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\n"
-        f"sasl.kerberos.service.name={service}\n"
-        f'sasl.jaas.config={MODULE} keyTab="{keytab}" principal="{principal}@{REALM}";\n'
-    )
+    text = JAVA_BLOCK.replace("/etc/shop/alice.keytab", str(broker.kdc.keytab(principal)))
+    config.write_text(text.replace("alice@ACME.COM", f"{principal}@{REALM}"))
     return run_tool(
         "org.apache.kafka.tools.TopicCommand",
         *("--bootstrap-server", broker.bootstrap, "--create", "--topic", f"of-{principal}"),
@@ -120,6 +130,23 @@ def test_kafka_python(kerberos: KerberosBroker, log_in: LogIn, topic: str) -> No
     consumer = KafkaConsumer(topic, **login, auto_offset_reset="earliest", consumer_timeout_ms=DEADLINE_S * 1000)
     assert next(consumer).value == b"kafka-python"
     consumer.close()
+
+
+def test_program_of_the_guide_works_while_the_keytab_is_rotated(
+    kdc: Kdc, kerberos: KerberosBroker, log_in: LogIn
+) -> None:
+    add, remove = (placed(query, kerberos.keytab) for query in QUERIES[2:])
+    command = [sys.executable, "-c", PROGRAM.replace("broker.acme.com:9092", kerberos.bootstrap)]
+    log_in("alice")
+    subprocess.run(command, check=True, timeout=DEADLINE_S)
+    (number,) = kdc.key_numbers(kerberos.keytab)
+    kdc.administer(add)
+    assert kdc.key_numbers(kerberos.keytab) == [number, number + 1]
+    subprocess.run(command, check=True, timeout=DEADLINE_S)  # with the service ticket of the old key
+    kdc.administer(remove)
+    assert kdc.key_numbers(kerberos.keytab) == [number + 1]
+    log_in("alice")
+    subprocess.run(command, check=True, timeout=DEADLINE_S)
 
 
 def exchange(broker: OdradekProcess, *tokens: Callable[[bytes], bytes]) -> tuple[int, str | None]:
@@ -157,7 +184,7 @@ def test_tokens_that_do_not_prove_a_principal_are_refused_and_logged(
     token = context.step()
     assert exchange(kerberos, lambda _: token, choosing(context, b"\x01\0\0\0")) == (0, "")
     refused = {
-        "layer that is not offered": (
+        "layer that the broker does not offer": (
             lambda _: token_of_layer,
             choosing(layer := initiator("kafka"), b"\x04\0\xff\xff"),
         ),

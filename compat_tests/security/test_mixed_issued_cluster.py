@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from compat_tests.broker_process import free_port
 from compat_tests.cluster.mixed import EitherNode, MixedCluster
-from compat_tests.security.test_kerberos import DEADLINE_S, MODULE
+from compat_tests.security.test_kerberos import DEADLINE_S
 from tests.security.issuer import AUDIENCE, ISSUER, Issuer, KeyServer
 from tests.security.kdc import REALM, Kdc
 from tests.security.test_sasl_cluster import logs
@@ -21,6 +21,7 @@ RECORDS = 300
 #: Longer than the test.
 TOKEN_S = 3600
 OAUTH = "org.apache.kafka.common.security.oauthbearer"
+KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ class IssuedCluster(MixedCluster):
             "inter.broker.listener.name": "BROKERS",
             "sasl.mechanism.inter.broker.protocol": "GSSAPI",
             "listener.name.brokers.gssapi.sasl.jaas.config": (
-                f'{MODULE} serviceName="kafka" keyTab="{self.keytab}" principal="kafka/localhost@{REALM}";'
+                f'{KERBEROS} serviceName="kafka" keyTab="{self.keytab}" principal="kafka/localhost@{REALM}";'
             ),
             "sasl.mechanism.controller.protocol": "OAUTHBEARER",
             "listener.name.controller.sasl.enabled.mechanisms": "OAUTHBEARER",

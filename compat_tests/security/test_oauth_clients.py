@@ -82,7 +82,7 @@ def test_librdkafka_learns_that_its_token_is_for_another_audience(oauth: Odradek
     errors: list[KafkaError] = []
     producer = Producer({**confluent(oauth.bootstrap, aud="others"), "error_cb": errors.append})
     with pytest.raises(KafkaException):
-        producer.list_topics(timeout=3)
+        producer.list_topics(timeout=1.5)
 
     def has_learned() -> bool:
         producer.poll(0.1)

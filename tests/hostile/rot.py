@@ -198,7 +198,7 @@ class Rot:
         lines = [line for node in self.cluster.nodes.values() for line in node.last_words(10_000).splitlines()]
         bugs = [line for line in lines if any(words in line for words in BUG_LINES)]
         assert not bugs, bugs[:5]
-        assert any("have been fetched from" in line for line in lines)
+        assert any("are now repaired from" in line for line in lines)
 
 
 def main() -> None:

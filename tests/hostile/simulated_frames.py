@@ -148,9 +148,11 @@ def execute(seed: int, duration_s: float, *, show: bool = False) -> tuple[Ran, i
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.hostile.simulated_frames", description=__doc__)
-    parser.add_argument("--seeds", default="0-9", help="one, or first-last")
-    parser.add_argument("--duration-s", type=float, default=20.0, help="of faults, in virtual time")
-    parser.add_argument("--trace", action="store_true", help="show what happens")
+    parser.add_argument("--seeds", default="0-9", help="one seed, or FIRST-LAST")
+    parser.add_argument(
+        "--duration-s", type=float, default=20.0, help="duration of the phase with faults, in virtual time"
+    )
+    parser.add_argument("--trace", action="store_true", help="print each event")
     options = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != _HASH_SEED:  # decides the order of some sets, unlike the run's seed
         os.environ["PYTHONHASHSEED"] = _HASH_SEED

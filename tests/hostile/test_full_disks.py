@@ -116,7 +116,7 @@ def test_requests_that_the_metadata_log_has_no_room_for_are_refused_and_the_brok
         assert deleted("other") == (ErrorCode.NONE if leave else ErrorCode.KAFKA_STORAGE_ERROR)
         assert end(client, "before") == (ErrorCode.NONE, 1)
         assert end(client, "new-1")[0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert len(lines_with(broker.log_file, "CreateTopics is refused.*make room")) == 1
+        assert len(lines_with(broker.log_file, "CreateTopics is rejected.*make room")) == 1
         make_room(disk)
         until(lambda: created("new-1"), ErrorCode.NONE)
         produce(client, "new-1", RECORD)
@@ -138,7 +138,7 @@ def test_new_partition_without_room_answers_storage_error_until_there_is_room(
         produce(client, "before", RECORD)
         assert end(client, "before") == (ErrorCode.NONE, 1)
         (line,) = lines_with(broker.log_file, "new-")
-        assert "new-0 cannot be made, and is tried again" in line
+        assert "new-0 cannot be created yet; creation is retried" in line
         assert "make room" in line
         make_room(disk)
         until(lambda: end(client, "new"), (ErrorCode.NONE, 0))

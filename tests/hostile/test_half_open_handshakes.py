@@ -58,7 +58,7 @@ def secured(authority: Authority, directory: Path) -> OdradekProcess:
 def lines_of(broker: OdradekProcess) -> list[str]:
     """Returns the lines about unfinished handshakes, without the counts that follow each minute."""
     lines = broker.log_file.read_text().splitlines()
-    return [line for line in lines if "whose TLS handshake does not end" in line and "more like:" not in line]
+    return [line for line in lines if "with unfinished TLS handshakes" in line and "more like:" not in line]
 
 
 def worked_s(pid: int) -> float:

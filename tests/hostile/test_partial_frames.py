@@ -14,7 +14,7 @@ from tests.hostile.floods import Flood, awaiting, lines_with
 from tests.hostile.requests import create, produce, produce_request
 
 MB = 1 << 20
-_STOPPED = "its request stopped coming"
+_STOPPED = "its request is incomplete and stalled"
 #: 4 MB of an announced 100 MB, so that the buffers of the broker add up.
 _PART = struct.pack(">ihh", 100_000_000, 0, 9) + bytes(4 * MB)
 

@@ -68,9 +68,18 @@ class Kdc:
         """Adds principals with random keys, and returns the file with all their keys."""
         path = self.directory / f"{principals[0].replace('/', '-')}.keytab"
         for principal in principals:
-            self._run("kadmin.local", "-r", REALM, "-q", f"addprinc -randkey {principal}")
-            self._run("kadmin.local", "-r", REALM, "-q", f"ktadd -k {path} {principal}")
+            self.administer(f"addprinc -randkey {principal}")
+            self.administer(f"ktadd -k {path} {principal}")
         return path
+
+    def administer(self, query: str) -> None:
+        """Runs a query of `kadmin` as the realm's administrator."""
+        self._run("kadmin.local", "-r", REALM, "-q", query)
+
+    def key_numbers(self, keytab: Path) -> list[int]:
+        """Returns the numbers of the keys in a keytab."""
+        shown = self._run("klist", "-k", str(keytab))
+        return [int(line.split()[0]) for line in shown.splitlines() if line.split()[:1] and line.split()[0].isdigit()]
 
     def tickets(self, principal: str, keytab: Path) -> Path:
         """Logs in by keytab as `kinit` does, and returns the file with the ticket."""
@@ -78,10 +87,12 @@ class Kdc:
         self._run("kinit", "-c", f"FILE:{path}", "-k", "-t", str(keytab), principal)
         return path
 
-    def _run(self, program: str, *words: str) -> None:
+    def _run(self, program: str, *words: str) -> str:
+        """Returns the standard output."""
         command = [_program(program), *words]
         done = subprocess.run(command, env=self._environment, capture_output=True, text=True, timeout=_DEADLINE_S)
         assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
     def _await(self) -> None:
         assert self._process is not None

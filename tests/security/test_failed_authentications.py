@@ -117,7 +117,7 @@ def test_a_stranger_that_does_not_speak_tls_is_written(
     wait_until(lambda: lines(caplog))
     (found,) = lines(caplog)
     assert (found["listener"], found["mechanism"]) == ("CERTIFIED", "TLS")
-    assert "does not speak TLS" in found["reason"]
+    assert "does not use TLS" in found["reason"]
 
 
 def test_a_line_of_text_names_host_listener_and_mechanism(caplog: pytest.LogCaptureFixture) -> None:

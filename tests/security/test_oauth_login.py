@@ -124,7 +124,7 @@ def test_an_error_of_the_server_is_acknowledged() -> None:
 )
 def test_a_refused_client_has_no_token_and_shows_no_secret(endpoint: KeyServer, options: str) -> None:
     with pytest.raises(
-        AuthenticationFailed, match=r"no token for it: http://127\.0\.0\.1/keys: it answers 401"
+        AuthenticationFailed, match=r"no token for it: http://127\.0\.0\.1/keys: it returned HTTP status 401"
     ) as failed:
         first(login(endpoint.url, options))
     assert "s3cret" not in failed.value.reason
@@ -171,14 +171,19 @@ def test_tokens_are_replaced_when_kafka_replaces_them(
         (None, CREDENTIALS, {}, "token.endpoint.url is not set"),
         ("gopher://x", CREDENTIALS, {}, "is not a URL of file, http or https"),
         ("http://x", "", {}, "clientId or clientSecret is missing"),
-        ("http://x", CREDENTIALS, {"handler": "com.acme.Tokens"}, "com.acme.Tokens is not built"),
+        ("http://x", CREDENTIALS, {"handler": "com.acme.Tokens"}, "com.acme.Tokens is not supported"),
         ("http://x", CREDENTIALS, {"handler": None}, "unsecuredLoginStringClaim_sub is missing"),
-        (None, 'unsecuredLoginNumberClaim_x="y"', {"handler": None}, "a number of an unsecured token is none"),
+        (
+            None,
+            'unsecuredLoginNumberClaim_x="y"',
+            {"handler": None},
+            "a number option of an unsecured token is not a number",
+        ),
         (
             "http://x",
             CREDENTIALS,
             {"sasl.oauthbearer.jwt.retriever.class": "com.acme.Retriever"},
-            "com.acme.Retriever is not built",
+            "com.acme.Retriever is not supported",
         ),
     ],
 )

@@ -88,9 +88,9 @@ def test_an_own_validator_decides_on_tokens() -> None:
         ("PLAIN", "python:own_checks:Missing", "AttributeError"),
         ("PLAIN", "python:no_such_module:Users", "ModuleNotFoundError"),
         ("PLAIN", "python:own_checks:Broken", "no database"),
-        ("PLAIN", "python:own_checks", "is named as python:package.module:Name"),
-        ("PLAIN", "com.acme.Handler", "is not built for PLAIN"),
-        ("SCRAM-SHA-256", "python:own_checks:Users", "is not built for SCRAM-SHA-256"),
+        ("PLAIN", "python:own_checks", "name your own class as python:package.module:Name"),
+        ("PLAIN", "com.acme.Handler", "is not supported for PLAIN"),
+        ("SCRAM-SHA-256", "python:own_checks:Users", "is not supported for SCRAM-SHA-256"),
     ],
 )
 def test_a_class_that_cannot_be_used_is_refused(mechanism: str, handler: str, words: str) -> None:

@@ -1,6 +1,6 @@
 """Runs invalid command lines and property files by seed, for as long as you like:
 
-    python -m tests.hostile.words --seed 7 --minutes 10
+    python -m tests.hostile.command_lines --seed 7 --minutes 10
 
 Every command must end with status 0, 1 or 2, without a traceback, and with one line on standard error besides a bounded
 number of warnings about properties. The status must be 2 where an option or a file is wrong. No command shows a secret.
@@ -146,7 +146,7 @@ def run(words: list[str]) -> Outcome:
     with (
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
-        mock.patch.object(start_command, "_run_loop", lambda config, console: 0),
+        mock.patch.object(start_command, "_run_loop", lambda config, options: 0),
         mock.patch.object(start_command, "log_to_standard_error", lambda **options: None),
         mock.patch("odradek.server.network.descriptors.raise_limit"),
     ):
@@ -222,7 +222,9 @@ def execute(rng: random.Random) -> tuple[Outcome, list[str]]:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.hostile.words", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m tests.hostile.command_lines",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=1)

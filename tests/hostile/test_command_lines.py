@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from odradek.metadata.configs.tables import BROKER, OWN
 
-from tests.hostile.words import FILES, MISSING, ODD_TEXTS, SECRET, execute, prepare, run, violations_of_property
+from tests.hostile.command_lines import FILES, MISSING, ODD_TEXTS, SECRET, execute, prepare, run, violations_of_property
 
 COMMANDS = int(os.environ.get("ODRADEK_HOSTILE_COMMANDS", "300"))
 
