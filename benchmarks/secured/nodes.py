@@ -25,7 +25,8 @@ from ..brokers import MeasuredKafka, MeasuredOdradek
 USER, PASSWORD = "alice", "alice-s3cret"
 _SALT, _ITERATIONS = b"salt-of-the-benchmark", 4096
 #: Listener name -> protocol.
-LISTENERS = {"PLAINTEXT": "PLAINTEXT", "SSL": "SSL", "SASL": "SASL_PLAINTEXT"}
+LISTENERS = {"PLAINTEXT": "PLAINTEXT", "SSL": "SSL", "SASL": "SASL_PLAINTEXT", "SASL_SSL": "SASL_SSL"}
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 #: Attempts to start a broker on free ports.
 STARTS = 4
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -51,22 +52,23 @@ class Certificates:
 
     def __init__(self, directory: Path) -> None:
         self._authority = Authority()
-        self._directory = directory
+        self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
-        self._client = self._authority.issue(name="client").pem(directory / "client.pem")
+        self.client = self._authority.issue(name="client").pem(directory / "client.pem")
+        self.authority = self._authority.pem(directory / "authority.pem")
 
     def properties(self) -> dict[str, str]:
-        return pem_properties(self._authority.issue(name="node"), self._authority, self._directory)
+        return pem_properties(self._authority.issue(name="node"), self._authority, self.directory)
 
     def client_context(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cadata=self._authority.pem_text)
-        context.load_cert_chain(self._client)
+        context.load_cert_chain(self.client)
         return context
 
 
 def properties_of(ports: dict[str, int], certificates: Certificates, more: dict[str, str]) -> dict[str, str]:
     listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
-    scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    scram = f"{_SCRAM};"
     return {
         "listeners": listeners,
         "listener.security.protocol.map": ",".join(
@@ -76,7 +78,29 @@ def properties_of(ports: dict[str, int], certificates: Certificates, more: dict[
         "ssl.client.auth": "required",
         "sasl.enabled.mechanisms": "SCRAM-SHA-256",
         "listener.name.sasl.scram-sha-256.sasl.jaas.config": scram,
+        "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": scram,
         **more,
+    }
+
+
+def client_properties(certificates: Certificates, listener: str, *, of_java: bool) -> dict[str, str]:
+    """Returns what a client needs for the listener SSL or SASL_SSL."""
+    has_login = listener == "SASL_SSL"
+    if of_java:
+        login = f'{_SCRAM} username="{USER}" password="{PASSWORD}";'
+        return {
+            "security.protocol": listener,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(certificates.authority),
+            **({} if has_login else {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(certificates.client)}),
+            **({"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": login} if has_login else {}),
+        }
+    pem = str(certificates.client)
+    return {
+        "security.protocol": listener,
+        "ssl.ca.location": str(certificates.authority),
+        **({} if has_login else {"ssl.certificate.location": pem, "ssl.key.location": pem}),
+        **({"sasl.mechanisms": "SCRAM-SHA-256", "sasl.username": USER, "sasl.password": PASSWORD} if has_login else {}),
     }
 
 

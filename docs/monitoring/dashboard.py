@@ -42,7 +42,7 @@ _GROUPS = "kafka_server_group_coordinator_metrics_"
 ROWS: dict[str, tuple[Panel, ...]] = {
     "Health": (
         Panel("Active controllers", ((f"sum({_CONTROLLER}activecontrollercount{_NODES})", ""),), is_stat=True),
-        Panel("Brokers that serve", ((f"max({_CONTROLLER}activebrokercount{_NODES})", ""),), is_stat=True),
+        Panel("Brokers that are not fenced", ((f"max({_CONTROLLER}activebrokercount{_NODES})", ""),), is_stat=True),
         Panel(
             "Partitions without a leader", ((f"max({_CONTROLLER}offlinepartitionscount{_NODES})", ""),), is_stat=True
         ),
@@ -109,7 +109,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Lag, by group",
             ((f"topk(10, {_sum('odradek_group_lag_sum', 'group')})", "{{group}}"),),
-            description="Records that the group has not done with.",
+            description="Lag of the group in records.",
         ),
         Panel("Groups", ((_sum(f"{_GROUPS}group_count", "protocol"), "{{protocol}}"),)),
         Panel("Offset commits", ((_rate(f"{_GROUPS}offset_commit_count"), "{{instance}}"),), "ops"),
