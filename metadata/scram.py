@@ -25,6 +25,7 @@ class ScramMechanism(NamedTuple):
 
 SCRAM_SHA_256 = ScramMechanism("SCRAM-SHA-256", 1, "sha256")
 SCRAM_SHA_512 = ScramMechanism("SCRAM-SHA-512", 2, "sha512")
+_HASHES = {"sha256": hashlib.sha256, "sha512": hashlib.sha512}
 BY_CODE = {mechanism.code: mechanism for mechanism in (SCRAM_SHA_256, SCRAM_SHA_512)}
 BY_NAME = {mechanism.name: mechanism for mechanism in BY_CODE.values()}
 
@@ -50,7 +51,7 @@ def hmac_of(mechanism: ScramMechanism, key: bytes, text: bytes) -> bytes:
 
 
 def hash_of(mechanism: ScramMechanism, text: bytes) -> bytes:
-    return hashlib.new(mechanism.digest, text).digest()
+    return _HASHES[mechanism.digest](text).digest()
 
 
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:

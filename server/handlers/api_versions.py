@@ -15,6 +15,7 @@ An unknown version is answered in version 0, by UNSUPPORTED_VERSION and the vers
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ...metadata.features import finalized_features, supported_features
@@ -36,7 +37,7 @@ PRODUCE_KEY = 0
 #: KIP-896: shown, and refused.
 LOWEST_PRODUCE_VERSION_SHOWN = 0
 
-_FIRST_VERSION_WITH_SOFTWARE = 3
+_FIRST_VERSION_WITH_SOFTWARE = _FIRST_VERSION_WITH_FEATURES = 3
 _SOFTWARE_WORD = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -57,9 +58,9 @@ def _response(services: NodeServices, call: Call) -> ApiVersionsResponse:
         return ApiVersionsResponse(error_code=error)
     if call.version >= _FIRST_VERSION_WITH_SOFTWARE:
         call.connection.software = (request.client_software_name, request.client_software_version)
-    served = call.connection.dispatcher.served
-    response = ApiVersionsResponse(api_keys=[_shown(served[key]) for key in sorted(served)])
-    _add_features(response, services, call.version)
+    response = ApiVersionsResponse(api_keys=_all_shown(tuple(call.connection.dispatcher.served)))
+    if call.version >= _FIRST_VERSION_WITH_FEATURES:
+        _add_features(response, services, call.version)
     return response
 
 
@@ -79,6 +80,25 @@ def _error(request: ApiVersionsRequest, version: int, services: NodeServices) ->
     return ErrorCode.NONE
 
 
+# Every connection of a client begins with this request, so the lists are made once. The responses share them: nothing
+# changes them.
+
+
+@lru_cache(maxsize=8)  # kinds of listeners
+def _all_shown(keys: tuple[int, ...]) -> list[ApiVersion]:
+    return [_shown(APIS[key]) for key in sorted(keys)]
+
+
+@lru_cache(maxsize=8)
+def _supported(ranges: tuple[tuple[str, tuple[int, int]], ...]) -> list[SupportedFeatureKey]:
+    return [SupportedFeatureKey(name=name, min_version=low, max_version=high) for name, (low, high) in sorted(ranges)]
+
+
+@lru_cache(maxsize=8)
+def _finalized(levels: tuple[tuple[str, int], ...]) -> list[FinalizedFeatureKey]:
+    return [FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level) for name, level in levels]
+
+
 def _shown(api: Api) -> ApiVersion:
     low = LOWEST_PRODUCE_VERSION_SHOWN if api.key == PRODUCE_KEY else api.versions.low
     return ApiVersion(api_key=api.key, min_version=low, max_version=api.latest_stable_version)
@@ -90,12 +110,8 @@ def _add_features(response: ApiVersionsResponse, services: NodeServices, version
     response.finalized_features_epoch = image.offset
     # A node that is only a controller has no registration; nor has a broker that has not met its cluster yet.
     supported = registration.features if registration is not None else supported_features(image.features)
-    response.supported_features = [
-        SupportedFeatureKey(name=name, min_version=low, max_version=high)
-        for name, (low, high) in sorted(supported.items())
-        if low > 0 or version >= 4
-    ]
-    response.finalized_features = [
-        FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-        for name, level in finalized_features(image.features, services.controller.kraft_version).items()
-    ]
+    response.supported_features = _supported(
+        tuple((name, levels) for name, levels in supported.items() if levels[0] > 0 or version >= 4)
+    )
+    finalized = finalized_features(image.features, services.controller.kraft_version)
+    response.finalized_features = _finalized(tuple(finalized.items()))

@@ -75,7 +75,6 @@ class ClientConnection(Protocol):
     listener_name: str
     principal: str
     client_host: str
-    connection_id: str
     client_id: str | None
     client_id_bytes: bytes | None
     closed: bool
@@ -176,10 +175,6 @@ class Call:
     def client_host(self) -> str:
         """The client's address as Kafka shows it: "/127.0.0.1"."""
         return self.connection.client_host
-
-    @property
-    def connection_id(self) -> str:
-        return self.connection.connection_id
 
     @property
     def principal(self) -> str:

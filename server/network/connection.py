@@ -56,7 +56,7 @@ class Connection(HeldConnection):
     __slots__ = (
         "_buffer", "_filled", "_needed", "_out", "_out_bytes", "_peer_reads", "_reading", "_receiving", "_sender",
         "_stuck_bytes", "_taking", "_transport", "active", "authorization", "calls", "client_host", "client_id",
-        "client_id_bytes", "closed", "connection_id", "counted_as", "dispatcher", "has_asked", "is_token_authenticated",
+        "client_id_bytes", "closed", "counted_as", "dispatcher", "has_asked", "is_token_authenticated",
         "listener", "listener_name", "max_frame_bytes", "meters", "opened_s", "principal", "rejected_batches",
         "remote_address", "sasl_gate", "software", "takes_descriptor",
     )  # fmt: skip
@@ -75,7 +75,7 @@ class Connection(HeldConnection):
             self.dispatcher = self.sasl_gate
         self.authorization: Any = None  # an AuthorizationSession, when the authorizer was asked
         self.meters: Meters | None = None  # of its client, when a request was metered
-        self.client_host = self.connection_id = self.remote_address = ""
+        self.client_host = self.remote_address = ""
         self.software: tuple[str, str] | None = None  # the client's library, from ApiVersions (KIP-511)
         self.client_id: str | None = None
         self.client_id_bytes: bytes | None = None

@@ -27,6 +27,10 @@ class LimitExceeded(NamedTuple):
     words: str
 
 
+def _exceeded(key: str, there: int, limit: int) -> LimitExceeded:
+    return LimitExceeded(key, f"{there} connections are open ({key} is {limit})")
+
+
 class ConnectionLimits:
     """The connections of one broker, counted as they come and go."""
 
@@ -45,15 +49,16 @@ class ConnectionLimits:
     def enter(self, ip: str, listener: str) -> LimitExceeded | None:
         """Counts a connection in, or returns the limit that it would exceed."""
         config = self._config
-        overrides = connection_overrides(config.get("max.connections.per.ip.overrides"))
-        limits = (
-            (self._by_ip[ip], overrides.get(ip, config.get("max.connections.per.ip")), "max.connections.per.ip"),
-            (self._open, config.get("max.connections"), "max.connections"),
-            (self._by_listener[listener], self._of(listener, "max.connections"), f"max.connections of {listener}"),
-        )
-        for there, limit, key in limits:
-            if there >= limit:
-                return LimitExceeded(key, f"{there} connections are open ({key} is {limit})")
+        most_of_ip = config.get("max.connections.per.ip")
+        overrides = config.get("max.connections.per.ip.overrides")
+        if overrides:
+            most_of_ip = connection_overrides(overrides).get(ip, most_of_ip)
+        if self._by_ip[ip] >= most_of_ip:
+            return _exceeded("max.connections.per.ip", self._by_ip[ip], most_of_ip)
+        if self._open >= (most := config.get("max.connections")):
+            return _exceeded("max.connections", self._open, most)
+        if self._by_listener[listener] >= (most := self._of(listener, "max.connections")):
+            return _exceeded(f"max.connections of {listener}", self._by_listener[listener], most)
         self._by_ip[ip] += 1
         self._by_listener[listener] += 1
         self._open += 1

@@ -286,7 +286,6 @@ class Listener:
                 return
             connection.counted_as = ip
         connection.remote_address = f"[{ip}]:{peer[1]}" if ":" in ip else f"{ip}:{peer[1]}"
-        connection.connection_id = f"{self.endpoint.address}-{connection.remote_address}"
         if self.principal_builder is not None:
             self._authenticate(connection, transport)
         self.connections[connection] = None

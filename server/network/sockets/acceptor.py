@@ -48,7 +48,7 @@ class Acceptor:
     ) -> None:
         self._listening = listening
         self._decide = decide
-        self._connect = connect or self._connect_plain
+        self._connect = connect
         self._accepts_per_turn = accepts_per_turn
         self._failed = failed
         self._short = short
@@ -104,15 +104,15 @@ class Acceptor:
         SPARES.fill()
         self._short(error)
 
-    async def _connect_plain(self, protocol: asyncio.BaseProtocol, accepted: socket.socket) -> None:
-        await self._loop.connect_accepted_socket(lambda: protocol, accepted)
-
     async def _set_up(self, protocol: asyncio.BaseProtocol, accepted: socket.socket) -> None:
         try:
             accepted.setblocking(False)
             with contextlib.suppress(OSError):  # the peer has gone
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            await self._connect(protocol, accepted)
+            if self._connect is None:
+                await self._loop.connect_accepted_socket(lambda: protocol, accepted)
+            else:
+                await self._connect(protocol, accepted)
         except (OSError, asyncio.CancelledError) as error:
             log.debug("a connection was not set up: %s", error)
             accepted.close()

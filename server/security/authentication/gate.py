@@ -126,6 +126,7 @@ class SaslGate:
         self._listener = listener
         self._connection = connection
         self._dispatcher: GatedDispatcher = connection.listener.dispatcher
+        self._now_ms: Callable[[], int] = connection.listener.shared.clock.now_ms
         self.served = self._dispatcher.served
         connection.max_frame_bytes = listener.max_receive_bytes
         self._is_renewed = False
@@ -198,10 +199,6 @@ class SaslGate:
         self.authentication.api_versions_answered(error_code)
 
     # The rest.
-
-    def _now_ms(self) -> int:
-        now_ms: int = self._connection.listener.shared.clock.now_ms()
-        return now_ms
 
     def _take_bare_token(self, token: bytes) -> None:
         try:

@@ -101,7 +101,6 @@ class Handshakes:
         whole = _RECORD_HEAD_BYTES + int.from_bytes(head[3:_RECORD_HEAD_BYTES], "big")
         if len(head) < min(whole, _MOST_PEEKED_BYTES):
             await _peek(loop, accepted, min(whole, _MOST_PEEKED_BYTES))
-        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
 
     async def _my_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         turn: asyncio.Future[None] = loop.create_future()
@@ -131,7 +130,8 @@ def _wake(readable: asyncio.Future[None]) -> None:
 
 async def _peek(loop: asyncio.AbstractEventLoop, accepted: socket.socket, needed: int) -> bytes:
     """Returns the first bytes, `needed` ones or more. Raises ConnectionResetError when the peer ends before."""
-    accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, needed)
+    if needed > 1:
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, needed)
     readable: asyncio.Future[None] = loop.create_future()
     loop.add_reader(accepted.fileno(), _wake, readable)
     try:
@@ -139,6 +139,8 @@ async def _peek(loop: asyncio.AbstractEventLoop, accepted: socket.socket, needed
     finally:
         loop.remove_reader(accepted.fileno())
     found = accepted.recv(_MOST_PEEKED_BYTES, socket.MSG_PEEK)
+    if needed > 1:
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
     if len(found) < needed:
         raise ConnectionResetError("the peer closed the connection during the handshake")
     return found
