@@ -31,11 +31,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="odradek",
         help="which broker the compatibility tests run against (apache: Apache Kafka 4.3.1, to check the tests)",
     )
-    parser.addoption(
-        "--secured",
-        action="store_true",
-        help="the plays of compat_tests/cluster run with mutual TLS between nodes and SCRAM within TLS for clients",
-    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,4 +1,4 @@
-"""Clusters of the scenarios with mutual TLS between nodes and SCRAM for clients: `pytest compat_tests/cluster --secured`."""
+"""Clusters of the scenarios with mutual TLS between nodes and SCRAM for clients."""
 
 from __future__ import annotations
 

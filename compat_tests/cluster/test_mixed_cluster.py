@@ -32,7 +32,7 @@ _PREFERRED = 0
 _MOST_STOPS = 10
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=[MixedCluster, SecuredMixedCluster], ids=["plain", "secured"])
 def execute(
     java_tools: None, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Scenario]:
@@ -41,7 +41,7 @@ def execute(
     # A node that is merely slow stays the controller; the end of a process is noticed by its connections.
     impatient["controller_quorum_fetch_timeout_ms"] = "6000"
     overrides = {"offsets_topic_num_partitions": "3", "min_insync_replicas": "2", **impatient}
-    kind = SecuredMixedCluster if request.config.getoption("--secured") else MixedCluster
+    kind: type[MixedCluster] = request.param
     cluster = kind(tmp_path_factory.mktemp("mixed"), [COMBINED] * 3, **overrides)
     cluster.node(APACHE).is_apache = True
     with granted(access_of(cluster)), cluster, contextlib.ExitStack() as clients:

@@ -31,13 +31,13 @@ pytestmark = pytest.mark.timeout(900)
 _TOPIC_RESOURCE, _SET = 2, 0
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=[Cluster, SecuredCluster], ids=["plain", "secured"])
 def execute(
     java_tools: None, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Scenario]:
     overrides = {"offsets_topic_num_partitions": "3", "min_insync_replicas": "2"}
     directory = tmp_path_factory.mktemp("orders")
-    kind = SecuredCluster if request.config.getoption("--secured") else Cluster
+    kind: type[Cluster] = request.param
     made = kind(directory, [COMBINED] * 3, **overrides)
     with granted(access_of(made)), made as cluster, contextlib.ExitStack() as clients:
         cluster.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])

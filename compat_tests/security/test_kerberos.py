@@ -11,7 +11,6 @@ from pathlib import Path
 
 import gssapi
 import pytest
-from kafka import KafkaConsumer, KafkaProducer
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
@@ -21,11 +20,11 @@ from compat_tests.broker_process import free_port
 from compat_tests.java.tool import ToolResult, run_tool
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE
+from compat_tests.security.round_trips import DEADLINE_S, through_kafka_python
 from compat_tests.wire import WireClient
 from tests.docs.pages import DOCS, blocks
 from tests.security.kdc import REALM, Kdc
 
-DEADLINE_S = 60
 KERBEROS = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "GSSAPI", "sasl_kerberos_service_name": "kafka"}
 INVALID = "Authentication failed during authentication due to invalid credentials with SASL mechanism GSSAPI"
 
@@ -124,12 +123,7 @@ def test_java_is_authorized_by_the_name_that_the_rules_make(
 def test_kafka_python(kerberos: KerberosBroker, log_in: LogIn, topic: str) -> None:
     log_in("alice")
     login = {"bootstrap_servers": kerberos.bootstrap, **KERBEROS}
-    producer = KafkaProducer(**login)
-    producer.send(topic, b"kafka-python").get(DEADLINE_S)
-    producer.close()
-    consumer = KafkaConsumer(topic, **login, auto_offset_reset="earliest", consumer_timeout_ms=DEADLINE_S * 1000)
-    assert next(consumer).value == b"kafka-python"
-    consumer.close()
+    through_kafka_python(topic, **login)
 
 
 def test_program_of_the_guide_works_while_the_keytab_is_rotated(

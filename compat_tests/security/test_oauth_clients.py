@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider as AiokafkaTokens
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
-from kafka import KafkaConsumer, KafkaProducer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from compat_tests.broker_process import free_port
@@ -20,10 +17,10 @@ from compat_tests.java.tool import run_tool
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE
 from compat_tests.recipes import eventually
+from compat_tests.security.round_trips import through_aiokafka, through_kafka_python, through_librdkafka
 from tests.security.issuer import AUDIENCE, ISSUER, Issuer
 
 ISSUED = Issuer()
-DEADLINE_S = 60
 LOGIN = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
 
 
@@ -67,15 +64,7 @@ def confluent(bootstrap: str, **claims: str) -> dict[str, object]:
 
 
 def test_librdkafka(oauth: OdradekProcess, topic: str) -> None:
-    producer = Producer(confluent(oauth.bootstrap))
-    producer.produce(topic, b"librdkafka")
-    assert producer.flush(DEADLINE_S) == 0
-    consumer = Consumer({**confluent(oauth.bootstrap), "group.id": topic, "auto.offset.reset": "earliest"})
-    consumer.subscribe([topic])
-    message = consumer.poll(DEADLINE_S)
-    assert message is not None
-    assert message.value() == b"librdkafka"
-    consumer.close()
+    through_librdkafka(topic, confluent(oauth.bootstrap))
 
 
 def test_librdkafka_learns_that_its_token_is_for_another_audience(oauth: OdradekProcess) -> None:
@@ -93,20 +82,12 @@ def test_librdkafka_learns_that_its_token_is_for_another_audience(oauth: Odradek
 
 def test_kafka_python(oauth: OdradekProcess, topic: str) -> None:
     login = {"bootstrap_servers": oauth.bootstrap, "sasl_oauth_token_provider": Tokens(), **LOGIN}
-    producer = KafkaProducer(**login)
-    producer.send(topic, b"kafka-python").get(DEADLINE_S)
-    producer.close()
-    consumer = KafkaConsumer(topic, **login, auto_offset_reset="earliest", consumer_timeout_ms=DEADLINE_S * 1000)
-    assert next(consumer).value == b"kafka-python"
-    consumer.close()
+    through_kafka_python(topic, **login)
 
 
 async def test_aiokafka(oauth: OdradekProcess, topic: str) -> None:
     login = {"bootstrap_servers": oauth.bootstrap, "sasl_oauth_token_provider": AsyncTokens(), **LOGIN}
-    async with AIOKafkaProducer(**login) as producer:
-        await producer.send_and_wait(topic, b"aiokafka")
-    async with AIOKafkaConsumer(topic, **login, auto_offset_reset="earliest") as consumer:
-        assert (await asyncio.wait_for(consumer.getone(), DEADLINE_S)).value == b"aiokafka"
+    await through_aiokafka(topic, **login)
 
 
 @pytest.mark.oracle

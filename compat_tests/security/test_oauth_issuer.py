@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
-from kafka import KafkaConsumer, KafkaProducer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from compat_tests.broker_process import free_port
@@ -19,8 +18,8 @@ from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE
 from compat_tests.recipes import eventually
 from compat_tests.security.oauth_server import AUDIENCE, CLIENT, SECRET, OauthServer, signing_key
+from compat_tests.security.round_trips import DEADLINE_S, through_kafka_python, through_librdkafka
 
-DEADLINE_S = 60
 _JAVA = "org.apache.kafka.common.security.oauthbearer"
 _REFUSED = (
     r" WARNING odradek\.connection: closing the connection of 127\.0\.0\.1:\d+ on SASL_PLAINTEXT: "
@@ -115,15 +114,7 @@ def librdkafka_fails(login: dict[str, object], words: str) -> None:
 
 
 def test_librdkafka_with_client_credentials(oauth: OdradekProcess, issuer: OauthServer, topic: str) -> None:
-    producer = Producer(with_credentials(oauth, issuer))
-    producer.produce(topic, b"librdkafka")
-    assert producer.flush(DEADLINE_S) == 0
-    consumer = Consumer({**with_credentials(oauth, issuer), "group.id": topic, "auto.offset.reset": "earliest"})
-    consumer.subscribe([topic])
-    message = consumer.poll(DEADLINE_S)
-    assert message is not None
-    assert message.value() == b"librdkafka"
-    consumer.close()
+    through_librdkafka(topic, with_credentials(oauth, issuer))
 
 
 @pytest.mark.oracle
@@ -158,12 +149,7 @@ def test_kafka_python_with_a_token_provider(oauth: OdradekProcess, issuer: Oauth
         "sasl_mechanism": "OAUTHBEARER",
         "sasl_oauth_token_provider": Tokens(issuer),
     }
-    producer = KafkaProducer(**login)
-    producer.send(topic, b"kafka-python").get(DEADLINE_S)
-    producer.close()
-    consumer = KafkaConsumer(topic, **login, auto_offset_reset="earliest", consumer_timeout_ms=DEADLINE_S * 1000)
-    assert next(consumer).value == b"kafka-python"
-    consumer.close()
+    through_kafka_python(topic, **login)
 
 
 def test_issuer_gives_no_token_for_a_wrong_secret(oauth: OdradekProcess, issuer: OauthServer) -> None:

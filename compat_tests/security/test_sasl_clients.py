@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
-from kafka import KafkaConsumer, KafkaProducer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from compat_tests.java.tool import ToolHost
 from compat_tests.recipes import eventually
+from compat_tests.security.round_trips import through_aiokafka, through_kafka_python, through_librdkafka
 from compat_tests.security.secured import PLAIN_USERS, SCRAM_USERS, SESSION_MS, Secured
 
 USERS = {
@@ -22,7 +20,6 @@ USERS = {
     "SCRAM-SHA-512": ("comma,equals=", SCRAM_USERS["comma,equals="]),
 }
 MODULES = {"PLAIN": "plain.PlainLoginModule"}
-DEADLINE_S = 60
 ConfigFile = Callable[[str, str, str], str]
 
 
@@ -53,15 +50,7 @@ def test_librdkafka(mechanism: str, secured: Secured, topic: str) -> None:
         "sasl.username": user,
         "sasl.password": password,
     }
-    producer = Producer(login)
-    producer.produce(topic, b"librdkafka")
-    assert producer.flush(DEADLINE_S) == 0
-    consumer = Consumer({**login, "group.id": topic, "auto.offset.reset": "earliest"})
-    consumer.subscribe([topic])
-    message = consumer.poll(DEADLINE_S)
-    assert message is not None
-    assert message.value() == b"librdkafka"
-    consumer.close()
+    through_librdkafka(topic, login)
 
 
 @pytest.mark.parametrize("mechanism", USERS)
@@ -99,12 +88,7 @@ def test_kafka_python(mechanism: str, secured: Secured, topic: str) -> None:
         "sasl_plain_username": user,
         "sasl_plain_password": password,
     }
-    producer = KafkaProducer(**login)
-    producer.send(topic, b"kafka-python").get(DEADLINE_S)
-    producer.close()
-    consumer = KafkaConsumer(topic, **login, auto_offset_reset="earliest", consumer_timeout_ms=DEADLINE_S * 1000)
-    assert next(consumer).value == b"kafka-python"
-    consumer.close()
+    through_kafka_python(topic, **login)
 
 
 @pytest.mark.parametrize("mechanism", USERS)
@@ -117,10 +101,7 @@ async def test_aiokafka(mechanism: str, secured: Secured, topic: str) -> None:
         "sasl_plain_username": user,
         "sasl_plain_password": password,
     }
-    async with AIOKafkaProducer(**login) as producer:
-        await producer.send_and_wait(topic, b"aiokafka")
-    async with AIOKafkaConsumer(topic, **login, auto_offset_reset="earliest") as consumer:
-        assert (await asyncio.wait_for(consumer.getone(), DEADLINE_S)).value == b"aiokafka"
+    await through_aiokafka(topic, **login)
 
 
 @pytest.mark.oracle

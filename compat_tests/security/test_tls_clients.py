@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.helpers import create_ssl_context
 from confluent_kafka import Consumer, Producer
-from kafka import KafkaConsumer, KafkaProducer
 
 from compat_tests.broker_process import BrokerProcess, free_port
 from compat_tests.java.fetch import java
 from compat_tests.java.tool import ToolHost
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE, ApacheKafka
+from compat_tests.security.round_trips import DEADLINE_S, through_aiokafka, through_kafka_python
 from compat_tests.security.secured import PLAIN_USERS, jaas
 from tests.server.certificates import PASSWORD, Authority, Identity
 
-DEADLINE_S = 60
 #: Listener to the format of its stores, made by Java's keytool.
 FORMS = {"PEMS": "PEM", "PKCS": "PKCS12", "JAVA": "JKS"}
 
@@ -168,21 +165,13 @@ def test_kafka_python(tls: TlsBroker) -> None:
         "ssl_cafile": tls.client.trusted_pem,
         "ssl_certfile": tls.client.key_pem,
     }
-    producer = KafkaProducer(**options)
-    producer.send("kafka-python", b"value").get(DEADLINE_S)
-    producer.close()
-    consumer = KafkaConsumer("kafka-python", **options, auto_offset_reset="earliest")
-    assert next(consumer).value == b"value"
-    consumer.close()
+    through_kafka_python("kafka-python", **options)
 
 
 async def test_aiokafka(tls: TlsBroker) -> None:
     context = create_ssl_context(cafile=tls.client.trusted_pem, certfile=tls.client.key_pem)
     options = {"bootstrap_servers": tls.at("PEMS"), "security_protocol": "SSL", "ssl_context": context}
-    async with AIOKafkaProducer(**options) as producer:
-        await producer.send_and_wait("aiokafka", b"value")
-    async with AIOKafkaConsumer("aiokafka", **options, auto_offset_reset="earliest") as consumer:
-        assert (await asyncio.wait_for(consumer.getone(), DEADLINE_S)).value == b"value"
+    await through_aiokafka("aiokafka", **options)
 
 
 def test_librdkafka_logs_in_over_sasl_ssl_without_a_certificate(tls: TlsBroker) -> None:
