@@ -20,7 +20,7 @@ from rich.progress import Progress
 
 from compat_tests.broker_process import BrokerProcess
 
-from . import brokers, idle_connections, rows
+from . import brokers, free_memory, idle_connections, rows
 from .awake import cores_awake
 from .loads import Load
 from .reporting import kinds, report
@@ -115,6 +115,7 @@ def measure_loads(folder: Path, options: argparse.Namespace, figures: Figures) -
 def measure(row: Row, broker: BrokerProcess, topic: str) -> dict[Kind, float]:
     if row.feeds is not None:
         row.feeds(broker.bootstrap, topic)
+    free_memory.get_back()
     before = brokers.Cost.of(broker.pid)
     load = row.run(broker.bootstrap, topic)
     cpu_s = brokers.Cost.of(broker.pid).cpu_s - before.cpu_s

@@ -20,7 +20,7 @@ from .windows import Figures, Side, Work, in_turn
 
 ODRADEK, KAFKA = "Odradek", "Apache Kafka"
 #: Targets for the CPU, as a share of Apache Kafka's.
-DATA_TARGET, CONNECTION_TARGET = 0.8, 0.5
+TARGET, HANDSHAKE_TARGET = 0.8, 0.5
 #: Warm-up before the windows: a JVM compiles hot code.
 WARM_S = 20.0
 
@@ -41,10 +41,10 @@ def rows_of(tls: ssl.SSLContext) -> Rows:
     rows: Rows = {}
     for listener, words in (("SSL", "TLS"), ("PLAINTEXT", "plain")):
         for name, make in loads.data_loads().items():
-            rows[f"{words}: {name}"] = partial(data, listener, make), DATA_TARGET
-    rows["full handshake"] = partial(loads.Handshakes, tls=tls, with_ticket=False), CONNECTION_TARGET
-    rows["resumed handshake"] = partial(loads.Handshakes, tls=tls, with_ticket=True), CONNECTION_TARGET
-    rows["SCRAM-SHA-256 login"] = loads.logins, CONNECTION_TARGET
+            rows[f"{words}: {name}"] = partial(data, listener, make), TARGET
+    rows["full handshake"] = partial(loads.Handshakes, tls=tls, with_ticket=False), HANDSHAKE_TARGET
+    rows["resumed handshake"] = partial(loads.Handshakes, tls=tls, with_ticket=True), HANDSHAKE_TARGET
+    rows["SCRAM-SHA-256 login"] = loads.logins, TARGET
     return rows
 
 
