@@ -98,6 +98,16 @@ class FilledCluster:
         return node_pids(plan, self.directory)
 
     @contextlib.contextmanager
+    def stopped(self, node: int) -> Iterator[None]:
+        """Stops a broker's process: its port accepts connections, and nothing answers."""
+        pid = self.pids()[node]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    @contextlib.contextmanager
     def killed_behind_a_proxy(self, node: int) -> Iterator[None]:
         """Kills a broker, whose port goes on accepting connections and closes them, as that of a proxy does.
 

@@ -249,6 +249,18 @@ def test_pages_show_the_return_of_the_broker(cluster: FilledCluster, killed: Bro
     killed.await_true(lambda: str(cluster.victim) in [row[0] for row in rows(killed)])
 
 
+def test_pages_answer_while_a_broker_hangs(cluster: FilledCluster, killed: Browser) -> None:
+    """Once the console has noticed; a page before that may wait for the broker's response, for 10 s at most."""
+    opened(killed, "/")
+    with cluster.stopped(cluster.coordinator()):
+        killed.await_true(lambda: "1 without an answer" in killed.text or "1 fenced" in killed.text)
+        took = {case: opened(killed, path.format(**vars(cluster))) for case, (path, _) in CASES.items()}
+        assert [case for case, seconds in took.items() if seconds > PAGE_S] == [], took
+    opened(killed, "/")
+    killed.await_text("3 running, 0 fenced")
+    killed.await_true(lambda: "Under-replicated\n0" in killed.text and "Without leader\n0" in killed.text)
+
+
 def test_pages_answer_while_the_controller_waits_for_a_dead_broker(cluster: FilledCluster, killed: Browser) -> None:
     """The broker has died and is not fenced: it stays the leader of partitions, and the coordinator of a group."""
     dead = cluster.coordinator()

@@ -58,7 +58,7 @@ def _response(services: NodeServices, call: Call) -> ApiVersionsResponse:
         return ApiVersionsResponse(error_code=error)
     if call.version >= _FIRST_VERSION_WITH_SOFTWARE:
         call.connection.software = (request.client_software_name, request.client_software_version)
-    response = ApiVersionsResponse(api_keys=_all_shown(tuple(call.connection.dispatcher.served)))
+    response = ApiVersionsResponse(api_keys=[*_all_shown(tuple(call.connection.dispatcher.served))])
     if call.version >= _FIRST_VERSION_WITH_FEATURES:
         _add_features(response, services, call.version)
     return response
@@ -80,23 +80,26 @@ def _error(request: ApiVersionsRequest, version: int, services: NodeServices) ->
     return ErrorCode.NONE
 
 
-# Every connection of a client begins with this request, so the lists are made once. The responses share them: nothing
-# changes them.
+# Every connection of a client begins with this request, so the items are made once. Responses have lists of their own.
 
 
 @lru_cache(maxsize=8)  # kinds of listeners
-def _all_shown(keys: tuple[int, ...]) -> list[ApiVersion]:
-    return [_shown(APIS[key]) for key in sorted(keys)]
+def _all_shown(keys: tuple[int, ...]) -> tuple[ApiVersion, ...]:
+    return tuple(_shown(APIS[key]) for key in sorted(keys))
 
 
 @lru_cache(maxsize=8)
-def _supported(ranges: tuple[tuple[str, tuple[int, int]], ...]) -> list[SupportedFeatureKey]:
-    return [SupportedFeatureKey(name=name, min_version=low, max_version=high) for name, (low, high) in sorted(ranges)]
+def _supported(ranges: tuple[tuple[str, tuple[int, int]], ...]) -> tuple[SupportedFeatureKey, ...]:
+    return tuple(
+        SupportedFeatureKey(name=name, min_version=low, max_version=high) for name, (low, high) in sorted(ranges)
+    )
 
 
 @lru_cache(maxsize=8)
-def _finalized(levels: tuple[tuple[str, int], ...]) -> list[FinalizedFeatureKey]:
-    return [FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level) for name, level in levels]
+def _finalized(levels: tuple[tuple[str, int], ...]) -> tuple[FinalizedFeatureKey, ...]:
+    return tuple(
+        FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level) for name, level in levels
+    )
 
 
 def _shown(api: Api) -> ApiVersion:
@@ -110,8 +113,7 @@ def _add_features(response: ApiVersionsResponse, services: NodeServices, version
     response.finalized_features_epoch = image.offset
     # A node that is only a controller has no registration; nor has a broker that has not met its cluster yet.
     supported = registration.features if registration is not None else supported_features(image.features)
-    response.supported_features = _supported(
-        tuple((name, levels) for name, levels in supported.items() if levels[0] > 0 or version >= 4)
-    )
+    ranges = tuple((name, levels) for name, levels in supported.items() if levels[0] > 0 or version >= 4)
+    response.supported_features = [*_supported(ranges)]
     finalized = finalized_features(image.features, services.controller.kraft_version)
-    response.finalized_features = _finalized(tuple(finalized.items()))
+    response.finalized_features = [*_finalized(tuple(finalized.items()))]

@@ -6,7 +6,6 @@ The event loop's own `create_server` accepts all that waits in one turn, without
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import logging
 import socket
@@ -107,8 +106,6 @@ class Acceptor:
     async def _set_up(self, protocol: asyncio.BaseProtocol, accepted: socket.socket) -> None:
         try:
             accepted.setblocking(False)
-            with contextlib.suppress(OSError):  # the peer has gone
-                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._connect is None:
                 await self._loop.connect_accepted_socket(lambda: protocol, accepted)
             else:
