@@ -59,7 +59,8 @@ class Browser:
 
     @property
     def text(self) -> str:
-        return str(self.driver.execute_script("return document.body.innerText"))
+        """The text of the page; nothing while a document has just begun to load."""
+        return str(self.driver.execute_script("return document.body?.innerText ?? ''"))
 
     @property
     def path(self) -> str:
