@@ -1,4 +1,5 @@
 """Every page and every action of the console in Chromium after one of three brokers is killed, and after its return.
+Then every page while a broker hangs.
 
 The broker is the active controller; it led partitions and coordinated a group and a transaction that the pages show. One
 cluster serves all tests, which run in the order of this file: an action may end what a page before it shows.
