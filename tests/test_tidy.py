@@ -1,4 +1,4 @@
-"""The limits of style.md: functions and files are short."""
+"""The limits of style.md: functions fit a screen, and a file holds one whole noun."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-MOST_FILE_LINES = 400
+MOST_FILE_LINES = 800
 MOST_FUNCTION_LINES = 70
 MOST_MEDIAN_FUNCTION_LINES = 20
 #: Tables, whose length has no limit.
@@ -44,10 +44,10 @@ def sources() -> dict[str, ast.Module]:
     return {name: ast.parse((ROOT / name).read_text(encoding="utf-8")) for name in python_files()}
 
 
-def test_no_file_is_longer_than_a_head_holds(sources: dict[str, ast.Module]) -> None:
+def test_no_file_is_longer_than_the_limit(sources: dict[str, ast.Module]) -> None:
     lengths = {name: (ROOT / name).read_text(encoding="utf-8").count("\n") for name in sources}
     long = {name: lines for name, lines in lengths.items() if lines > MOST_FILE_LINES and not name.startswith(TABLES)}
-    assert not long, f"split by noun: {long}"
+    assert not long, f"over {MOST_FILE_LINES} lines, split by noun: {long}"
 
 
 def test_no_function_is_longer_than_a_screen(sources: dict[str, ast.Module]) -> None:
