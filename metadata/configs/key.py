@@ -19,6 +19,11 @@ class ResourceType(IntEnum):
     CLIENT_METRICS = 16
     GROUP = 32
 
+    @classmethod
+    def named(cls, code: int) -> str:
+        """Returns the name of the type with the code; UNKNOWN for others, as in Kafka."""
+        return next((kind.name for kind in cls if kind == code), cls.UNKNOWN.name)
+
 
 class Scope(Enum):
     """The update mode of a broker's key (KIP-226)."""

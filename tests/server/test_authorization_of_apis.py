@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
 import odradek
 import pytest
+from odradek.metadata.acls import Operation, ResourceType
+from odradek.metadata.configs import ResourceType as ConfigType
+from odradek.metadata.image import MetadataImage
 from odradek.protocol.apis import APIS, Api
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages import alter_configs as legacy
+from odradek.protocol.messages import incremental_alter_configs as incremental
+from odradek.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.schema import Message
+from odradek.replication.controller import maintenance
+from odradek.replication.controller.controller import DECISIONS
+from odradek.replication.controller.security.delegation_tokens import RemoveExpiredTokensRequest
+from odradek.server.security.authorization.controller_requests import Checked, check
+from odradek.server.security.authorization.sessions import AuthorizationSession
 
 from compat_tests.wire import WireClient
 
@@ -148,3 +164,142 @@ def test_a_client_without_rules_is_denied(api: Api, bootstrap: str) -> None:
         assert answer.error_code in _DENIALS
     else:
         assert error_codes(answer) - {0} <= _DENIALS
+
+
+# ---- the active controller
+
+REQUESTS = {api.name: api.request for api in APIS.values()}
+RESPONSES = {api.request: api.response for api in APIS.values()}
+#: Requests that only the controller's own node sends.
+OWN = (
+    maintenance.BalanceLeadersRequest,
+    maintenance.ElectUncleanLeadersRequest,
+    maintenance.FenceBrokerRequest,
+    maintenance.MoveLeadersRequest,
+    maintenance.WriteNoOpRequest,
+    RemoveExpiredTokensRequest,
+)
+#: Requests with items, each in every shape, with the error of an item that is denied.
+ITEMS: list[tuple[Message, int]] = [
+    (CreateTopicsRequest([CreatableTopic("a", 1, 1)]), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    (CreatePartitionsRequest([CreatePartitionsTopic("a", 2)]), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    (DeleteTopicsRequest(topic_names=["a"]), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    (DeleteTopicsRequest(topics=[DeleteTopicState(name="a")]), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    *(
+        (request, error)
+        for kind, error in {
+            ConfigType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            ConfigType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+            ConfigType.BROKER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            ConfigType.CLIENT_METRICS: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            ConfigType.BROKER_LOGGER: ErrorCode.INVALID_REQUEST,
+            ConfigType.UNKNOWN: ErrorCode.INVALID_REQUEST,
+            77: ErrorCode.INVALID_REQUEST,
+        }.items()
+        for request in (
+            legacy.AlterConfigsRequest([legacy.AlterConfigsResource(kind, "a", [])]),
+            incremental.IncrementalAlterConfigsRequest([incremental.AlterConfigsResource(kind, "a", [])]),
+        )
+    ),
+]
+#: Decided with the client's principal; the decision has the rule.
+DECIDED_BY_OWNER = ("ExpireDelegationToken", "RenewDelegationToken")
+
+
+class Decider:
+    """Allows the named operations on every resource."""
+
+    version = allowed = denied = 0
+    keeps_decisions = False
+
+    def __init__(self, *operations: Operation) -> None:
+        self.operations = operations
+        self.requested: list[tuple[int, int]] = []
+
+    def logs_allowed(self) -> bool:
+        return False
+
+    def kept(self) -> None: ...
+
+    def log(self, session: AuthorizationSession, key: Any, count: int, level: int) -> None: ...
+
+    def may_write_any_topic(self, session: AuthorizationSession) -> bool:
+        return False
+
+    def decide(self, session: AuthorizationSession, operation: int, resource_type: int, name: str) -> bool:
+        self.requested.append((operation, resource_type))
+        return operation in self.operations
+
+
+def checked(request: Message, *allowed: Operation) -> Checked:
+    session = AuthorizationSession(Decider(*allowed), "User:mallory", "/10.0.0.1")
+    return check(session, request, MetadataImage(), deletes_topics=True)
+
+
+def name_of(request: Message) -> str:
+    return type(request).__name__.removesuffix("Request")
+
+
+def test_the_test_covers_every_decision() -> None:
+    item_apis = {name_of(request) for request, _ in ITEMS}
+    whole = {name for name in DECISIONS if RULES.get(name, "").endswith(" on CLUSTER")}
+    assert set(DECISIONS) == whole | item_apis | {name_of(own()) for own in OWN} | set(DECIDED_BY_OWNER) | {
+        "CreateDelegationToken"
+    }
+
+
+@pytest.mark.parametrize("api", [name for name in DECISIONS if RULES.get(name, "").endswith(" on CLUSTER")])
+def test_request_on_the_cluster_needs_exactly_its_operation(api: str) -> None:
+    request = REQUESTS[api]()
+    operation = Operation[RULES[api].removesuffix(" on CLUSTER")]
+    denied = checked(request, *(other for other in Operation if other != operation))
+    assert denied.request is None
+    assert denied.response is not None
+    if hasattr(denied.response, "error_code"):
+        assert denied.response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    decider = Decider(operation)
+    session = AuthorizationSession(decider, "User:mallory", "/10.0.0.1")
+    assert check(session, request, MetadataImage(), deletes_topics=True).request is request
+    assert decider.requested == [(operation, ResourceType.CLUSTER)]
+
+
+@pytest.mark.parametrize(("request_", "error"), ITEMS, ids=lambda value: name_of(value) if value else str(value))
+def test_items_of_a_client_without_rules_are_denied(request_: Any, error: int) -> None:
+    found = checked(request_)
+    assert found.request is not None
+    lists = [value for value in vars_of(found.request) if isinstance(value, list)]
+    assert lists
+    assert not any(lists), "nothing is left to decide"
+    response = found.finish(RESPONSES[type(request_)]())
+    assert error_codes(response) - {0} == {error}
+
+
+def vars_of(message: Message) -> list[Any]:
+    return [getattr(message, field.name) for field in message.SCHEMA.fields]
+
+
+def test_token_for_another_user_needs_create_tokens() -> None:
+    own = CreateDelegationTokenRequest()
+    assert checked(own).request is own
+    other = CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name="alice")
+    denied = checked(other).response
+    assert getattr(denied, "error_code", None) == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    assert checked(other, Operation.CREATE_TOKENS).request is other
+
+
+@pytest.mark.parametrize("api", DECIDED_BY_OWNER)
+def test_token_of_another_user_is_compared_with_its_owner_by_the_decision(api: str) -> None:
+    request = REQUESTS[api]()
+    assert checked(request).request is request
+
+
+@pytest.mark.parametrize("request_class", OWN)
+def test_request_without_a_rule_is_denied_to_every_client(
+    request_class: type[Message], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.ERROR, "odradek.authorizer"):
+        denied = checked(request_class(), *Operation)
+    assert denied.request is None
+    assert getattr(denied.response, "error_code", None) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    expected = f"a bug: no rule authorizes {name_of(request_class())}: User:mallory is denied"
+    assert [record.getMessage() for record in caplog.records] == [expected]

@@ -1,12 +1,13 @@
 """Authorization of requests that the active controller decides, with the principal and host of the client that sent them.
 
-A request is refused as a whole, or some of its items are: these are taken out, and answered beside the decided ones.
-Requests of the controller's own node, without a client, are not checked.
+A request is denied as a whole, or some of its items are: these are taken out, and added to the response. A request or a
+resource without a rule here is denied. Requests of the controller's own node, without a client, are not checked.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -21,19 +22,23 @@ from ....protocol.messages.create_delegation_token import CreateDelegationTokenR
 from ....protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopicResult
 from ....protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from ....protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest
+from ....protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from ....protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from ....protocol.schema import Message
 from ....protocol.uuids import ZERO_UUID
 from ....replication.controller.controller import error_response
 from ....replication.controller.result import RequestError
 from ....replication.controller.topic_names import CLUSTER_METADATA_TOPIC
-from .cluster_operations import CONTROLLER_OPERATIONS, rejected
+from .cluster_operations import CONTROLLER_OPERATIONS, DENIED_ON_CLUSTER, rejected
 from .sessions import AuthorizationSession
+
+log = logging.getLogger("odradek.authorizer")
 
 #: Kafka's words.
 ERROR_WORDS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: DENIED_ON_CLUSTER,
 }
 
 
@@ -67,9 +72,16 @@ def check(session: AuthorizationSession, request: Any, image: MetadataImage, *, 
             return _alter_configs(session, request, legacy.AlterConfigsResourceResponse)
         case incremental.IncrementalAlterConfigsRequest():
             return _alter_configs(session, request, incremental.AlterConfigsResourceResponse)
-        case CreateDelegationTokenRequest() if not may_create_token(session, request):
+        case CreateDelegationTokenRequest():
+            if may_create_token(session, request):
+                return Checked(request)
             return Checked(None, error_response(request, RequestError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)))
-    return Checked(request)
+        case ExpireDelegationTokenRequest() | RenewDelegationTokenRequest():
+            return Checked(request)  # the decision compares the client with the token's owner and renewers
+    log.error("a bug: no rule authorizes %s: %s is denied", session.api, session.principal)
+    return Checked(
+        None, error_response(request, RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, DENIED_ON_CLUSTER))
+    )
 
 
 def may_create_token(session: AuthorizationSession, request: CreateDelegationTokenRequest) -> bool:
@@ -161,12 +173,16 @@ def _alter_configs(session: AuthorizationSession, request: Any, result_class: Ca
         if error is None:
             kept.append(resource)
         else:
-            results.append(result_class(error, ERROR_WORDS[error], kind, name))
+            words = ERROR_WORDS.get(error) or f"Unexpected resource type {ConfigType.named(kind)}."
+            results.append(result_class(error, words, kind, name))
     return _without(request, "resources", kept, _adding("responses", results))
 
 
 def config_error(session: AuthorizationSession, operation: Operation, kind: int, name: str) -> ErrorCode | None:
-    """Returns why the client may not do that with the configuration of a resource; None if it may."""
+    """Returns why the client may not do that with the configuration of a resource; None if it may.
+
+    INVALID_REQUEST for a type of resource that has no rule.
+    """
     if kind in (ConfigType.BROKER, ConfigType.CLIENT_METRICS):
         is_allowed, error = session.allows_on_cluster(operation), ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     elif kind == ConfigType.TOPIC:
@@ -176,7 +192,7 @@ def config_error(session: AuthorizationSession, operation: Operation, kind: int,
         is_allowed = session.allows(operation, ResourceType.GROUP, name)
         error = ErrorCode.GROUP_AUTHORIZATION_FAILED
     else:
-        return None
+        return ErrorCode.INVALID_REQUEST
     return None if is_allowed else error
 
 
