@@ -53,6 +53,10 @@ def register_broker(state: ControllerState, request: BrokerRegistrationRequest, 
     """Registers a new incarnation, or repeats the registration of the current one.
 
     A new incarnation does not inherit the leaderships and ISR memberships of the previous one.
+
+    A broker of 10,000 partitions needs more records than an atomic decision may have. A part of them does no harm: they
+    take partitions from the previous incarnation, as fencing does, and its registration stays until the last record.
+    The next registration makes the rest.
     """
     _check_cluster(state, request.cluster_id)
     _check_directories(state, request)
@@ -69,7 +73,7 @@ def register_broker(state: ControllerState, request: BrokerRegistrationRequest, 
         record.broker_epoch = state.next_offset
         records += _incarnation_ends(state, before, request)
     records.append(record)
-    return ControllerResult(records, BrokerRegistrationResponse(broker_epoch=record.broker_epoch))
+    return ControllerResult(records, BrokerRegistrationResponse(broker_epoch=record.broker_epoch), atomic=False)
 
 
 def _check_cluster(state: ControllerState, cluster_id: str) -> None:
@@ -266,6 +270,9 @@ def _directories_changed(
 
 
 def unregister_broker(state: ControllerState, request: UnregisterBrokerRequest, version: int) -> ControllerResult:
+    """Takes the partitions from a broker, and removes its registration with the last record: a part of the records is
+    completed by the next request.
+    """
     broker_id = request.broker_id
     broker = state.image.broker(broker_id)
     if broker is None:
@@ -276,7 +283,7 @@ def unregister_broker(state: ControllerState, request: UnregisterBrokerRequest, 
         ),
         UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch),
     ]
-    return ControllerResult(records, UnregisterBrokerResponse(error_message=None))
+    return ControllerResult(records, UnregisterBrokerResponse(error_message=None), atomic=False)
 
 
 def unregister_controller(
