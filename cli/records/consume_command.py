@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 from ..client.connection import Connection
 from ..client.errors import Misused
 from ..client.options import client_command, new_app
+from ..options import warn
 from ..output.progress import Progress
 from .consume_options import (
     CountOption,
@@ -144,7 +145,7 @@ def _read(
     writer: Writer,
     out: BinaryIO,
 ) -> None:
-    reader = Reader(connection, selection)
+    reader = Reader(connection, selection, warn)
     written = 0
     done: dict[tuple[str, int], int] = {}
     try:

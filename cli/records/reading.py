@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,8 @@ _WAIT_S = 0.02
 _EOF, _ALL_BROKERS_DOWN = -191, -187
 #: Limit of the time in which a broker proves that not all are down.
 _LOST_S = 2.0
+#: Partitions that a note names; it counts the others.
+_MOST_NAMED = 5
 _SETTINGS = {
     "enable.partition.eof": True,
     "enable.auto.commit": False,
@@ -45,12 +47,18 @@ class Selection:
 
 
 class Reader:
-    """`batches()` yields lists of messages without errors, in the order of each partition, until the selection ends."""
+    """`batches()` yields lists of messages without errors, in the order of each partition, until the selection ends.
 
-    def __init__(self, connection: Connection, selection: Selection) -> None:
+    `note` gets a line where the selection asks for offsets that a partition does not have.
+    """
+
+    def __init__(
+        self, connection: Connection, selection: Selection, note: Callable[[str], None] = lambda line: None
+    ) -> None:
         from confluent_kafka import Consumer
 
         self.selection = selection
+        self._note = note
         self._connection = connection
         self._open: set[tuple[str, int]] = set()
         self._is_assigned = False
@@ -58,7 +66,7 @@ class Reader:
         own = {
             "group.id": selection.group or "odradek-cli",
             "isolation.level": "read_committed" if selection.committed else "read_uncommitted",
-            "auto.offset.reset": "latest" if selection.start.offset == END else "earliest",
+            "auto.offset.reset": _reset_of(selection.start),
         }
         settings = _SETTINGS | own | connection.librdkafka() | {"error_cb": self._note_error}
         if selection.group is not None:
@@ -125,7 +133,38 @@ class Reader:
             asked = [TopicPartition(one.topic, one.partition, start.timestamp_ms) for one in partitions]
             return list(self._consumer.offsets_for_times(asked, timeout=self._connection.timeout_s)) if asked else []
         offset = start.offset if start.offset is not None else END
+        if offset >= 0:
+            return self._within_logs(partitions, offset)
         return [TopicPartition(one.topic, one.partition, offset) for one in partitions]
+
+    def _within_logs(self, partitions: list[Any], offset: int) -> list[Any]:
+        """The partitions at an offset, or at the end of their log that is nearest to it, with a note."""
+        from confluent_kafka import TopicPartition
+
+        first, last = self._bounds(partitions, BEGINNING), self._bounds(partitions, END)
+        placed, past, deleted = [], [], []
+        for one in partitions:
+            place = (one.topic, one.partition)
+            low, high = first.get(place, offset), last.get(place, offset)
+            if offset > high:
+                past.append(f"{one.topic}-{one.partition} ends at {high}")
+            elif offset < low:
+                deleted.append(f"{one.topic}-{one.partition} begins at {low}")
+            placed.append(TopicPartition(one.topic, one.partition, max(low, min(offset, high))))
+        if past:
+            waits = "waiting for new records" if self.selection.follow else "nothing to read there"
+            self._note(f"offset {offset} is past the end: {_some(past)}; {waits}")
+        if deleted:
+            self._note(f"offset {offset} is deleted: {_some(deleted)}; reading from there")
+        return placed
+
+    def _bounds(self, partitions: list[Any], end: int) -> dict[tuple[str, int], int]:
+        """First or next offsets, without partitions that have no leader now."""
+        from confluent_kafka import TopicPartition
+
+        asked = [TopicPartition(one.topic, one.partition, end) for one in partitions]
+        found = self._consumer.offsets_for_times(asked, timeout=self._connection.timeout_s) if asked else []
+        return {(one.topic, one.partition): one.offset for one in found if one.error is None and one.offset >= 0}
 
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
         self._is_assigned = True
@@ -211,6 +250,18 @@ class Reader:
             return
         places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
         self._consumer.commit(offsets=places, asynchronous=not is_last)
+
+
+def _reset_of(start: Position) -> str:
+    """The value of auto.offset.reset: a read from an offset that is deleted meanwhile fails, and skips nothing."""
+    if start.offset == END:
+        return "latest"
+    return "error" if start.offset is not None and start.offset >= 0 else "earliest"
+
+
+def _some(words: list[str]) -> str:
+    more = f" and {len(words) - _MOST_NAMED} more" if len(words) > _MOST_NAMED else ""
+    return ", ".join(words[:_MOST_NAMED]) + more
 
 
 def default_start(group: str | None, *, from_beginning: bool, text: str | None) -> Position:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...cli.client.connection import Connection
@@ -81,13 +81,16 @@ class Record:
 
 @dataclass(slots=True)
 class Found:
-    """`ended` is the reason why the search ended. Partitions of `leaderless` were not read."""
+    """`ended` is the reason why the search ended. Partitions of `leaderless` were not read. `notes`: offsets of the query
+    that partitions do not have.
+    """
 
     records: list[Record]
     scanned: int
     seconds: float
     ended: str
     leaderless: dict[int, list[int]]
+    notes: list[str] = field(default_factory=list)
 
 
 class RecordReader:
@@ -111,7 +114,8 @@ class RecordReader:
         start = parse_position(query.start)
         passes = filters(query)
         began = time.monotonic()
-        reader = self._reader(query, start, follow=False)
+        notes: list[str] = []
+        reader = self._reader(query, start, notes.append, follow=False)
         try:
             leaderless = self._leaderless(reader, query)
             if leaderless and not reader.selection.partitions:
@@ -122,11 +126,11 @@ class RecordReader:
             reader.close()
         records.sort(key=lambda one: (one.timestamp_ms, one.partition, one.offset))
         records = records[-query.limit :] if _is_tail(start) else records[: query.limit]
-        return Found(records, scanned, time.monotonic() - began, ended, leaderless)
+        return Found(records, scanned, time.monotonic() - began, ended, leaderless, notes)
 
-    def _reader(self, query: Query, start: Position, *, follow: bool) -> Reader:
+    def _reader(self, query: Query, start: Position, note: Callable[[str], None], *, follow: bool) -> Reader:
         chosen = () if query.partition is None else (query.partition,)
-        return Reader(self._connection, Selection([query.topic], chosen, start, None, follow))
+        return Reader(self._connection, Selection([query.topic], chosen, start, None, follow), note)
 
     def _leaderless(self, reader: Reader, query: Query) -> dict[int, list[int]]:
         """Takes partitions without a leader that answers out of the selection: a search would wait for them to its end.
@@ -145,7 +149,7 @@ class RecordReader:
         return found
 
     def open(self, query: Query, start: Position, *, follow: bool) -> Reader:
-        reader = self._reader(query, start, follow=follow)
+        reader = self._reader(query, start, lambda line: None, follow=follow)
         try:
             reader.begin()
         except BaseException:
