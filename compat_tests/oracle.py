@@ -18,8 +18,17 @@ QUICK_JVM = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 def node_command(cluster_id: str, properties: Path) -> list[str]:
     """Returns the command that starts a node of a cluster; its properties name the voters. Formats its storage if needed."""
+    return [*_node_jvm(ORACLE), str(_NODE_STARTER), cluster_id, str(properties)]
+
+
+def formatted_node_command(properties: Path, version: str = ORACLE) -> list[str]:
+    """Returns the command that starts a node of a cluster on formatted directories, whichever program formatted them."""
+    return [*_node_jvm(version), "kafka.Kafka", str(properties)]
+
+
+def _node_jvm(version: str) -> list[str]:
     flags = [flag for flag in QUICK_JVM if not flag.startswith("-Xmx")]
-    return [java(), "-Xmx256m", *flags, "-cp", classpath(ORACLE), str(_NODE_STARTER), cluster_id, str(properties)]
+    return [java(), "-Xmx256m", *flags, "-cp", classpath(version)]
 
 
 class ApacheKafka(BrokerProcess):

@@ -23,6 +23,7 @@ _SUFFIXES = {
 def check_directory(directory: Path) -> Iterator[Finding]:
     """Raises OSError when the directory cannot be read."""
     yield from _damage(directory)
+    yield from _metadata_log(directory)
     yield from limited(_folders(directory))
     yield from limited(_indexes(directory))
     yield from disk(str(directory), *_space(directory))
@@ -58,6 +59,25 @@ def _damage(directory: Path) -> Iterator[Finding]:
                 yield Finding(WARNING, "damage", str(directory), one.words, advice)
 
     yield from limited(found())
+
+
+def _metadata_log(directory: Path) -> Iterator[Finding]:
+    """Records that an earlier release wrote and Apache Kafka cannot read."""
+    from ...server.quorum.metadata_log import DIRECTORY_NAME
+    from ...server.quorum.metadata_survey import newer_leader_changes
+
+    log = directory / DIRECTORY_NAME
+    found = newer_leader_changes(log) if log.is_dir() else []
+    if found:
+        words = (
+            f"{len(found)} LeaderChange records of version 1, the last at offset {found[-1]}: a node of Apache Kafka "
+            "that reads one ends"
+        )
+        advice = (
+            "before such a node joins, let a snapshot replace them: start all controllers with "
+            "metadata.log.max.snapshot.interval.ms=10000 and metadata.max.retention.bytes=1 until this finding is gone"
+        )
+        yield Finding(WARNING, "metadata log", str(log), words, advice)
 
 
 def _folders(directory: Path) -> Iterator[Finding]:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from odradek.protocol.uuids import uuid_from_text
+from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.quorum.formatting import InitialVoter, format_directories
+
 from compat_tests.broker_process import BrokerProcess
-from compat_tests.oracle import node_command
+from compat_tests.java.fetch import ORACLE
+from compat_tests.oracle import formatted_node_command
 from tests.server.cluster_process import CLUSTER_ID, Cluster, ClusterNode
 
 _START_S = 120
@@ -18,10 +23,12 @@ class EitherNode(ClusterNode):
         super().__init__(directory, node_id, properties)
         self.start_deadline_s = _START_S
         self.is_apache = False
+        #: The release that runs as Apache Kafka.
+        self.version = ORACLE
 
     def command(self) -> list[str]:
         ours = super().command()
-        return node_command(CLUSTER_ID, self.file) if self.is_apache else ours
+        return formatted_node_command(self.file, self.version) if self.is_apache else ours
 
     def _wait(self, deadline: float) -> None:
         if self.is_apache:
@@ -43,3 +50,23 @@ class MixedCluster(Cluster):
         found = self.nodes[node_id]
         assert isinstance(found, EitherNode)
         return found
+
+
+class DynamicMixedCluster(MixedCluster):
+    """A mixed cluster whose voters are in the quorum's log (kraft.version 1), as after `format --initial-controllers`."""
+
+    def _format(self, node: ClusterNode) -> None:
+        del node.properties["controller.quorum.voters"]
+        servers = ",".join(f"127.0.0.1:{port}" for port in self.controller_ports.values())
+        node.properties["controller.quorum.bootstrap.servers"] = servers
+        voters = [
+            InitialVoter(node_id, "127.0.0.1", port, directory_id(node_id))
+            for node_id, port in self.controller_ports.items()
+        ]
+        is_voter = node.node_id in self.controller_ports
+        format_directories(BrokerConfig(node.properties), CLUSTER_ID, initial_voters=voters if is_voter else ())
+
+
+def directory_id(node_id: int) -> bytes:
+    """Returns the id of a voter's directory."""
+    return uuid_from_text(f"odradek-voter-{node_id:07d}A")

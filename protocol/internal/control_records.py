@@ -1,8 +1,8 @@
 """Control records: transaction markers (KIP-98), and those of KRaft's log and snapshots.
 
-Their framing is in records/control.py. A new leader writes LeaderChange as the first record of its epoch (KIP-595; 1
-has directory ids, KIP-853); a snapshot begins with a header and ends with a footer (KIP-630); KRaftVersion and Voters
-hold the kraft.version and the voters of the quorum (KIP-853).
+Their framing is in records/control.py. A new leader writes LeaderChange as the first record of its epoch (KIP-595).
+Version 1 has directory ids, but no release of Kafka writes or reads it. A snapshot begins with a header and ends with a
+footer (KIP-630). KRaftVersion and Voters hold the kraft.version and the voters of the quorum (KIP-853).
 """
 
 from __future__ import annotations

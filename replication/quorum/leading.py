@@ -58,12 +58,12 @@ class Leading:
 
     def _first_records(self, role: Leader) -> list[ControlRecord]:
         core = self._core
-        keys = {id: voter.key for id, voter in core.voter_set.voters.items()}
         change = LeaderChangeMessage(
-            version=1 if core.voters.kraft_version else 0,
+            # Kafka's brokers read no other version of this record, even with dynamic voters.
+            version=0,
             leader_id=core.local.id,
-            voters=[_change_voter(key) for key in keys.values()],
-            granting_voters=[_change_voter(keys[id]) for id in sorted(role.granting)],
+            voters=[LeaderChangeVoter(voter_id=id) for id in core.voter_set.voters],
+            granting_voters=[LeaderChangeVoter(voter_id=id) for id in sorted(role.granting)],
         )
         records = [ControlRecord(ControlType.LEADER_CHANGE, change)]
         voters = self._with_own_addresses()
@@ -324,7 +324,3 @@ def _needs_snapshot(start_offset: int, oldest: SnapshotId, offset: int, epoch: i
     if offset < start_offset or epoch < oldest.epoch:
         return True
     return offset == start_offset and epoch != oldest.epoch
-
-
-def _change_voter(key: ReplicaKey) -> LeaderChangeVoter:
-    return LeaderChangeVoter(voter_id=key.id, voter_directory_id=key.directory_id)

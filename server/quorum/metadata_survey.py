@@ -10,8 +10,11 @@ from pathlib import Path
 
 from ...protocol.codec import MalformedMessage
 from ...protocol.internal.cluster_metadata import RemoveTopicRecord, TopicRecord
+from ...protocol.internal.control_records import LeaderChangeMessage
 from ...protocol.records.batch import BatchHeader
+from ...protocol.records.control import decode_control
 from ...protocol.records.errors import BatchError
+from ...protocol.records.record import decode_batch
 from ...storage.files.open_files import LOG_SUFFIX, base_offset_of
 from ...storage.log.loading import DamagedLog
 from ...storage.segments.recovery import DEFAULT_INDEX_INTERVAL_BYTES, scan
@@ -58,6 +61,35 @@ def survey(directory: Path) -> Survey:
 
 def segments(directory: Path) -> Iterator[Path]:
     yield from sorted(path for path in directory.glob(f"*{LOG_SUFFIX}") if path.is_file())
+
+
+def newer_leader_changes(directory: Path) -> list[int]:
+    """Returns the offsets of LeaderChange records above version 0 that no snapshot has replaced. Apache Kafka ends when
+    it reads one. Raises OSError.
+    """
+    snapshots = sound_snapshots(directory).sound
+    begin = snapshots[0].end_offset if snapshots else 0
+    found: list[int] = []
+
+    def look(header: BatchHeader, batch: memoryview) -> None:
+        if not header.is_control:
+            return
+        try:
+            controls = [(one.offset, decode_control(one.key, one.value)) for one in decode_batch(batch)]
+        except (BatchError, MalformedMessage):
+            return
+        found.extend(
+            offset
+            for offset, control in controls
+            if offset >= begin
+            and control is not None
+            and isinstance(control.message, LeaderChangeMessage)
+            and control.message.version > 0
+        )
+
+    for path in segments(directory):
+        scan(str(path), base_offset_of(path.name) or 0, path.stat().st_size, DEFAULT_INDEX_INTERVAL_BYTES, look)
+    return found
 
 
 def _learner(found: Survey):  # type: ignore[no-untyped-def]

@@ -1,0 +1,49 @@
+"""Three nodes of Apache Kafka become Odradek one after the other, on the same directories, and go back, under load."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from compat_tests.cluster.mixed import DynamicMixedCluster, MixedCluster
+from compat_tests.cluster.orders import TOPIC, LibrdkafkaSender
+from compat_tests.cluster.readers import Billing
+from compat_tests.cluster.scenario import Scenario
+from compat_tests.faults.replicas import differing
+from tests.server.cluster_process import COMBINED
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.oracle]
+
+_OVERRIDES = {
+    "offsets_topic_num_partitions": "3",
+    "min_insync_replicas": "2",
+    "broker_session_timeout_ms": "3000",
+    "broker_heartbeat_interval_ms": "500",
+    "controller_quorum_fetch_timeout_ms": "6000",
+}
+
+
+@pytest.mark.parametrize("kind", [MixedCluster, DynamicMixedCluster], ids=["static", "dynamic"])
+def test_cluster_moves_to_odradek_and_back_with_every_order_once(
+    kind: type[MixedCluster], java_tools: None, tmp_path: Path
+) -> None:
+    cluster = kind(tmp_path, [COMBINED] * 3, **_OVERRIDES)
+    for node_id in cluster.nodes:
+        cluster.node(node_id).is_apache = True
+    with cluster, contextlib.ExitStack() as clients:
+        cluster.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
+        execute = Scenario(cluster, [LibrdkafkaSender("librdkafka", cluster.bootstrap)], [Billing(cluster.bootstrap)])
+        execute.begin()
+        for client in (*execute.senders, *execute.readers):
+            clients.callback(client.end)
+        execute.goes_on()
+        for to_apache in (False, True):
+            for node_id in cluster.nodes:
+                cluster.node(node_id).becomes(apache=to_apache)
+                execute.is_whole()
+                execute.goes_on()
+        execute.ends()
+        data = [node.data_dir for node in cluster.nodes.values()]
+        cluster.until(lambda: list(differing(data, TOPIC, 3)) == [], "the replicas hold the same bytes")
