@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.cli.commands import odradek_command
 from compat_tests.java.tool import ToolHost
+from compat_tests.odradek_process import OdradekProcess
 from tests.server.cluster_process import BROKER, CLUSTER_ID, COMBINED, Cluster
 
 TOPIC = "watched"
@@ -104,6 +106,19 @@ def test_a_release_raises_all_features_and_static_voters_move_into_the_log(
     )
     assert "kraft.version was upgraded to 1." in upgraded.out
     assert len(set(directories_of_voters(run))) == 3
+
+
+def test_one_command_raises_a_cluster_of_an_old_release(host: ToolHost, tmp_path: Path) -> None:
+    """Levels that depend on a metadata.version are raised in the request that also raises that."""
+    old = ("metadata.version=21", "group.version=0", "transaction.version=0", "share.version=0", "streams.version=0")
+    levels = [word for level in old for word in ("--feature", level)]
+    node = OdradekProcess(tmp_path)
+    assert odradek_command("format", "--data-dir", str(node.data_dir), *levels).status == 0
+    with node:
+        words = ("--bootstrap-server", node.bootstrap, "upgrade", "--release-version", "4.3")
+        upgraded = host.run("org.apache.kafka.tools.FeatureCommand", *words, timeout=120).checked()
+    assert "metadata.version was upgraded to 30." in upgraded.out
+    assert "eligible.leader.replicas.version was upgraded to 1." in upgraded.out
 
 
 def directories_of_voters(run: Run) -> list[str]:

@@ -29,8 +29,10 @@ _Check = Callable[[ControllerState, FeatureUpdateKey], str | None]
 
 def update_features(state: ControllerState, request: UpdateFeaturesRequest, version: int) -> ControllerResult:
     response = UpdateFeaturesResponse(error_message=None)
+    asked = {update.feature: update.max_version_level for update in request.feature_updates}
+    metadata_version = asked.get(METADATA_VERSION, state.image.features.metadata_version)
     for update in request.feature_updates:
-        message = _validation_error(state, update)
+        message = _validation_error(state, update, metadata_version)
         if message is not None:
             response.error_code = ErrorCode.INVALID_UPDATE_VERSION
             response.error_message = (
@@ -63,11 +65,12 @@ def _records(state: ControllerState, update: FeatureUpdateKey) -> list[Message]:
     return made
 
 
-def _validation_error(state: ControllerState, update: FeatureUpdateKey) -> str | None:
-    for check in _CHECKS:
-        fault = check(state, update)
-        if fault is not None:
-            return f"Invalid update version {update.max_version_level} for feature {update.feature}. {fault}"
+def _validation_error(state: ControllerState, update: FeatureUpdateKey, metadata_version: int) -> str | None:
+    """`metadata_version`: the level after the whole request, on which other features may depend."""
+    faults = (check(state, update) for check in _CHECKS)
+    fault = next((one for one in faults if one is not None), None) or _missing_dependency(update, metadata_version)
+    if fault is not None:
+        return f"Invalid update version {update.max_version_level} for feature {update.feature}. {fault}"
     if _raises_kraft_version(state, update):
         return state.kraft_upgrade_error(update.max_version_level)
     return _metadata_version_error(state, update) if update.feature == METADATA_VERSION else None
@@ -127,12 +130,11 @@ def _check_kraft_version(state: ControllerState, update: FeatureUpdateKey) -> st
     return None
 
 
-def _check_dependencies(state: ControllerState, update: FeatureUpdateKey) -> str | None:
+def _missing_dependency(update: FeatureUpdateKey, metadata_version: int) -> str | None:
     if update.feature not in FEATURES:
         return f"Feature {update.feature} not found."
     needed = FEATURES[update.feature].needs_metadata_version
-    current = state.image.features.metadata_version
-    if update.max_version_level == 0 or current >= needed:
+    if update.max_version_level == 0 or metadata_version >= needed:
         return None
     return (
         f"{update.feature} could not be set to {update.max_version_level} because it depends on "
@@ -146,7 +148,6 @@ _CHECKS: tuple[_Check, ...] = (
     _check_supported,
     _check_direction,
     _check_kraft_version,
-    _check_dependencies,
 )
 
 
