@@ -133,6 +133,14 @@ def _cordoned(values: BrokerValues) -> str | None:
     return f"All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing entries : {missing}"
 
 
+def _auto_join(values: BrokerValues) -> str | None:
+    roles = values.get("process.roles")
+    assert isinstance(roles, tuple)
+    if not values.get("controller.quorum.auto.join.enable") or "controller" in roles:
+        return None
+    return "controller.quorum.auto.join.enable is only supported when process.roles contains the 'controller' role."
+
+
 def _compaction_lags(values: BrokerValues) -> str | None:
     low = _number(values.get("log.cleaner.min.compaction.lag.ms"))
     high = _number(values.get("log.cleaner.max.compaction.lag.ms"))
@@ -151,6 +159,7 @@ _RULES: tuple[Rule, ...] = (
     _some_may_connect,
     _authentication_delay,
     _cordoned,
+    _auto_join,
 )
 _UNPREFIXED_RULES: tuple[Rule, ...] = (_one_id, _classic_groups, _compaction_lags)
 

@@ -217,6 +217,10 @@ def test_invalid_stored_topic_values_are_replaced_one_by_one() -> None:
         ),
         ("group.consumer.max.heartbeat", {"group_consumer_heartbeat_interval_ms": "15001"}),
         ("exactly one assignor", {"group_share_assignors": "a,b"}),
+        (
+            "controller.quorum.auto.join.enable is only supported when process.roles contains the 'controller' role.",
+            {"controller_quorum_auto_join_enable": "true", "process_roles": "broker"},
+        ),
     ],
 )
 def test_invalid_broker_configs_raise(words: str, configs: dict[str, str]) -> None:
