@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
@@ -137,7 +140,7 @@ class BrokerServer(Node):
             self.listeners.watch_slow_requests()
             await self._serve_metrics()
             self.cluster_id = ensure_formatted(self.config)
-            self.directories += open_directories(self.config.log_dirs)
+            open_directories(self.config.log_dirs, self.directories)
             if self.config.is_broker:
                 self.partitions = data.partitions(self)
                 self.directory_reports = data.directory_reports(self)
@@ -171,62 +174,66 @@ class BrokerServer(Node):
                 await self.lifecycle.run()
             log_started(self, loop.time() - began_s)
         except BaseException:
-            await self.stop()
+            with suppress(Exception):  # the stop has logged its own failures; the cause is the one to show
+                await self.stop()
             raise
 
     async def stop(self, *, leave: bool = True) -> None:
         """Takes no more requests, hands over what it leads, and closes its logs: the next start scans nothing.
 
-        Without `leave` nothing is handed over, and the others learn it as they do of a process that has died.
+        Without `leave` nothing is handed over, and the others learn it as they do of a process that has died. Stops what
+        a start has made, however far it came. A part that fails to stop keeps no other from it; the first such failure is
+        raised in the end.
         """
         self._is_stopping = True
         began_s = asyncio.get_running_loop().time()
         log_stopping(self)
         if self.metrics_server is not None:
             self.metrics_server.is_stopping = True
+        failures: list[Exception] = []
+        for stop in self._stops(leave=leave):
+            try:
+                waiting = stop()
+                if waiting is not None:
+                    await waiting
+            except Exception as failure:
+                log.exception("a part of node %d does not stop; the others do", self.node_id)
+                failures.append(failure)
+        log_stopped(self, asyncio.get_running_loop().time() - began_s)
+        if failures:
+            raise failures[0]
+
+    def _stops(self, *, leave: bool) -> Iterator[Callable[[], Awaitable[None] | None]]:
+        """Yields the stop of each part that has been made, in order."""
         if leave:
-            await self._leave_the_cluster()
+            yield self._leave_the_cluster
         if self.metrics_server is not None:
-            await self.metrics_server.stop()
-        await self.listeners.stop()
-        self.sasl.stop()
-        self.turns.stop()
-        if hasattr(self, "healer"):  # the start came so far
-            await self.healer.stop()
-            await self.scrubber.stop()
-            await self.cleaner.stop()
-            await self.maintenance.stop()
+            yield self.metrics_server.stop
+        yield from (self.listeners.stop, self.sasl.stop, self.turns.stop)
+        for name in ("healer", "scrubber", "cleaner", "maintenance"):
+            if hasattr(self, name):  # the start came so far
+                yield getattr(self, name).stop
         for part in (self.share_partitions.made, self.share_states.made, self.transactions.made):
             if part is not None:
-                part.stop()
-        if hasattr(self, "groups"):
-            self.groups.stop()
-        if hasattr(self, "controller"):
-            await self.controller.stop()
-        if self.broker_sessions is not None:
-            self.broker_sessions.stop()
-        if self.token_expiry is not None:
-            self.token_expiry.stop()
-        if self.stopped_brokers is not None:
-            self.stopped_brokers.stop()
+                yield part.stop
+        for name in ("groups", "controller", "broker_sessions", "token_expiry", "stopped_brokers"):
+            if getattr(self, name, None) is not None:
+                yield getattr(self, name).stop
         for other in (self.forwarding.made, self.replication.made, self.peers.made):
             if other is not None:
-                other.close()
-        if hasattr(self, "moves"):
-            await self.moves.stop()
-        if hasattr(self, "partition_changes"):
-            self.partition_changes.stop()
-            self.partitions.close(self.controller.broker_epoch)
+                yield other.close
+        for name in ("moves", "partition_changes"):
+            if hasattr(self, name):
+                yield getattr(self, name).stop
+        if hasattr(self, "partitions"):
+            epoch = self.controller.broker_epoch if hasattr(self, "controller") else -1
+            yield partial(self.partitions.close, epoch)
         for directory in self.directories:
-            directory.close()
+            yield directory.close
         if self.client_telemetry is not None:
-            await self.client_telemetry.stop()
-        await self.pools.stop()
-        self.listeners.receiving.stop()
-        self.lines.stop()
-        self.audit.stop()
-        DESCRIPTORS.forget(self.listeners)
-        log_stopped(self, asyncio.get_running_loop().time() - began_s)
+            yield self.client_telemetry.stop
+        yield from (self.pools.stop, self.listeners.receiving.stop, self.lines.stop, self.audit.stop)
+        yield partial(DESCRIPTORS.forget, self.listeners)
 
     def _watch_brokers(self) -> None:
         if self.config.listeners.controllers:

@@ -19,23 +19,20 @@ from ...storage.log.log import Log
 log = logging.getLogger("odradek.broker")
 
 
-def open_directories(paths: Iterable[str]) -> list[LogDirectory]:
-    """Returns the directories that can be opened, as in Kafka. Raises LogDirectoryFailure when none can."""
-    found: list[LogDirectory] = []
+def open_directories(paths: Iterable[str], opened: list[LogDirectory]) -> None:
+    """Appends the directories that can be opened, as in Kafka. Raises LogDirectoryFailure when none can.
+
+    The owner of the list closes them, also when this raises.
+    """
     failures: list[LogDirectoryFailure] = []
     for path in paths:
         try:
-            found.append(LogDirectory.open(path))
+            opened.append(LogDirectory.open(path))
         except LogDirectoryFailure as failure:
             log.error("log directory %s is offline: %s", path, failure)
             failures.append(failure)
-        except BaseException:
-            for opened in found:
-                opened.close()
-            raise
-    if not found:
+    if not opened:
         raise failures[0]
-    return found
 
 
 def write_checkpoints(directory: LogDirectory, logs: Sequence[Log], high_watermarks: dict[TopicPartition, int]) -> None:

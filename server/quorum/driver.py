@@ -212,14 +212,16 @@ class QuorumDriver:
 
     async def stop(self) -> None:
         """Stops the controller and closes the log. A single broker fences itself first; a leader of several steps down."""
-        if self.is_active and self.is_alone:
-            await self._leave_alone()
-        await self._member.leave()
-        self._images.stop()
-        self._active.stop()
-        if self._snapshots is not None:
-            await self._snapshots.stop()
-        self._member.close()
+        try:
+            if self.is_active and self.is_alone and self._images.end_offset >= 0:  # the start came so far
+                await self._leave_alone()
+            await self._member.leave()
+            self._images.stop()
+            self._active.stop()
+            if self._snapshots is not None:
+                await self._snapshots.stop()
+        finally:
+            self._member.close()
 
     async def _leave_alone(self) -> None:
         # The remaining records matter only to the next node that opens the log. This node's partitions close anyway.

@@ -47,8 +47,19 @@ class Opened(NamedTuple):
 
 def open_log(config: BrokerConfig, clock: Clock, directories: Sequence[LogDirectory]) -> Steps[Opened]:
     """Opens the metadata log, and loads that of a single voter. See QuorumDriver.start."""
-    node_id, configured = config.node_id, _configured(config)
     quorum_log = _open_quorum_log(config, clock, Path(config.metadata_log_dir, DIRECTORY_NAME))
+    try:
+        return (yield from _load(config, clock, quorum_log, directories))
+    except BaseException:
+        quorum_log.log.close(clock.now_ms(), clean=False)
+        raise
+
+
+def _load(
+    config: BrokerConfig, clock: Clock, quorum_log: QuorumLog, directories: Sequence[LogDirectory]
+) -> Steps[Opened]:
+    """Loads the log of a single voter."""
+    node_id, configured = config.node_id, _configured(config)
     if not config.is_controller or configured - {node_id}:
         return Opened(quorum_log, None)
     loaded = yield from quorum_log.load(clock.now_ms())
