@@ -102,19 +102,19 @@ def _framed(decode: Callable[[bytes, bytes | None], Any]) -> Callable[[bytes | N
 
 
 def _groups() -> Callable[[bytes | None, bytes | None], dict[str, Any]]:
-    from ...coordinator.groups.records import decode_record
+    from ...coordinator.groups.loading import decode_record
 
     return _framed(decode_record)
 
 
 def _transactions() -> Callable[[bytes | None, bytes | None], dict[str, Any]]:
-    from ...coordinator.transactions.records import decode_record
+    from ...coordinator.transactions.transaction import decode_record
 
     return _framed(decode_record)
 
 
 def _share_state() -> Callable[[bytes | None, bytes | None], dict[str, Any]]:
-    from ...coordinator.share_state.records import decode_record
+    from ...coordinator.share_state.state import decode_record
 
     return _framed(decode_record)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from odradek.coordinator.groups.records import decode_record
+from odradek.coordinator.groups.loading import decode_record
 from odradek.protocol.internal.classic_group_records import OffsetCommitKey
 from odradek.protocol.schema import Message
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
-from odradek.coordinator.groups import records as of_groups
-from odradek.coordinator.transactions import records as of_transactions
+from odradek.coordinator.groups.loading import decode_record
+from odradek.coordinator.transactions import transaction as of_transactions
 from odradek.protocol.records.batch import BatchHeader
 from odradek.protocol.records.control import decode_control
 from odradek.protocol.records.record import Record
@@ -83,7 +83,7 @@ class Internals:
                 self.offsets[producer].append(self._header(header, record))
             return
         assert record.key is not None
-        key, value, version, *_ = of_groups.decode_record(record.key, record.value)
+        key, value, version, *_ = decode_record(record.key, record.value)
         if self.mark in getattr(key, "group", ""):
             place = (*self._header(header, record), key.topic, key.partition)  # type: ignore[attr-defined]
             self.offsets[producer or "outside"].append((place, version, self._words(value)))

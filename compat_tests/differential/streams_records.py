@@ -6,8 +6,8 @@ from collections import defaultdict
 from itertools import groupby
 from typing import Any
 
-from odradek.coordinator.groups.records import decode_record
-from odradek.coordinator.groups.streams.record_types import RECORD_TYPES
+from odradek.coordinator.groups.loading import decode_record
+from odradek.coordinator.groups.streams.group import RECORD_TYPES
 from odradek.protocol.schema import Message
 
 from .ground import PROBE

@@ -1,13 +1,4 @@
-"""Loading of a group shard from its log.
-
-Of records with the same key only the last counts, as after compaction. So a quick first pass finds the last record of
-each key, and only those are decoded and replayed. Transactional records take effect with their marker, so they and the
-markers are replayed in log order between all others. The same holds for a consumer group that becomes a classic one:
-only records that are deleted with it contain its members' assignments (consumer/migration.py).
-
-Both steps run in slices, so that the caller can do other work in between: `feed` takes some batches at a time,
-`replay_some` replays some records.
-"""
+"""Records of `__consumer_offsets` as bytes, and back."""
 
 from __future__ import annotations
 
@@ -16,17 +7,62 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from ...protocol.codec import MalformedMessage
-from ...protocol.internal.classic_group_records import GroupMetadataKey
+from ...protocol.internal.classic_group_records import (
+    GroupMetadataKey,
+    LegacyOffsetCommitKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 from ...protocol.internal.consumer_group_records import ConsumerGroupMetadataKey
 from ...protocol.records.batch import BatchHeader, iter_headers
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.records.record import Record, decode_batch
+from ...protocol.schema import Message
 from ...protocol.varint import Buffer
-from ..common.record_frames import UnknownRecord
+from ..common.record_frames import UnknownRecord, decode_key, decode_value, encode_framed, number_of
 from ..common.result import GroupsConfig
-from .base.offset_store import NO_PRODUCER_ID
-from .records import decode_record, prefix_of
+from ..common.result import Record as CoordinatorRecord
+from .base.offsets import NO_PRODUCER_ID
+from .kinds import KINDS
 from .shard import GroupShard
+
+
+def prefix_of(key_class: type[Message]) -> bytes:
+    """The bytes that keys of this class begin with."""
+    return KINDS.prefixes[key_class]
+
+
+def encode_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
+    """Key and value as they stand in the log; a tombstone has no value."""
+    return encode_framed(KINDS.prefixes[type(record.key)], record)
+
+
+def decode_record(key: Buffer, value: Buffer | None) -> CoordinatorRecord:
+    """Raises UnknownRecord, and MalformedMessage for bytes that are not what they say."""
+    number = number_of(key)
+    if number == 0:
+        # Kafka still reads commits of its first days: the key is the same but for the number.
+        legacy = decode_key(LegacyOffsetCommitKey, key)
+        assert isinstance(legacy, LegacyOffsetCommitKey)
+        made = OffsetCommitKey(group=legacy.group, topic=legacy.topic, partition=legacy.partition)
+        return decode_value(made, OffsetCommitValue, value)
+    found = KINDS.record_type(number)
+    if found is None:
+        raise UnknownRecord(f"a record of kind {number}")
+    key_class, value_class = found
+    return decode_value(decode_key(key_class, key), value_class, value)
+
+
+# Loading of a group shard from its log.
+#
+# Of records with the same key only the last counts, as after compaction. So a quick first pass finds the last record
+# of each key, and only those are decoded and replayed. Transactional records take effect with their marker, so they
+# and the markers are replayed in log order between all others. The same holds for a consumer group that becomes a
+# classic one: only records that are deleted with it contain its members' assignments (consumer/migration.py).
+#
+# Both steps run in slices, so that the caller can do other work in between: `feed` takes some batches at a time,
+# `replay_some` replays some records.
+
 
 log = logging.getLogger(__name__)
 

@@ -1,47 +1,170 @@
-"""The coordinator of the groups that one partition of `__consumer_offsets` holds. Uses no disk, clock or random source.
+"""Validation of requests independent of the group's state, so that it can run before the lookup of the group's shard.
 
-    shard = GroupShard(config)
-    shard.replay(record) ...          the log, from its start; `end_of_transaction` for its markers
-    shard.loaded(now)                 and from then on
-    shard.handle(message, now)        a GroupRequest, TopicsDeleted or MetadataChanged
-    shard.take()                      -> Output: records to append, then replies to give when those are committed
-    shard.deadline(), expire(now)     when to wake it up, and its waking
-
-`now` is in milliseconds since 1970, as the records' timestamps are. A shard whose records cannot be appended, or whose
-leadership ends, is dropped whole and loaded again from the log: it has gone ahead of it.
+Kafka accepts an empty group id in requests of tools and simple consumers: commits, fetches, descriptions, deletions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.delete_groups import DeleteGroupsRequest
-from ...protocol.messages.describe_groups import DescribeGroupsRequest
-from ...protocol.messages.list_groups import ListGroupsRequest
+from ...protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from ...protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from ...protocol.messages.heartbeat import HeartbeatRequest
+from ...protocol.messages.join_group import JoinGroupRequest
+from ...protocol.messages.leave_group import LeaveGroupRequest
+from ...protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from ...protocol.messages.offset_commit import OffsetCommitRequest
 from ...protocol.messages.offset_delete import OffsetDeleteRequest
 from ...protocol.messages.offset_fetch import OffsetFetchRequest
+from ...protocol.messages.sync_group import SyncGroupRequest
 from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ...protocol.schema import Message
 from ..common.result import GroupRequest, GroupsConfig, MetadataChanged, Output, Record, TopicsDeleted
 from ..common.timers import Timer
-from . import admin, offsets, transactional_offsets
+from . import offsets
+from .base.group import ShardState
 from .base.kind import Operation
-from .base.state import ShardState
-from .classic.writing import find_or_make
+from .classic.group import ClassicGroup, State, find_or_make
 from .error_responses import error_response
 from .kinds import KINDS
-from .retention import delete_offsets_of_topics, expire_offsets
-from .validation import validate
+from .offsets import commit_transactional, delete_offsets_of_group, delete_offsets_of_topics, expire_offsets
+
+#: The first version of SyncGroup that must include the protocol type and name (KIP-559).
+PROTOCOL_REQUIRED_VERSION = 5
+
+Check = Callable[[GroupsConfig, Any, int], ErrorCode]
+
+
+def validate(config: GroupsConfig, request: Message, version: int) -> ErrorCode:
+    """Returns the first error of the request's checks; NONE for a valid request."""
+    for check in CHECKS.get(type(request), ()):
+        error = check(config, request, version)
+        if error is not ErrorCode.NONE:
+            return error
+    return ErrorCode.NONE
+
+
+def group_id_is_given(config: GroupsConfig, request: Any, version: int) -> ErrorCode:
+    return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
+
+
+def session_timeout_is_allowed(config: GroupsConfig, request: JoinGroupRequest, version: int) -> ErrorCode:
+    is_allowed = config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms
+    return ErrorCode.NONE if is_allowed else ErrorCode.INVALID_SESSION_TIMEOUT
+
+
+def protocol_is_named(config: GroupsConfig, request: SyncGroupRequest, version: int) -> ErrorCode:
+    is_named = request.protocol_type is not None and request.protocol_name is not None
+    may_be_left_out = version < PROTOCOL_REQUIRED_VERSION
+    return ErrorCode.NONE if is_named or may_be_left_out else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+CHECKS: dict[type[Message], tuple[Check, ...]] = {
+    JoinGroupRequest: (group_id_is_given, session_timeout_is_allowed),
+    SyncGroupRequest: (protocol_is_named, group_id_is_given),
+    HeartbeatRequest: (group_id_is_given,),
+    LeaveGroupRequest: (group_id_is_given,),
+    OffsetDeleteRequest: (group_id_is_given,),
+    TxnOffsetCommitRequest: (group_id_is_given,),
+}
+
+
+# Admin requests on groups: DescribeGroups 0-6, ListGroups 0-5, DeleteGroups 0-3.
+
+
+#: The first version of DescribeGroups that distinguishes a missing group from a dead one (KIP-1043).
+GROUP_ID_NOT_FOUND_VERSION = 6
+
+
+def describe(state: ShardState, message: GroupRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, DescribeGroupsRequest)
+    described = []
+    for group_id in request.groups:
+        one = _described(state.find(ClassicGroup, group_id), group_id, message.version)
+        if group_id in state.groups and one.error_code:
+            one.error_message = f"Group {group_id} is not a classic group."
+        described.append(one)
+    state.reply(message, DescribeGroupsResponse(groups=described))
+
+
+def _described(group: ClassicGroup | None, group_id: str, version: int) -> DescribedGroup:
+    if group is None:
+        absent = DescribedGroup(group_id=group_id, group_state=State.DEAD.value)
+        if version >= GROUP_ID_NOT_FOUND_VERSION:
+            absent.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            absent.error_message = f"Group {group_id} not found."
+        return absent
+    # Only in a Stable group does every member's metadata belong to the group's protocol.
+    protocol_name = group.protocol_name if group.state is State.STABLE else None
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=protocol_name or "",
+        members=[member.as_described(protocol_name) for member in group.members.values()],
+    )
+
+
+def list_groups(state: ShardState, message: GroupRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, ListGroupsRequest)
+    states = {name.lower().strip() for name in request.states_filter}
+    types = {name.lower() for name in request.types_filter}
+    response = ListGroupsResponse()
+    for group in state.groups.values():
+        is_asked_for = not types or group.kind in types
+        if is_asked_for and (not states or group.state.value.lower() in states):
+            response.groups.append(
+                ListedGroup(
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type or "",
+                    group_state=group.state.value,
+                    group_type=group.kind,
+                )
+            )
+    state.reply(message, response)
+
+
+def delete_groups(state: ShardState, message: GroupRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, DeleteGroupsRequest)
+    results = []
+    for group_id in request.groups_names:
+        group = state.groups.get(group_id)
+        error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else state.kind_of(group).validate_deletion(group)
+        if group is not None and error is ErrorCode.NONE:
+            delete_offsets_of_group(state, group_id)
+            state.kind_of(group).delete(state, group)
+        results.append(DeletableGroupResult(group_id=group_id, error_code=error))
+    state.reply(message, DeleteGroupsResponse(results=results))
+
+
+# The coordinator of the groups that one partition of `__consumer_offsets` holds. Uses no disk, clock or random
+# source.
+#
+#     shard = GroupShard(config)
+#     shard.replay(record) ...          the log, from its start; `end_of_transaction` for its markers
+#     shard.loaded(now)                 and from then on
+#     shard.handle(message, now)        a GroupRequest, TopicsDeleted or MetadataChanged
+#     shard.take()                      -> Output: records to append, then replies to give when those are committed
+#     shard.deadline(), expire(now)     when to wake it up, and its waking
+#
+# `now` is in milliseconds since 1970, as the records' timestamps are. A shard whose records cannot be appended, or
+# whose leadership ends, is dropped whole and loaded again from the log: it has gone ahead of it.
+
 
 #: The operations of groups of all kinds; those of single kinds are in kinds.py.
 OPERATIONS: dict[type[Message], Operation] = {
     OffsetCommitRequest: offsets.commit,
     OffsetFetchRequest: offsets.fetch,
-    TxnOffsetCommitRequest: transactional_offsets.commit,
+    TxnOffsetCommitRequest: commit_transactional,
     OffsetDeleteRequest: offsets.delete,
-    DescribeGroupsRequest: admin.describe,
-    ListGroupsRequest: admin.list_groups,
-    DeleteGroupsRequest: admin.delete_groups,
+    DescribeGroupsRequest: describe,
+    ListGroupsRequest: list_groups,
+    DeleteGroupsRequest: delete_groups,
 }
 
 

@@ -31,7 +31,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ..share_state.combining import StateBatch
+from ..share_state.state import StateBatch
 from .dead_letters import DeadLetter
 from .runs import NO_DEADLINE, AcquiredRange, RecordState, Run, Runs
 

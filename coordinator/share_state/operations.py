@@ -1,14 +1,12 @@
-"""The persister's operations: Initialize, Read, Write, Delete and ReadSummary ShareGroupState.
-
-A request here is for one share partition. The caller splits requests for several, since each may be in another shard.
-"""
+"""Validation of share state requests: each check with its error code and message, in Kafka's order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
+from ...protocol.errors import ErrorCode
 from ...protocol.messages import (
     delete_share_group_state,
     initialize_share_group_state,
@@ -18,11 +16,208 @@ from ...protocol.messages import (
 )
 from ...protocol.schema import Message
 from ..common.result import GroupRequest
-from . import checks
-from .checks import NO_EPOCH, Asked, ValidationError
-from .combining import UNINITIALIZED_OFFSET, StateBatch, combine
-from .error_responses import only_partition, respond
-from .state import PersisterState, ShareKey, ShareState, update_record
+from .state import UNINITIALIZED_OFFSET, PersisterState, ShareKey, ShareState, StateBatch, combine, update_record
+
+NO_EPOCH = -1
+
+
+class ValidationError(NamedTuple):
+    error: ErrorCode
+    message: str
+
+
+class Asked(NamedTuple):
+    """A request for one share partition. `leader_epoch` and `state_epoch` are NO_EPOCH if the request has none."""
+
+    key: ShareKey
+    known: ShareState | None
+    leader_epoch: int = NO_EPOCH
+    state_epoch: int = NO_EPOCH
+    batches: tuple[StateBatch, ...] = ()
+
+
+Check = Callable[[PersisterState, Asked], ValidationError | None]
+
+
+def partition_is_not_negative(state: PersisterState, asked: Asked) -> ValidationError | None:
+    if asked.key.partition < 0:
+        return ValidationError(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
+    return None
+
+
+def leader_epoch_is_not_negative(state: PersisterState, asked: Asked) -> ValidationError | None:
+    if asked.leader_epoch < 0:
+        return ValidationError(ErrorCode.INVALID_REQUEST, "The leader epoch cannot be a negative number.")
+    return None
+
+
+def state_epoch_is_not_negative(state: PersisterState, asked: Asked) -> ValidationError | None:
+    if asked.state_epoch < 0:
+        return ValidationError(ErrorCode.INVALID_REQUEST, "The state epoch cannot be a negative number.")
+    return None
+
+
+def is_initialized_for_read(state: PersisterState, asked: Asked) -> ValidationError | None:
+    return _is_initialized(asked, "Read")
+
+
+def is_initialized_for_write(state: PersisterState, asked: Asked) -> ValidationError | None:
+    return _is_initialized(asked, "Write")
+
+
+def _is_initialized(asked: Asked, what: str) -> ValidationError | None:
+    if asked.known is None:
+        words = f"{what} operation on uninitialized share partition not allowed."
+        return ValidationError(ErrorCode.INVALID_REQUEST, words)
+    return None
+
+
+def leader_epoch_is_current(state: PersisterState, asked: Asked) -> ValidationError | None:
+    if asked.known is not None and asked.known.fencing_leader_epoch > asked.leader_epoch:
+        words = "The leader epoch in the request is older than the epoch on the broker."
+        return ValidationError(ErrorCode.FENCED_LEADER_EPOCH, words)
+    return None
+
+
+def state_epoch_is_current(state: PersisterState, asked: Asked) -> ValidationError | None:
+    if asked.known is not None and asked.known.state_epoch > asked.state_epoch:
+        words = "The coordinator rejected the request because the state epoch did not match."
+        return ValidationError(ErrorCode.FENCED_STATE_EPOCH, words)
+    return None
+
+
+def partition_exists(state: PersisterState, asked: Asked) -> ValidationError | None:
+    topic = state.image.topic_by_id(asked.key.topic_id)
+    if topic is None or asked.key.partition >= len(topic.partitions):
+        return ValidationError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    return None
+
+
+def batches_are_ranges(state: PersisterState, asked: Asked) -> ValidationError | None:
+    if any(batch.first < 0 or batch.last < batch.first for batch in asked.batches):
+        return ValidationError(ErrorCode.INVALID_REQUEST, "The offsets of a state batch are not a range.")
+    return None
+
+
+READ: tuple[Check, ...] = (
+    partition_is_not_negative,
+    leader_epoch_is_not_negative,
+    is_initialized_for_read,
+    leader_epoch_is_current,
+    partition_exists,
+)
+WRITE: tuple[Check, ...] = (
+    partition_is_not_negative,
+    leader_epoch_is_not_negative,
+    state_epoch_is_not_negative,
+    is_initialized_for_write,
+    leader_epoch_is_current,
+    state_epoch_is_current,
+    partition_exists,
+    batches_are_ranges,
+)
+INITIALIZE: tuple[Check, ...] = (
+    partition_is_not_negative,
+    state_epoch_is_not_negative,
+    state_epoch_is_current,
+    partition_exists,
+)
+SUMMARY: tuple[Check, ...] = (partition_is_not_negative, partition_exists)
+DELETE: tuple[Check, ...] = SUMMARY
+
+
+def validate(checks: tuple[Check, ...], state: PersisterState, asked: Asked) -> ValidationError | None:
+    for check in checks:
+        validation_error = check(state, asked)
+        if validation_error is not None:
+            return validation_error
+    return None
+
+
+# The responses of the persister's requests, which all have the same form: topics and their partitions.
+
+
+class Form(NamedTuple):
+    topic: Any
+    partition: Any
+    response: Any
+    result: Any
+    partition_result: Any
+
+
+FORMS: dict[type[Message], Form] = {
+    initialize_share_group_state.InitializeShareGroupStateRequest: Form(
+        initialize_share_group_state.InitializeStateData,
+        initialize_share_group_state.PartitionData,
+        initialize_share_group_state.InitializeShareGroupStateResponse,
+        initialize_share_group_state.InitializeStateResult,
+        initialize_share_group_state.PartitionResult,
+    ),
+    read_share_group_state.ReadShareGroupStateRequest: Form(
+        read_share_group_state.ReadStateData,
+        read_share_group_state.PartitionData,
+        read_share_group_state.ReadShareGroupStateResponse,
+        read_share_group_state.ReadStateResult,
+        read_share_group_state.PartitionResult,
+    ),
+    write_share_group_state.WriteShareGroupStateRequest: Form(
+        write_share_group_state.WriteStateData,
+        write_share_group_state.PartitionData,
+        write_share_group_state.WriteShareGroupStateResponse,
+        write_share_group_state.WriteStateResult,
+        write_share_group_state.PartitionResult,
+    ),
+    read_share_group_state_summary.ReadShareGroupStateSummaryRequest: Form(
+        read_share_group_state_summary.ReadStateSummaryData,
+        read_share_group_state_summary.PartitionData,
+        read_share_group_state_summary.ReadShareGroupStateSummaryResponse,
+        read_share_group_state_summary.ReadStateSummaryResult,
+        read_share_group_state_summary.PartitionResult,
+    ),
+    delete_share_group_state.DeleteShareGroupStateRequest: Form(
+        delete_share_group_state.DeleteStateData,
+        delete_share_group_state.PartitionData,
+        delete_share_group_state.DeleteShareGroupStateResponse,
+        delete_share_group_state.DeleteStateResult,
+        delete_share_group_state.PartitionResult,
+    ),
+}
+
+
+def only_partition(request: Any) -> tuple[bytes, Any]:
+    """Returns the topic id and the partition data of a request for one partition."""
+    (topic,) = request.topics
+    (partition,) = topic.partitions
+    return topic.topic_id, partition
+
+
+def respond(request: Message, topic_id: bytes, index: int, answer: Message | ValidationError) -> Message:
+    form = FORMS[type(request)]
+    if isinstance(answer, ValidationError):
+        answer = form.partition_result(partition=index, error_code=answer.error, error_message=answer.message)
+    made: Message = form.response(results=[form.result(topic_id=topic_id, partitions=[answer])])
+    return made
+
+
+def error_response(request: Message, error: ErrorCode) -> Message:
+    """Returns the error response to a request that no shard of this broker can handle."""
+    topic_id, partition = only_partition(request)
+    return respond(request, topic_id, partition.partition, ValidationError(error, MESSAGES.get(error, error.name)))
+
+
+MESSAGES = {
+    ErrorCode.NOT_COORDINATOR: "This is not the correct coordinator.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "The coordinator is loading and hence can't process requests.",
+}
+
+
+# The persister's operations: Initialize, Read, Write, Delete and ReadSummary ShareGroupState.
+#
+# A request here is for one share partition. The caller splits requests for several, since each may be in another
+# shard.
+
 
 Operation = Callable[[PersisterState, ShareKey, Any, int], Message | ValidationError]
 
@@ -39,7 +234,7 @@ def _initialize(
     state: PersisterState, key: ShareKey, partition: initialize_share_group_state.PartitionData, now: int
 ) -> Message | ValidationError:
     known = state.partitions.get(key)
-    validation_error = checks.validate(checks.INITIALIZE, state, Asked(key, known, state_epoch=partition.state_epoch))
+    validation_error = validate(INITIALIZE, state, Asked(key, known, state_epoch=partition.state_epoch))
     if validation_error is not None:
         return validation_error
     snapshot_epoch = 0 if known is None else known.snapshot_epoch + 1
@@ -56,7 +251,7 @@ def _read(
 ) -> Message | ValidationError:
     """Reads the state and writes the reader's leader epoch, which fences earlier leaders from now on."""
     known = state.partitions.get(key)
-    validation_error = checks.validate(checks.READ, state, Asked(key, known, leader_epoch=partition.leader_epoch))
+    validation_error = validate(READ, state, Asked(key, known, leader_epoch=partition.leader_epoch))
     if validation_error is not None:
         return validation_error
     assert known is not None
@@ -80,7 +275,7 @@ def _write(
         StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in partition.state_batches
     )
     asked = Asked(key, known, partition.leader_epoch, partition.state_epoch, batches)
-    validation_error = checks.validate(checks.WRITE, state, asked)
+    validation_error = validate(WRITE, state, asked)
     if validation_error is not None:
         return validation_error
     assert known is not None
@@ -130,7 +325,7 @@ def _summary(
     state: PersisterState, key: ShareKey, partition: read_share_group_state_summary.PartitionData, now: int
 ) -> Message | ValidationError:
     known = state.partitions.get(key)
-    validation_error = checks.validate(checks.SUMMARY, state, Asked(key, known))
+    validation_error = validate(SUMMARY, state, Asked(key, known))
     if validation_error is not None:
         return validation_error
     if known is None:
@@ -152,7 +347,7 @@ def _delete(
     state: PersisterState, key: ShareKey, partition: delete_share_group_state.PartitionData, now: int
 ) -> Message | ValidationError:
     known = state.partitions.get(key)
-    validation_error = checks.validate(checks.DELETE, state, Asked(key, known))
+    validation_error = validate(DELETE, state, Asked(key, known))
     if validation_error is not None:
         return validation_error
     if known is not None:

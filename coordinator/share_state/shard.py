@@ -12,14 +12,21 @@ As for groups, a shard is dropped and reloaded if its records cannot be appended
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ...metadata.image import MetadataImage
+from ...protocol.codec import MalformedMessage
+from ...protocol.records.batch import iter_headers
+from ...protocol.records.record import decode_batch
+from ...protocol.varint import Buffer
+from ..common.record_frames import UnknownRecord
 from ..common.result import GroupRequest, Output, Record
 from ..common.timers import Timer
 from . import operations
-from .state import PersisterConfig, PersisterState
+from .state import PersisterConfig, PersisterState, decode_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +106,51 @@ class PersisterShard:
                 state.write_snapshot(
                     key, replace(known, snapshot_epoch=known.snapshot_epoch + 1, write_timestamp_ms=now)
                 )
+
+
+# Loading of a persister shard from its log. Every record is replayed in order, since updates build on earlier
+# records.
+#
+# The interface is that of the group loader: `feed` takes some batches at a time, `replay_some` replays some records.
+
+
+log = logging.getLogger(__name__)
+
+
+class PersisterLoader:
+    def __init__(self, config: PersisterConfig, name: str) -> None:
+        self.shard = PersisterShard(config)
+        #: The partition, for log lines.
+        self.name = name
+        self.record_count = 0
+        self._fed: deque[tuple[int, bytes, bytes | None]] = deque()
+
+    def feed(self, batches: Buffer) -> None:
+        """Takes whole batches, from the start of the log to its end. Raises CorruptBatch and related errors."""
+        for position, header in iter_headers(batches):
+            self.record_count += header.record_count
+            if not header.is_control:
+                for record in decode_batch(batches, position, header):
+                    if record.key is not None:
+                        self._fed.append((record.offset, record.key, record.value))
+
+    def replay_some(self, count: int) -> bool:
+        """Replays up to `count` of the fed records. Returns False when none is left."""
+        for _ in range(min(count, len(self._fed))):
+            offset, key, value = self._fed.popleft()
+            try:
+                record = decode_record(key, value)
+            except (UnknownRecord, MalformedMessage) as error:
+                log.warning("%s: a record is skipped: %s", self.name, error)
+                continue
+            self.shard.state.next_offset = offset
+            self.shard.replay(record)
+        return bool(self._fed)
+
+    def loaded(self, log_end_offset: int, now: int) -> PersisterShard:
+        """Returns the shard at the end of its log, ready for requests."""
+        while self.replay_some(1_000):
+            pass
+        self.shard.state.next_offset = log_end_offset
+        self.shard.loaded(now)
+        return self.shard

@@ -1,11 +1,13 @@
-"""The state of a persister shard. Only its write methods change it: each records a change and replays it at once.
+"""Combination of state batches that were written one after the other, into one list without overlaps.
 
-For each share partition the log has snapshots, and between them updates that are combined with the state before. Both
-are replayed in order, at least from the last snapshot on.
+Where two batches overlap, the one with the higher delivery count wins, then the one with the higher state. So the
+result does not depend on their order.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -19,9 +21,57 @@ from ...protocol.internal.share_group_state import (
     ShareUpdateValue,
 )
 from ...protocol.schema import Message
+from ...protocol.varint import Buffer
+from ..common.record_frames import UnknownRecord, decode_key, decode_value, encode_framed, number_of, prefix
 from ..common.result import GroupRequest, Record, Reply
 from ..common.timers import Timers
-from .combining import StateBatch, combine
+
+UNINITIALIZED_OFFSET = -1
+
+
+class StateBatch(NamedTuple):
+    first: int
+    last: int
+    state: int
+    delivery_count: int
+
+
+def combine(batches: Iterable[StateBatch], start_offset: int = UNINITIALIZED_OFFSET) -> tuple[StateBatch, ...]:
+    """Returns batches in offset order, without offsets below `start_offset`. Joins equal neighbours."""
+    begins: dict[int, list[StateBatch]] = {}
+    ends: dict[int, list[StateBatch]] = {}
+    for batch in batches:
+        if batch.last >= start_offset:
+            begins.setdefault(max(batch.first, start_offset), []).append(batch)
+            ends.setdefault(batch.last + 1, []).append(batch)
+    combined: list[StateBatch] = []
+    open_batches: list[StateBatch] = []
+    places = sorted(begins.keys() | ends.keys())
+    for place, next_place in itertools.pairwise(places):
+        for ended in ends.get(place, ()):
+            open_batches.remove(ended)
+        open_batches += begins.get(place, ())
+        if open_batches:
+            _add(combined, place, next_place - 1, max(open_batches, key=_rank))
+    return tuple(combined)
+
+
+def _rank(batch: StateBatch) -> tuple[int, int]:
+    return batch.delivery_count, batch.state
+
+
+def _add(combined: list[StateBatch], first: int, last: int, batch: StateBatch) -> None:
+    before = combined[-1] if combined else None
+    if before is not None and before.last + 1 == first and _rank(before) == _rank(batch):
+        combined[-1] = before._replace(last=last)
+    else:
+        combined.append(StateBatch(first, last, batch.state, batch.delivery_count))
+
+
+# The state of a persister shard. Only its write methods change it: each records a change and replays it at once.
+#
+# For each share partition the log has snapshots, and between them updates that are combined with the state before.
+# Both are replayed in order, at least from the last snapshot on.
 
 
 class ShareKey(NamedTuple):
@@ -169,3 +219,26 @@ def update_record(
         delivery_complete_count=complete_count,
         state_batches=[ShareUpdateStateBatch(*batch) for batch in batches],
     )
+
+
+# Encoding and decoding of `__share_group_state` records, framed as those of `__consumer_offsets`.
+
+
+_KINDS: dict[int, tuple[type[Message], type[Message]]] = {
+    0: (ShareSnapshotKey, ShareSnapshotValue),
+    1: (ShareUpdateKey, ShareUpdateValue),
+}
+_PREFIXES = {key: prefix(kind) for kind, (key, _) in _KINDS.items()}
+
+
+def encode_record(record: Record) -> tuple[bytes, bytes | None]:
+    return encode_framed(_PREFIXES[type(record.key)], record)
+
+
+def decode_record(key: Buffer, value: Buffer | None) -> Record:
+    """Decodes a record. Raises UnknownRecord for an unknown type and MalformedMessage for malformed bytes."""
+    kind = number_of(key)
+    if kind not in _KINDS:
+        raise UnknownRecord(f"a record of kind {kind}")
+    key_class, value_class = _KINDS[kind]
+    return decode_value(decode_key(key_class, key), value_class, value)

@@ -13,30 +13,55 @@ As for groups, a shard is dropped and reloaded if its records cannot be appended
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from ...metadata.topic_partitions import TopicPartition
+from ...protocol.codec import MalformedMessage
 from ...protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ...protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ...protocol.messages.end_txn import EndTxnRequest
 from ...protocol.messages.init_producer_id import InitProducerIdRequest
 from ...protocol.messages.list_transactions import ListTransactionsRequest
+from ...protocol.records.batch import iter_headers
+from ...protocol.records.record import decode_batch
 from ...protocol.schema import Message
+from ...protocol.varint import Buffer
+from ..common.record_frames import UnknownRecord
 from ..common.result import Record
-from . import admin, ends, init, partitions
-from .maintenance import Maintenance, abort_with_id
-from .result import MarkersWritten, Output, ProducerIdTaken, SendMarkers, TransactionRequest, TransactionsConfig
-from .state import TransactionsState
-from .transaction import PREPARED
+from .operations import (
+    Maintenance,
+    abort_with_id,
+    add_partitions,
+    awaits,
+    describe,
+    end_needs_producer_id,
+    end_txn,
+    init_needs_producer_id,
+    init_producer_id,
+    list_transactions,
+    markers_written,
+    send_markers,
+)
+from .state import (
+    MarkersWritten,
+    Output,
+    ProducerIdTaken,
+    SendMarkers,
+    TransactionRequest,
+    TransactionsConfig,
+    TransactionsState,
+)
+from .transaction import PREPARED, decode_record
 
 Operation = Callable[[TransactionsState, TransactionRequest, int], None]
 
 OPERATIONS: dict[type[Message], Operation] = {
-    InitProducerIdRequest: init.init_producer_id,
-    AddPartitionsToTxnRequest: partitions.add_partitions,
-    EndTxnRequest: ends.end_txn,
-    DescribeTransactionsRequest: admin.describe,
-    ListTransactionsRequest: admin.list_transactions,
+    InitProducerIdRequest: init_producer_id,
+    AddPartitionsToTxnRequest: add_partitions,
+    EndTxnRequest: end_txn,
+    DescribeTransactionsRequest: describe,
+    ListTransactionsRequest: list_transactions,
 }
 
 
@@ -49,8 +74,8 @@ class TransactionShard:
     def needs_producer_id(self, request: Message, version: int) -> bool:
         """Returns whether `request` currently needs a new producer id."""
         if type(request) is InitProducerIdRequest:
-            return init.needs_producer_id(self.state, request)
-        return type(request) is EndTxnRequest and ends.needs_producer_id(self.state, request, version)
+            return init_needs_producer_id(self.state, request)
+        return type(request) is EndTxnRequest and end_needs_producer_id(self.state, request, version)
 
     def handle(self, message: TransactionRequest | MarkersWritten | ProducerIdTaken, now: int) -> None:
         if type(message) is TransactionRequest:
@@ -59,12 +84,12 @@ class TransactionShard:
             abort_with_id(self.state, message, now)
         else:
             assert isinstance(message, MarkersWritten)
-            ends.markers_written(self.state, message, now)
+            markers_written(self.state, message, now)
         self._maintenance.plan(now)
 
     def awaits(self, markers: SendMarkers, partition: TopicPartition) -> bool:
         """Returns whether the marker is still pending. A late marker would end the next transaction."""
-        return ends.awaits(self.state, markers, partition)
+        return awaits(self.state, markers, partition)
 
     def deadline(self) -> int | None:
         return self.state.timers.next_deadline()
@@ -86,5 +111,53 @@ class TransactionShard:
     def loaded(self, now: int) -> None:
         for transaction in self.state.transactions.values():
             if transaction.state in PREPARED:
-                ends.send_markers(self.state, transaction)
+                send_markers(self.state, transaction)
         self._maintenance.plan(now)
+
+
+# Loading of a transaction shard from its log. Of records with the same key only the last counts, as after compaction.
+#
+# The interface is that of the group loader: `feed` takes some batches at a time, `replay_some` replays some records.
+
+
+log = logging.getLogger(__name__)
+
+
+class TransactionLoader:
+    def __init__(self, config: TransactionsConfig, name: str) -> None:
+        self.shard = TransactionShard(config)
+        #: The partition, for log lines.
+        self.name = name
+        self.record_count = 0
+        self._latest: dict[bytes, bytes | None] = {}
+
+    def feed(self, batches: Buffer) -> None:
+        """Takes whole batches, from the start of the log to its end. Raises CorruptBatch and related errors."""
+        latest = self._latest
+        for position, header in iter_headers(batches):
+            self.record_count += header.record_count
+            if header.is_control:
+                continue
+            for record in decode_batch(batches, position, header):
+                if record.key is not None:
+                    latest.pop(record.key, None)
+                    latest[record.key] = record.value
+
+    def replay_some(self, count: int) -> bool:
+        """Replays up to `count` of the fed records. Returns False when none is left."""
+        latest = self._latest
+        for key in [key for key, _ in zip(latest, range(count))]:
+            value = latest.pop(key)
+            try:
+                self.shard.replay(decode_record(key, value))
+            except (UnknownRecord, MalformedMessage) as error:
+                log.warning("%s: a record is skipped: %s", self.name, error)
+        return bool(latest)
+
+    def loaded(self, log_end_offset: int, now: int) -> TransactionShard:
+        """Returns the shard at the end of its log, ready for requests."""
+        while self.replay_some(1_000):
+            pass
+        self.shard.state.next_offset = log_end_offset
+        self.shard.loaded(now)
+        return self.shard

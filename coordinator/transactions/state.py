@@ -1,14 +1,107 @@
-"""The state of a transaction shard. Only `write` and `forget` change it: each records a change and replays it."""
+"""The input and output of a transaction shard: as for groups, and markers to be written.
+
+A `SendMarkers` is one of the replies. Like them it is sent only AFTER the high watermark has passed the records before
+it: a marker must not be in any log before the decision is in this one. Its result comes back as `MarkersWritten`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ...metadata.topic_partitions import TopicPartition
+from ...protocol.errors import ErrorCode
 from ...protocol.internal.transaction_state import TransactionLogKey, TransactionLogValue
+from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ...protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from ...protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ...protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ...protocol.schema import Message
 from ..common.result import Record, Reply
 from ..common.timers import Timers
-from .records import transaction_record
-from .result import Effect, TransactionRequest, TransactionsConfig
-from .transaction import NO_PRODUCER_ID, VALID_PREVIOUS_STATES, State, Transaction
+from .transaction import NO_PRODUCER_ID, VALID_PREVIOUS_STATES, State, Transaction, transaction_record
+
+
+@dataclass(slots=True)
+class TransactionRequest:
+    """A request to the shard that owns its transactional id.
+
+    `token`: returned with the reply, once. `version`: the version that the client sent. `new_producer_id`: an unused
+    producer id, if `TransactionShard.needs_producer_id` requires one.
+    """
+
+    token: object
+    request: Message
+    version: int = 0
+    new_producer_id: int = NO_PRODUCER_ID
+
+
+@dataclass(frozen=True, slots=True)
+class MarkersWritten:
+    """These partitions have the marker for `producer_id` and `producer_epoch`, or were deleted."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: frozenset[TopicPartition]
+
+
+class SendMarkers(NamedTuple):
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    transaction_version: int
+    partitions: tuple[TopicPartition, ...]
+
+
+class NeedProducerId(NamedTuple):
+    """A request for a new producer id, for a timed-out transaction at its last epoch. `ProducerIdTaken` answers it."""
+
+    transactional_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdTaken:
+    transactional_id: str
+    producer_id: int
+
+
+Effect = Reply | SendMarkers | NeedProducerId
+
+
+class Output(NamedTuple):
+    records: list[Record]
+    replies: list[Effect]
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionsConfig:
+    """The broker configuration that the shard uses, and the cluster's `transaction.version`."""
+
+    max_timeout_ms: int = 900_000
+    expiration_ms: int = 7 * 24 * 60 * 60 * 1_000
+    abort_interval_ms: int = 10_000
+    remove_expired_interval_ms: int = 60 * 60 * 1_000
+    transaction_version: int = 2
+
+
+# The state of a transaction shard. Only `write` and `forget` change it: each records a change and replays it.
 
 
 class TransactionsState:
@@ -56,3 +149,79 @@ class TransactionsState:
     def _write(self, record: Record) -> None:
         self.records.append(record)
         self.replay(record)
+
+
+# Error responses for whole requests, in the form of each response. Older versions do not have every error code.
+
+
+#: The first version of AddPartitionsToTxn that brokers send to each other, for several transactions.
+BATCHED_VERSION = 4
+LATEST = 99
+
+
+def error_response(request: Message, error: int, version: int = LATEST) -> Message:
+    """Returns the response to `request` with `error` in every error field."""
+    made: Message = _ERROR_RESPONSES[type(request)](request, error, version)
+    return made
+
+
+def as_known(error: int, version: int, first_version: int) -> int:
+    """Replaces PRODUCER_FENCED (KIP-588) in versions without it."""
+    if error == ErrorCode.PRODUCER_FENCED and version < first_version:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error
+
+
+def _init(request: InitProducerIdRequest, error: int, version: int) -> Message:
+    return InitProducerIdResponse(error_code=as_known(error, version, 4), producer_id=-1, producer_epoch=-1)
+
+
+def _add_partitions(request: AddPartitionsToTxnRequest, error: int, version: int) -> Message:
+    if request.transactions:
+        return AddPartitionsToTxnResponse(results_by_transaction=[result(t, error) for t in request.transactions])
+    said = as_known(error, version, 2)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results_by_topic(request.v3_and_below_topics, said))
+
+
+def result(transaction: AddPartitionsToTxnTransaction, error: int) -> AddPartitionsToTxnResult:
+    return AddPartitionsToTxnResult(
+        transactional_id=transaction.transactional_id, topic_results=results_by_topic(transaction.topics, error)
+    )
+
+
+def results_by_topic(topics: list[AddPartitionsToTxnTopic], error: int) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[AddPartitionsToTxnPartitionResult(index, error) for index in topic.partitions],
+        )
+        for topic in topics
+    ]
+
+
+def _add_offsets(request: AddOffsetsToTxnRequest, error: int, version: int) -> Message:
+    return AddOffsetsToTxnResponse(error_code=as_known(error, version, 2))
+
+
+def _end(request: EndTxnRequest, error: int, version: int) -> Message:
+    return EndTxnResponse(error_code=as_known(error, version, 2))
+
+
+def _describe(request: DescribeTransactionsRequest, error: int, version: int) -> Message:
+    return DescribeTransactionsResponse(
+        transaction_states=[TransactionState(error_code=error, transactional_id=i) for i in request.transactional_ids]
+    )
+
+
+def _list(request: ListTransactionsRequest, error: int, version: int) -> Message:
+    return ListTransactionsResponse(error_code=error)
+
+
+_ERROR_RESPONSES: dict[type[Message], Callable[[Any, int, int], Message]] = {
+    InitProducerIdRequest: _init,
+    AddPartitionsToTxnRequest: _add_partitions,
+    AddOffsetsToTxnRequest: _add_offsets,
+    EndTxnRequest: _end,
+    DescribeTransactionsRequest: _describe,
+    ListTransactionsRequest: _list,
+}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING
 
-from ...coordinator.groups.share.validation import MAX_MEMBER_ID_LENGTH
+from ...coordinator.groups.share.heartbeat import MAX_MEMBER_ID_LENGTH
 from ...metadata.acls import Operation, ResourceType
 from ...metadata.features import SHARE_VERSION
 from ...protocol.errors import ErrorCode

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ...coordinator.common.result import GroupsConfig, MetadataChanged, TopicsDeleted
-from ...coordinator.groups.base.counters import GroupCounters
+from ...coordinator.groups.base.group import GroupCounters
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ...protocol.records.compression import Compression
@@ -278,7 +278,7 @@ class GroupDriver(CoordinatorDriver):
 
     def _not_here(self, request: Message, version: int) -> Message:
         from ...coordinator.groups.error_responses import error_response
-        from ...coordinator.groups.validation import validate
+        from ...coordinator.groups.shard import validate
         from .group_configs import groups_config
 
         error = validate(groups_config(self._config), request, version)

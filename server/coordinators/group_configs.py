@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ...coordinator.common.result import GroupsConfig, StreamsGroupsConfig
-from ...coordinator.groups.consumer.assignors import ASSIGNORS
+from ...coordinator.groups.consumer.assignment import ASSIGNORS
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig

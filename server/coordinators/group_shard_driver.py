@@ -11,11 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged, Record, TopicsDeleted
-from ...coordinator.groups.base.counters import GroupCounters
+from ...coordinator.groups.base.group import GroupCounters
 from ...coordinator.groups.error_responses import error_response
 from ...coordinator.groups.kinds import KINDS
-from ...coordinator.groups.loading import ShardLoader
-from ...coordinator.groups.records import encode_record
+from ...coordinator.groups.loading import ShardLoader, encode_record
 from ...metadata.image import EMPTY_IMAGE, MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.records.compression import Compression

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...coordinator.share_state.error_responses import FORMS, error_response
+from ...coordinator.share_state.operations import FORMS, error_response
 from ...coordinator.share_state.state import ShareKey
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message

@@ -12,11 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...coordinator.common.result import GroupRequest, Record
-from ...coordinator.share_state.error_responses import error_response
-from ...coordinator.share_state.loading import PersisterLoader
-from ...coordinator.share_state.records import encode_record
-from ...coordinator.share_state.shard import PersisterShard, TopicsChanged
-from ...coordinator.share_state.state import PersisterConfig, ShareKey
+from ...coordinator.share_state.operations import error_response
+from ...coordinator.share_state.shard import PersisterLoader, PersisterShard, TopicsChanged
+from ...coordinator.share_state.state import PersisterConfig, ShareKey, encode_record
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.write_share_group_state import WriteShareGroupStateRequest

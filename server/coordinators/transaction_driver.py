@@ -13,10 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...coordinator.common.result import Record
-from ...coordinator.transactions.error_responses import error_response
-from ...coordinator.transactions.loading import TransactionLoader
-from ...coordinator.transactions.records import encode_record
-from ...coordinator.transactions.result import (
+from ...coordinator.transactions.shard import TransactionLoader
+from ...coordinator.transactions.state import (
     Effect,
     MarkersWritten,
     NeedProducerId,
@@ -24,8 +22,9 @@ from ...coordinator.transactions.result import (
     SendMarkers,
     TransactionRequest,
     TransactionsConfig,
+    error_response,
 )
-from ...coordinator.transactions.transaction import NO_PRODUCER_ID
+from ...coordinator.transactions.transaction import NO_PRODUCER_ID, encode_record
 from ...metadata.features import TRANSACTION_VERSION
 from ...metadata.topic_partitions import TopicPartition
 from ...protocol.errors import ErrorCode

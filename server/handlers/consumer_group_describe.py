@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (KIP-848), versions 0-1.
 
-Groups may be of different shards. See coordinator/groups/consumer/describe.py.
+Groups may be of different shards. See coordinator/groups/consumer/kind.py.
 """
 
 from __future__ import annotations

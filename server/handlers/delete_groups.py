@@ -1,4 +1,4 @@
-"""DeleteGroups (KIP-229), versions 0-3. See coordinator/groups/admin.py. The groups may be of different shards.
+"""DeleteGroups (KIP-229), versions 0-3. See coordinator/groups/shard.py. The groups may be of different shards.
 
 A share group's states are deleted first (KIP-932): while that cannot be done the group stays.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ...coordinator.groups.share.requests import Followed
+from ...coordinator.groups.share.offset_requests import Followed
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.delete_share_group_offsets import (

@@ -1,4 +1,4 @@
-"""DescribeGroups, versions 0-6. See coordinator/groups/admin.py. The groups may be of different shards."""
+"""DescribeGroups, versions 0-6. See coordinator/groups/shard.py. The groups may be of different shards."""
 
 from __future__ import annotations
 

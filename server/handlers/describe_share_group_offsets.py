@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ...coordinator.groups.share.requests import InitializedPartitions, KnownPartitions
+from ...coordinator.groups.share.offset_requests import InitializedPartitions, KnownPartitions
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import read_share_group_state_summary as summary

@@ -1,4 +1,4 @@
-"""LeaveGroup, versions 0-5. See coordinator/groups/classic/leave.py.
+"""LeaveGroup, versions 0-5. See coordinator/groups/classic/join.py.
 
 Up to version 2 one member leaves, and its error is the response's; the coordinator takes the later form only.
 """

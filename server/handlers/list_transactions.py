@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...coordinator.transactions.admin import unknown_states
+from ...coordinator.transactions.operations import unknown_states
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.messages.list_transactions import ListTransactionsResponse
 from ..api.authorization import denies

@@ -1,6 +1,6 @@
 """ShareGroupDescribe (key 77), version 1.
 
-The groups may be of different shards. See coordinator/groups/share/describe.py.
+The groups may be of different shards. See coordinator/groups/share/kind.py.
 """
 
 from __future__ import annotations

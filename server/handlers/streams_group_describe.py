@@ -1,6 +1,6 @@
 """StreamsGroupDescribe (KIP-1071), versions 0-1.
 
-Groups may be of different shards. See coordinator/groups/streams/describe.py.
+Groups may be of different shards. See coordinator/groups/streams/kind.py.
 """
 
 from __future__ import annotations

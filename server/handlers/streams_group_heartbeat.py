@@ -5,8 +5,7 @@ Missing topics are made here. See coordinator/groups/streams/heartbeat.py.
 
 from __future__ import annotations
 
-from ...coordinator.groups.streams.answer import NeedsTopics
-from ...coordinator.groups.streams.validation import names_in_topology
+from ...coordinator.groups.streams.heartbeat import NeedsTopics, names_in_topology
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit (key 28), versions 0-6. See coordinator/groups/transactional_offsets.py.
+"""TxnOffsetCommit (key 28), versions 0-6. See coordinator/groups/offsets.py.
 
 The group's partition of `__consumer_offsets` must be in the transaction. From version 5 on this request adds it. Before,
 AddOffsetsToTxn adds it, and this request verifies it (KIP-890). If the answer comes after the end of that transaction, the

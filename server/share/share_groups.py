@@ -1,6 +1,6 @@
 """Operations on share groups that involve both the group's shard and the persister, in sequence.
 
-The shard returns the request for the persister (coordinator/groups/share/requests.py), and the persister's result goes
+The shard returns the request for the persister (coordinator/groups/share/offset_requests.py), and the result goes
 back to the shard. A lost step, for example after a failure of this broker, is repeated by the next heartbeat or the
 client's retry.
 """
@@ -11,7 +11,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...coordinator.groups.share.requests import DeletionOfGroups, DeletionsOfStates, StatesDeleted, StatesInitialized
+from ...coordinator.groups.share.offset_requests import (
+    DeletionOfGroups,
+    DeletionsOfStates,
+    StatesDeleted,
+    StatesInitialized,
+)
 from ...protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest, DeleteShareGroupStateResponse
 from ...protocol.messages.initialize_share_group_state import (
     InitializeShareGroupStateRequest,

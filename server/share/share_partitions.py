@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...coordinator.share_partition.dead_letters import DeadLetter
 from ...coordinator.share_partition.partition import AckBatch, SharePartition, ValidationError, Write
-from ...coordinator.share_state.combining import UNINITIALIZED_OFFSET, StateBatch
-from ...coordinator.share_state.state import ShareKey
+from ...coordinator.share_state.state import UNINITIALIZED_OFFSET, ShareKey, StateBatch
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import read_share_group_state as read
 from .persisted_state import PersistedState

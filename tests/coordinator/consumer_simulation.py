@@ -15,8 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.coordinator.common.result import GroupsConfig
-from odradek.coordinator.groups.consumer.group import GroupState
-from odradek.coordinator.groups.consumer.member import MemberState
+from odradek.coordinator.groups.consumer.group import GroupState, MemberState
 from odradek.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Any
 
-from odradek.coordinator.groups.consumer.consumer_protocol import by_id, read_assignment, read_subscription
+from odradek.coordinator.groups.consumer.migration import by_id, read_assignment, read_subscription
 from odradek.protocol.codec import encode
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.consumer_protocol import (

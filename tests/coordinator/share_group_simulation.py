@@ -14,9 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.coordinator.common.result import GroupsConfig
-from odradek.coordinator.groups.share.group import GroupState
-from odradek.coordinator.groups.share.requests import Followed, StatesInitialized
-from odradek.coordinator.groups.share.state_partitions import StatePartitions
+from odradek.coordinator.groups.share.group import GroupState, StatePartitions
+from odradek.coordinator.groups.share.offset_requests import Followed, StatesInitialized
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse

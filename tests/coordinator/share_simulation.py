@@ -17,8 +17,7 @@ from immutables import Map
 from odradek.coordinator.share_partition.acquiring import AcquireRequest, acquire
 from odradek.coordinator.share_partition.dead_letters import DeadLetter
 from odradek.coordinator.share_partition.partition import AckBatch, Limits, SharePartition, ValidationError, Write
-from odradek.coordinator.share_state.combining import StateBatch
-from odradek.coordinator.share_state.state import PersisterConfig
+from odradek.coordinator.share_state.state import PersisterConfig, StateBatch
 from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages import initialize_share_group_state as initialize

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from odradek.coordinator.share_state.checks import NO_EPOCH
-from odradek.coordinator.share_state.combining import StateBatch
-from odradek.coordinator.share_state.state import ShareKey, ShareState
+from odradek.coordinator.share_state.operations import NO_EPOCH
+from odradek.coordinator.share_state.state import ShareKey, ShareState, StateBatch
 from odradek.protocol.errors import ErrorCode
 
 #: Delivery count and state of one offset. The higher rank wins.

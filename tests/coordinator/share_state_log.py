@@ -15,10 +15,8 @@ from dataclasses import replace
 from typing import Any
 
 from odradek.coordinator.common.result import GroupRequest, Reply
-from odradek.coordinator.share_state.loading import PersisterLoader
-from odradek.coordinator.share_state.records import encode_record
-from odradek.coordinator.share_state.shard import PersisterShard, Redundant, TopicsChanged
-from odradek.coordinator.share_state.state import PersisterConfig, ShareKey, ShareState
+from odradek.coordinator.share_state.shard import PersisterLoader, PersisterShard, Redundant, TopicsChanged
+from odradek.coordinator.share_state.state import PersisterConfig, ShareKey, ShareState, encode_record
 from odradek.metadata.image import MetadataImage
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message

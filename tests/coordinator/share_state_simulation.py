@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from odradek.coordinator.share_state.checks import NO_EPOCH
-from odradek.coordinator.share_state.combining import StateBatch
-from odradek.coordinator.share_state.error_responses import FORMS
-from odradek.coordinator.share_state.state import PersisterConfig, ShareKey
+from odradek.coordinator.share_state.operations import FORMS, NO_EPOCH
+from odradek.coordinator.share_state.state import PersisterConfig, ShareKey, StateBatch
 from odradek.protocol.messages import delete_share_group_state as delete
 from odradek.protocol.messages import initialize_share_group_state as initialize
 from odradek.protocol.messages import read_share_group_state as read

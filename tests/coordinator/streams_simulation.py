@@ -14,13 +14,19 @@ from typing import Any, Self
 from unittest.mock import patch
 
 from odradek.coordinator.common.result import GroupsConfig, StreamsGroupsConfig
-from odradek.coordinator.groups.streams import targets, writing
-from odradek.coordinator.groups.streams.answer import NeedsTopics
-from odradek.coordinator.groups.streams.assignor import Candidate, sticky
-from odradek.coordinator.groups.streams.configured import ConfiguredSubtopology
+from odradek.coordinator.groups.streams import assignment as targets
+from odradek.coordinator.groups.streams.assignment import Candidate, sticky
 from odradek.coordinator.groups.streams.description import AVAILABLE
-from odradek.coordinator.groups.streams.group import GroupState
-from odradek.coordinator.groups.streams.tasks import TaskId, Tasks, by_subtopology, tasks_in
+from odradek.coordinator.groups.streams.group import (
+    GroupState,
+    TaskId,
+    Tasks,
+    by_subtopology,
+    tasks_in,
+    write_group_metadata,
+)
+from odradek.coordinator.groups.streams.heartbeat import NeedsTopics
+from odradek.coordinator.groups.streams.topology import ConfiguredSubtopology
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from odradek.protocol.messages.streams_group_heartbeat import (
@@ -116,7 +122,7 @@ class StreamsSimulation(GroupSimulation):
         group = self.group
         if group is not None and group.members:
             state, metadata = self.shard.state, group.metadata
-            writing.write_group_metadata(state, group.group_id, replace(metadata, epoch=metadata.epoch + 1))
+            write_group_metadata(state, group.group_id, replace(metadata, epoch=metadata.epoch + 1))
             self.take()
 
     def _assign(

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.consumer.assignors import ASSIGNORS, Assignment, Subscriber
-from odradek.coordinator.groups.share import assignor as share
-from odradek.coordinator.groups.streams.assignor import Candidate, Choice, sticky
-from odradek.coordinator.groups.streams.configured import ConfiguredSubtopology
-from odradek.coordinator.groups.streams.tasks import TaskId, Tasks
+from odradek.coordinator.groups.consumer.assignment import ASSIGNORS, Assignment, Subscriber
+from odradek.coordinator.groups.share import heartbeat as share
+from odradek.coordinator.groups.streams.assignment import Candidate, Choice, sticky
+from odradek.coordinator.groups.streams.group import TaskId, Tasks
+from odradek.coordinator.groups.streams.topology import ConfiguredSubtopology
 from odradek.protocol.uuids import uuid_to_text
 
 from compat_tests.java.fetch import SPECIFICATION, classpath, java

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from immutables import Map
 from odradek.coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged
-from odradek.coordinator.groups.consumer.regexes import RESOLUTION_INTERVAL_MS
-from odradek.coordinator.groups.consumer.topics import metadata_hash
+from odradek.coordinator.groups.consumer.group import RESOLUTION_INTERVAL_MS, metadata_hash
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.metadata.image import GROUP_RESOURCE
 from odradek.protocol.errors import ErrorCode

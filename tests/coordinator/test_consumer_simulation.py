@@ -6,10 +6,11 @@ import os
 from dataclasses import replace
 
 import pytest
-from odradek.coordinator.groups.base import member_commits
-from odradek.coordinator.groups.consumer import reconciliation, validation, writing
-from odradek.coordinator.groups.consumer.group import ConsumerGroup
-from odradek.coordinator.groups.consumer.member import Member
+from odradek.coordinator.groups.base import offsets as member_commits
+from odradek.coordinator.groups.consumer import group as writing
+from odradek.coordinator.groups.consumer import heartbeat as validation
+from odradek.coordinator.groups.consumer import reconciliation
+from odradek.coordinator.groups.consumer.group import ConsumerGroup, Member
 from odradek.protocol.errors import ErrorCode
 
 from tests.coordinator.consumer_simulation import ConsumerSimulation

@@ -17,7 +17,7 @@ from odradek.coordinator.share_partition.dead_letters import (
 )
 from odradek.coordinator.share_partition.partition import AckBatch, AckType, Limits, SharePartition
 from odradek.coordinator.share_partition.runs import RecordState
-from odradek.coordinator.share_state.combining import StateBatch
+from odradek.coordinator.share_state.state import StateBatch
 from odradek.protocol.records.record import encode_batch
 
 ORIGIN = Origin("g", "orders", 3)

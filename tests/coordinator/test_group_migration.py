@@ -9,7 +9,7 @@ import pytest
 from odradek.coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged
 from odradek.coordinator.groups.classic.group import ClassicGroup
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
-from odradek.coordinator.groups.records import encode_record
+from odradek.coordinator.groups.loading import encode_record
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.protocol.codec import encode
 from odradek.protocol.errors import ErrorCode

@@ -8,10 +8,9 @@ import struct
 import pytest
 from odradek.coordinator.common.result import GroupsConfig
 from odradek.coordinator.common.result import Record as GroupRecord
-from odradek.coordinator.groups.base.group_records import group_record, offset_record
+from odradek.coordinator.groups.base.group import group_record, offset_record
 from odradek.coordinator.groups.kinds import KINDS
-from odradek.coordinator.groups.loading import ShardLoader
-from odradek.coordinator.groups.records import encode_record
+from odradek.coordinator.groups.loading import ShardLoader, encode_record
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.protocol.codec import encode
 from odradek.protocol.internal.classic_group_records import (

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.base.state import ShardState
-from odradek.coordinator.groups.classic import rebalance
+from odradek.coordinator.groups.base.group import ShardState
+from odradek.coordinator.groups.classic import join as rebalance
 from odradek.coordinator.groups.classic.group import ClassicGroup
 from odradek.coordinator.groups.consumer import migration
-from odradek.coordinator.groups.consumer.group import ConsumerGroup
-from odradek.coordinator.groups.consumer.member import Partitions
+from odradek.coordinator.groups.consumer.group import ConsumerGroup, Partitions
 
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.migrating_clients import CONSUMER_SESSION_MS

@@ -13,9 +13,8 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 from odradek.coordinator.common.record_frames import UnknownRecord
 from odradek.coordinator.common.result import GroupsConfig
-from odradek.coordinator.groups.base.group_records import group_record, offset_record
-from odradek.coordinator.groups.loading import ShardLoader
-from odradek.coordinator.groups.records import decode_record, encode_record
+from odradek.coordinator.groups.base.group import group_record, offset_record
+from odradek.coordinator.groups.loading import ShardLoader, decode_record, encode_record
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.protocol.codec import encode
 from odradek.protocol.internal.classic_group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue

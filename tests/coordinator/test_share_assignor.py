@@ -6,7 +6,7 @@ import random
 from collections import Counter
 
 import pytest
-from odradek.coordinator.groups.share.assignor import Assignment, Subscriber, simple
+from odradek.coordinator.groups.share.heartbeat import Assignment, Subscriber, simple
 
 T, U = b"t" * 16, b"u" * 16
 

@@ -7,9 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.share import heartbeat, initializing, settings, targets, validation, writing
-from odradek.coordinator.groups.share.assignor import Assignment
-from odradek.coordinator.groups.share.member import Member
+from odradek.coordinator.groups.share import group as settings
+from odradek.coordinator.groups.share import group as writing
+from odradek.coordinator.groups.share import heartbeat
+from odradek.coordinator.groups.share import heartbeat as targets
+from odradek.coordinator.groups.share import heartbeat as validation
+from odradek.coordinator.groups.share import offset_requests as initializing
+from odradek.coordinator.groups.share.group import Member
+from odradek.coordinator.groups.share.heartbeat import Assignment
 
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.share_group_simulation import ShareGroupSimulation

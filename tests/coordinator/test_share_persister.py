@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.common.result import GroupRequest, Record
-from odradek.coordinator.share_state.combining import StateBatch, combine
-from odradek.coordinator.share_state.records import decode_record, encode_record
 from odradek.coordinator.share_state.shard import PersisterShard, TopicsChanged
-from odradek.coordinator.share_state.state import PersisterConfig, ShareKey
+from odradek.coordinator.share_state.state import (
+    PersisterConfig,
+    ShareKey,
+    StateBatch,
+    combine,
+    decode_record,
+    encode_record,
+)
 from odradek.protocol.internal.share_group_state import ShareSnapshotValue, ShareUpdateValue
 from odradek.protocol.messages import initialize_share_group_state as initialize
 from odradek.protocol.messages import write_share_group_state as write

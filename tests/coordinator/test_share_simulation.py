@@ -10,7 +10,7 @@ import pytest
 from odradek.coordinator.share_partition.partition import SharePartition
 from odradek.coordinator.share_partition.runs import RecordState, Run
 from odradek.coordinator.share_state import operations
-from odradek.coordinator.share_state.combining import StateBatch
+from odradek.coordinator.share_state.state import StateBatch
 
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.share_simulation import ShareSimulation

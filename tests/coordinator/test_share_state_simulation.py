@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.common.result import Record
-from odradek.coordinator.share_state import checks, operations
-from odradek.coordinator.share_state.combining import combine
-from odradek.coordinator.share_state.loading import PersisterLoader
-from odradek.coordinator.share_state.shard import PersisterShard, Redundant
-from odradek.coordinator.share_state.state import PersisterState, ShareKey, ShareState
+from odradek.coordinator.share_state import operations
+from odradek.coordinator.share_state import operations as checks
+from odradek.coordinator.share_state.shard import PersisterLoader, PersisterShard, Redundant
+from odradek.coordinator.share_state.state import PersisterState, ShareKey, ShareState, combine
 from odradek.protocol.internal.share_group_state import ShareSnapshotValue
 from odradek.protocol.varint import Buffer
 

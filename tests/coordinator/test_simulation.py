@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from odradek.coordinator.groups.classic import sync
-from odradek.coordinator.groups.classic.group import ClassicGroup, State
-from odradek.coordinator.groups.classic.member import Member
+from odradek.coordinator.groups.classic.group import ClassicGroup, Member, State
+from odradek.coordinator.groups.classic.join import synced
 from odradek.protocol.internal.classic_group_records import GroupMetadataValue
 
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
@@ -40,7 +39,7 @@ def _sync_answers_before_the_leader_has_assigned(patch: pytest.MonkeyPatch) -> N
     def hasty(group: ClassicGroup, member: Member, token: object) -> None:
         awaits(group, member, token)
         if group.leader_id != member.member_id:
-            group.answer_sync(member, sync.synced(group, member))
+            group.answer_sync(member, synced(group, member))
 
     patch.setattr(ClassicGroup, "await_sync", hasty)
 

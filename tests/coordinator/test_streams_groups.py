@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.common.result import GroupsConfig, StreamsGroupsConfig
-from odradek.coordinator.groups.streams.answer import NeedsTopics
+from odradek.coordinator.groups.streams.heartbeat import NeedsTopics
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest

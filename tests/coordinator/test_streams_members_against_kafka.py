@@ -20,13 +20,22 @@ from typing import Any
 import pytest
 from odradek.coordinator.common.result import GroupsConfig
 from odradek.coordinator.groups.kinds import KINDS
-from odradek.coordinator.groups.records import encode_record
+from odradek.coordinator.groups.loading import encode_record
 from odradek.coordinator.groups.shard import GroupShard
-from odradek.coordinator.groups.streams import writing
-from odradek.coordinator.groups.streams.group import StreamsGroup
-from odradek.coordinator.groups.streams.member import Member, MemberState, member_from_record
+from odradek.coordinator.groups.streams.group import (
+    Member,
+    MemberState,
+    StreamsGroup,
+    TaskId,
+    Tasks,
+    member_from_record,
+    remove_member,
+    write_current,
+    write_member,
+    write_target,
+    write_target_epoch,
+)
 from odradek.coordinator.groups.streams.reconciliation import Target, reconcile
-from odradek.coordinator.groups.streams.tasks import TaskId, Tasks
 from odradek.protocol.codec import decode
 from odradek.protocol.internal.streams_group_records import (
     StreamsGroupCurrentMemberAssignmentValue,
@@ -85,13 +94,13 @@ class Group:
                 self.history.append(
                     {"what": "target", "member": member_id, "epoch": epoch, "tasks": self.reported(tasks)}
                 )
-                writing.write_target(self.state, "g", member_id, tasks)
-        writing.write_target_epoch(self.state, "g", epoch, 1)
+                write_target(self.state, "g", member_id, tasks)
+        write_target_epoch(self.state, "g", epoch, 1)
 
     def reported(self, tasks: Tasks) -> str:
         """Returns the value of a target record, in base 64."""
         self.state.records.clear()
-        writing.write_target(self.state, "nobody", "m", tasks)
+        write_target(self.state, "nobody", "m", tasks)
         (record,) = self.state.records
         self.state.records.clear()
         value = encode_record(record)[1]
@@ -100,7 +109,7 @@ class Group:
 
     def go(self, member_id: str) -> None:
         self.history.append({"what": "gone", "member": member_id})
-        writing.remove_member(self.state, "g", member_id)
+        remove_member(self.state, "g", member_id)
 
     def beat(self, member_id: str) -> None:
         if member_id not in self.group.members:
@@ -111,7 +120,7 @@ class Group:
                 topology_epoch=0,
                 process_id=PROCESSES[member_id],
             )
-            writing.write_member(self.state, "g", member_id, metadata)
+            write_member(self.state, "g", member_id, metadata)
         member = self.group.members[member_id]
         owned = self.owned(member)
         self.history.append(
@@ -125,7 +134,7 @@ class Group:
         target = Target(self.group.target_epoch, self.group.target_of(member_id))
         after = reconcile(member, target, self.group.holders, owned)
         if after != member:
-            writing.write_current(self.state, "g", after)
+            write_current(self.state, "g", after)
         assert self.group.members[member_id] == after, "it is replayed as something else"
         self.members.append(after)
 

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from odradek.coordinator.groups.base.state import ShardState
-from odradek.coordinator.groups.streams import description, heartbeat, reconciliation, validation, writing
-from odradek.coordinator.groups.streams.group import StreamsGroup
-from odradek.coordinator.groups.streams.holders import TaskHolders
-from odradek.coordinator.groups.streams.member import Member
-from odradek.coordinator.groups.streams.tasks import NOTHING_HELD, TaskId
+from odradek.coordinator.groups.base.group import ShardState
+from odradek.coordinator.groups.streams import description, reconciliation
+from odradek.coordinator.groups.streams import group as writing
+from odradek.coordinator.groups.streams import heartbeat as validation
+from odradek.coordinator.groups.streams.group import NOTHING_HELD, Member, StreamsGroup, TaskHolders, TaskId
 from odradek.protocol.internal.streams_group_records import StreamsGroupTopologyValue
 
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
@@ -75,7 +74,7 @@ def _members_advance_before_they_gave_back(patch: pytest.MonkeyPatch) -> None:
 def _what_is_to_be_given_back_is_not_recorded(patch: pytest.MonkeyPatch) -> None:
     writes = writing.write_current
     patch.setattr(
-        heartbeat.writing,
+        writing,
         "write_current",
         lambda state, group_id, member: writes(state, group_id, replace(member, revoking=NOTHING_HELD)),
     )

@@ -10,10 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.records import encode_record
-from odradek.coordinator.groups.streams import writing
-from odradek.coordinator.groups.streams.member import MemberState
-from odradek.coordinator.groups.streams.tasks import TaskId, Tasks
+from odradek.coordinator.groups.loading import encode_record
+from odradek.coordinator.groups.streams.group import MemberState, TaskId, Tasks, write_group_metadata, write_targets
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from odradek.protocol.messages.streams_group_heartbeat import TaskIdsRequest
@@ -42,8 +40,8 @@ class WarmStand(Stand):
     def plan(self, **targets: Tasks) -> None:
         """Writes a target for the next epoch to the log."""
         state, group = self.shard.state, self.group
-        writing.write_group_metadata(state, "g", replace(group.metadata, epoch=group.epoch + 1))
-        writing.write_targets(state, group, targets, group.epoch, self.now)
+        write_group_metadata(state, "g", replace(group.metadata, epoch=group.epoch + 1))
+        write_targets(state, group, targets, group.epoch, self.now)
         self.log += [encode_record(record) for record in self.shard.take().records]
 
     def settle(self, member: str) -> None:

@@ -11,11 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.base.offset_store import NO_PRODUCER_ID, OffsetStore
-from odradek.coordinator.transactions import ends, init, maintenance, partitions, transaction
-from odradek.coordinator.transactions.result import SendMarkers, TransactionRequest
+from odradek.coordinator.groups.base.offsets import NO_PRODUCER_ID, OffsetStore
+from odradek.coordinator.transactions import operations, transaction
 from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.state import TransactionsState
+from odradek.coordinator.transactions.state import SendMarkers, TransactionRequest, TransactionsState
 from odradek.coordinator.transactions.transaction import NOT_IN_TRANSACTION, State, Transaction
 from odradek.metadata.topic_partitions import TopicPartition
 from odradek.protocol.errors import ErrorCode
@@ -34,7 +33,7 @@ MAX_EPOCH = 6
 @pytest.fixture(autouse=True)
 def short_epochs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(transaction, "MAX_EPOCH", MAX_EPOCH)
-    monkeypatch.setattr(ends, "MAX_EPOCH", MAX_EPOCH)
+    monkeypatch.setattr(operations, "MAX_EPOCH", MAX_EPOCH)
     monkeypatch.setattr(transaction_checks, "MAX_PRODUCER_EPOCH", MAX_EPOCH)
     yield
 
@@ -80,29 +79,29 @@ def _what_was_decided_is_not_taken_up_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def _old_epochs_add_partitions(patch: pytest.MonkeyPatch) -> None:
-    validate = partitions._validate
+    validate = operations._validate_partitions
 
     def of_any_epoch(state: TransactionsState, asked: Any) -> Any:
         error, found = validate(state, asked)
         known = state.transactions.get(asked.transactional_id)
         return (ErrorCode.NONE, known) if error is ErrorCode.PRODUCER_FENCED else (error, found)
 
-    patch.setattr(partitions, "_validate", of_any_epoch)
+    patch.setattr(operations, "_validate_partitions", of_any_epoch)
 
 
 def _a_new_producer_gets_the_epoch_of_the_last_one(patch: pytest.MonkeyPatch) -> None:
-    answers = init._answer
+    answers = operations._reply_init
 
     def answer(state: TransactionsState, message: TransactionRequest, found: Transaction) -> None:
         if message.request.producer_epoch < 0 < found.producer_epoch:  # type: ignore[attr-defined]
             state.records[-1].value.producer_epoch -= 1  # type: ignore[union-attr]
         answers(state, message, found)
 
-    patch.setattr(init, "_answer", answer)
+    patch.setattr(operations, "_reply_init", answer)
 
 
 def _a_repeated_end_is_answered_with_the_epoch_that_was_asked_for(patch: pytest.MonkeyPatch) -> None:
-    answers = ends._answer
+    answers = operations._reply_end
 
     def answer(state: TransactionsState, message: TransactionRequest, producer_id: int, epoch: int) -> None:
         request: Any = message.request
@@ -110,15 +109,15 @@ def _a_repeated_end_is_answered_with_the_epoch_that_was_asked_for(patch: pytest.
             producer_id, epoch = request.producer_id, request.producer_epoch
         answers(state, message, producer_id, epoch)
 
-    patch.setattr(ends, "_answer", answer)
+    patch.setattr(operations, "_reply_end", answer)
 
 
 def _who_is_out_of_time_keeps_his_epoch(patch: pytest.MonkeyPatch) -> None:
     def fence(state: TransactionsState, found: Transaction, now: int, new_producer_id: int) -> None:
-        ends.end(state, found, False, now)
-        ends.send_markers(state, found)
+        operations.end(state, found, False, now)
+        operations.send_markers(state, found)
 
-    patch.setattr(maintenance, "fence", fence)
+    patch.setattr(operations, "fence", fence)
 
 
 def _a_rotation_forgets_the_previous_id(patch: pytest.MonkeyPatch) -> None:
@@ -138,7 +137,7 @@ def _the_last_epoch_is_given_to_producers(patch: pytest.MonkeyPatch) -> None:
 
 def _the_next_id_is_unknown_until_the_markers_are_written(patch: pytest.MonkeyPatch) -> None:
     """Restores a former bug."""
-    adds = partitions._add
+    adds = operations._add
 
     def add(state: TransactionsState, asked: Any, version: int, now: int) -> ErrorCode:
         found = state.transactions.get(asked.transactional_id)
@@ -146,12 +145,12 @@ def _the_next_id_is_unknown_until_the_markers_are_written(patch: pytest.MonkeyPa
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         return adds(state, asked, version, now)
 
-    patch.setattr(partitions, "_add", add)
+    patch.setattr(operations, "_add", add)
 
 
 def _going_on_takes_another_epoch_each_time(patch: pytest.MonkeyPatch) -> None:
     """Violates KIP-360: a retry after a lost response gets the same epoch."""
-    goes_on = init._next_epoch
+    goes_on = operations._next_epoch
 
     def next_epoch(state: TransactionsState, message: TransactionRequest, found: Transaction, now: int) -> ErrorCode:
         request: Any = message.request
@@ -159,7 +158,7 @@ def _going_on_takes_another_epoch_each_time(patch: pytest.MonkeyPatch) -> None:
             message = replace(message, request=replace(request, producer_epoch=found.producer_epoch))
         return goes_on(state, message, found, now)
 
-    patch.setattr(init, "_next_epoch", next_epoch)
+    patch.setattr(operations, "_next_epoch", next_epoch)
 
 
 def _markers_of_an_old_coordinator_are_taken(patch: pytest.MonkeyPatch) -> None:
@@ -176,7 +175,7 @@ def _markers_of_an_old_epoch_are_taken(patch: pytest.MonkeyPatch) -> None:
 
 
 def _an_id_with_an_open_transaction_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(maintenance, "NOT_IN_TRANSACTION", NOT_IN_TRANSACTION | {State.ONGOING})
+    patch.setattr(operations, "NOT_IN_TRANSACTION", NOT_IN_TRANSACTION | {State.ONGOING})
     patch.setitem(transaction.VALID_PREVIOUS_STATES, State.DEAD, NOT_IN_TRANSACTION | {State.ONGOING})
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from odradek.coordinator.transactions.records import decode_record
-from odradek.coordinator.transactions.result import SendMarkers
 from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.transaction import NOT_IN_TRANSACTION, PREPARED, State
+from odradek.coordinator.transactions.state import SendMarkers
+from odradek.coordinator.transactions.transaction import NOT_IN_TRANSACTION, PREPARED, State, decode_record
 from odradek.protocol.internal.transaction_state import TransactionLogKey, TransactionLogValue
 
 from tests.coordinator.group_logs import LogRecord

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.coordinator.common.result import Reply
-from odradek.coordinator.transactions.records import encode_record
-from odradek.coordinator.transactions.result import (
+from odradek.coordinator.transactions.shard import TransactionShard
+from odradek.coordinator.transactions.state import (
     MarkersWritten,
     NeedProducerId,
     ProducerIdTaken,
@@ -25,7 +25,7 @@ from odradek.coordinator.transactions.result import (
     TransactionRequest,
     TransactionsConfig,
 )
-from odradek.coordinator.transactions.shard import TransactionShard
+from odradek.coordinator.transactions.transaction import encode_record
 from odradek.metadata.topic_partitions import TopicPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest

@@ -9,8 +9,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 
-from odradek.coordinator.transactions.records import decode_record, encode_record, transaction_record
-from odradek.coordinator.transactions.result import (
+from odradek.coordinator.transactions.shard import TransactionShard
+from odradek.coordinator.transactions.state import (
     MarkersWritten,
     NeedProducerId,
     ProducerIdTaken,
@@ -18,8 +18,13 @@ from odradek.coordinator.transactions.result import (
     TransactionRequest,
     TransactionsConfig,
 )
-from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.transaction import State, by_topic
+from odradek.coordinator.transactions.transaction import (
+    State,
+    by_topic,
+    decode_record,
+    encode_record,
+    transaction_record,
+)
 from odradek.metadata.topic_partitions import TopicPartition
 from odradek.protocol.internal.transaction_state import TransactionLogValue
 from odradek.protocol.messages.add_partitions_to_txn import (

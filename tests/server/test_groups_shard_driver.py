@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from odradek.coordinator.common.result import GroupsConfig
-from odradek.coordinator.groups.base.group_records import offset_record
-from odradek.coordinator.groups.records import encode_record
+from odradek.coordinator.groups.base.group import offset_record
+from odradek.coordinator.groups.loading import encode_record
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.metadata.image import PartitionImage
 from odradek.protocol.errors import ErrorCode

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from odradek.coordinator.share_state.combining import StateBatch
 from odradek.coordinator.share_state.shard import TopicsChanged
-from odradek.coordinator.share_state.state import PersisterConfig, ShareKey
+from odradek.coordinator.share_state.state import PersisterConfig, ShareKey, StateBatch
 from odradek.protocol.messages import initialize_share_group_state as initialize
 from odradek.protocol.messages import write_share_group_state as write
 from odradek.protocol.records.compression import Compression

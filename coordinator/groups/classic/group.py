@@ -1,42 +1,141 @@
-"""One classic group: its state, its members, and the valid transitions.
+"""A member of a classic group.
 
-Clients control a classic group: each sends the protocols that it supports. The coordinator elects one member as the
-leader, which computes the assignments, and ensures that all members have the same generation.
-
-Empty                 no members. Remains until its offsets have expired. Also the state of a group that only commits.
-    JoinGroup starts a rebalance; SyncGroup and Heartbeat get UNKNOWN_MEMBER_ID; commits without a generation pass.
-PreparingRebalance    members must rejoin. JoinGroup waits until all have joined, or until the rebalance timeout.
-    SyncGroup and Heartbeat get REBALANCE_IN_PROGRESS; commits of the ending generation pass.
-CompletingRebalance   all have joined, the generation is incremented. SyncGroup waits for the leader's assignments.
-    Heartbeats pass; commits get REBALANCE_IN_PROGRESS; a JoinGroup without changes gets the same response again.
-Stable                members have their assignments. SyncGroup returns the current one; heartbeats and commits pass.
-    A JoinGroup of the leader, or one with changed metadata, starts a rebalance.
-Dead                  the group does not exist: it was deleted, or expired. Only DescribeGroups returns this state.
-
-A member may leave, or its session may expire, in any state; then its group rebalances.
-
-The durable state is in `durable`, and only replayed records set it. All the rest concerns live members: after a load,
-`restore` rebuilds it from the durable state, as Kafka does.
+`awaiting_join` and `awaiting_sync` are the tokens of its pending requests. Each request of the member restarts its
+session timer. While a request is pending the member counts as alive, and the response restarts the timer. A member that
+`is_new` is the exception: it does not have its id yet, so it cannot reconnect and wait again. It is removed after
+`GroupsConfig.new_member_join_timeout_ms`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
+from ....protocol.codec import MalformedMessage, decode
 from ....protocol.errors import ErrorCode
 from ....protocol.internal.classic_group_records import GroupMetadataValue, MemberMetadata
+from ....protocol.internal.consumer_protocol import ConsumerProtocolSubscription
+from ....protocol.messages.describe_groups import DescribedGroupMember
+from ....protocol.messages.join_group import JoinGroupResponse
+from ....protocol.messages.sync_group import SyncGroupResponse
 from ....protocol.schema import Message
 from ...common.result import Reply
 from ...common.timers import Timer, Timers
-from .join_errors import join_error, sync_error
-from .member import Member
-from .subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+from ..base.group import ShardState, group_record
 
 if TYPE_CHECKING:
     from ..base.group import Group
+
+
+@dataclass(slots=True)
+class Member:
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    #: Protocol name -> the member's metadata in that protocol, in order of preference.
+    protocols: dict[str, bytes]
+    session: Timer
+    assignment: bytes = b""
+    is_new: bool = False
+    #: The member has joined the classic group under this coordinator, so its protocols are current.
+    has_joined: bool = False
+    awaiting_join: object | None = field(default=None, repr=False)
+    awaiting_sync: object | None = field(default=None, repr=False)
+
+    def speaks_the_same(self, protocols: dict[str, bytes]) -> bool:
+        """Returns whether these are its protocols, in the same order of preference."""
+        return self.protocols == protocols and list(self.protocols) == list(protocols)
+
+    def vote(self, candidates: set[str]) -> str:
+        return next(name for name in self.protocols if name in candidates)
+
+    def keeps_its_session(self) -> bool:
+        """Returns whether an expired session timer keeps the member, since a request of it is pending."""
+        return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
+
+    def as_record(self, protocol_name: str, assignment: bytes) -> MemberMetadata:
+        return MemberMetadata(
+            member_id=self.member_id,
+            group_instance_id=self.group_instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout=self.rebalance_timeout_ms,
+            session_timeout=self.session_timeout_ms,
+            subscription=self.protocols[protocol_name],
+            assignment=assignment,
+        )
+
+    def as_described(self, protocol_name: str | None) -> DescribedGroupMember:
+        return DescribedGroupMember(
+            member_id=self.member_id,
+            group_instance_id=self.group_instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            member_metadata=self.protocols[protocol_name] if protocol_name is not None else b"",
+            member_assignment=self.assignment,
+        )
+
+
+# The consumers' subscriptions in JoinGroup, of which the coordinator reads the topics.
+
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+_VERSION_BYTES = 2
+
+
+def subscribed_topics(metadata_of_members: Iterable[bytes]) -> set[str] | None:
+    """Returns all subscribed topics, or None if one member's metadata is not a subscription.
+
+    Every version begins with the fields of version 0, so reading version 0 also works for later versions.
+    """
+    topics: set[str] = set()
+    for metadata in metadata_of_members:
+        try:
+            subscription, _ = decode(ConsumerProtocolSubscription, 0, metadata, _VERSION_BYTES)
+        except MalformedMessage:
+            return None
+        topics.update(subscription.topics)
+    return topics
+
+
+# Error responses, with the same fields as Kafka's.
+
+
+def join_error(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=None)
+
+
+def sync_error(error: ErrorCode) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=error)
+
+
+# One classic group: its state, its members, and the valid transitions.
+#
+# Clients control a classic group: each sends the protocols that it supports. The coordinator elects one member as the
+# leader, which computes the assignments, and ensures that all members have the same generation.
+#
+# Empty                 no members. Remains until its offsets have expired. Also the state of a group that only
+#   commits.
+#     JoinGroup starts a rebalance; SyncGroup and Heartbeat get UNKNOWN_MEMBER_ID; commits without a generation pass.
+# PreparingRebalance    members must rejoin. JoinGroup waits until all have joined, or until the rebalance timeout.
+#     SyncGroup and Heartbeat get REBALANCE_IN_PROGRESS; commits of the ending generation pass.
+# CompletingRebalance   all have joined, the generation is incremented. SyncGroup waits for the leader's assignments.
+#     Heartbeats pass; commits get REBALANCE_IN_PROGRESS; a JoinGroup without changes gets the same response again.
+# Stable                members have their assignments. SyncGroup returns the current one; heartbeats and commits
+#   pass.
+#     A JoinGroup of the leader, or one with changed metadata, starts a rebalance.
+# Dead                  the group does not exist: it was deleted, or expired. Only DescribeGroups returns this state.
+#
+# A member may leave, or its session may expire, in any state; then its group rebalances.
+#
+# The durable state is in `durable`, and only replayed records set it. All the rest concerns live members: after a
+# load, `restore` rebuilds it from the durable state, as Kafka does.
 
 
 class State(Enum):
@@ -340,3 +439,35 @@ class ClassicGroup:
             self.subscribed_topics = None
         else:
             self.subscribed_topics = subscribed_topics(m.protocols[name or ""] for m in self.members.values())
+
+
+# Classic groups in a shard: found or made, and their records written.
+
+
+def find_or_make(state: ShardState, group_id: str) -> ClassicGroup:
+    """The classic group; a new one in the place of what had its id."""
+    group = state.find(ClassicGroup, group_id)
+    if group is None:
+        group = ClassicGroup(group_id, state.timers, state.replies)
+        state.put(group)
+    return group
+
+
+def create_group(state: ShardState, group_id: str, now: int) -> ClassicGroup:
+    group = find_or_make(state, group_id)
+    group.state_timestamp_ms = now
+    return group
+
+
+def write_group(state: ShardState, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
+    state.write(group_record(group.group_id, group.as_record(assignments)))
+
+
+def write_empty_group(state: ShardState, group: ClassicGroup) -> None:
+    """The record of a group of which only the id is known."""
+    empty = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=group.state_timestamp_ms)
+    state.write(group_record(group.group_id, empty))
+
+
+def delete_classic_group(state: ShardState, group_id: str) -> None:
+    state.write(group_record(group_id, None))

@@ -1,23 +1,173 @@
-"""JoinGroup, versions 0-9 (KIP-62, 345, 394, 559, 800, 814).
+"""The rebalance of a classic group to its next generation: all members join again, the leader assigns.
 
-A member without an id gets one: from version 4 in an answer of its own (MEMBER_ID_REQUIRED), so that a client whose
-answer is lost does not leave a ghost behind. A static member (group.instance.id) that comes without an id takes the place
-of its predecessor, in a Stable group without a rebalance when the protocol stays the same.
+prepare -> (all have joined, or the rebalance timeout) -> complete_join -> (the leader's SyncGroup: sync.py) -> Stable
+
+The first rebalance of a group that was empty waits `group.initial.rebalance.delay.ms` for more members, and as long again
+while new ones come, but not longer than their rebalance timeout.
 """
 
 from __future__ import annotations
 
+import logging
+
 from ....protocol.errors import ErrorCode
-from ....protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ....protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ....protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ....protocol.primitives import MAX_STRING_BYTES
 from ...common.result import GroupRequest
 from ...common.timers import Timer
-from ..base.state import ShardState
-from .group import ClassicGroup, State
-from .join_errors import join_error
-from .member import Member
-from .rebalance import go_on, joined, members_for_leader, prepare, rebalance
-from .writing import create_group, write_empty_group, write_group
+from ..base.group import ShardState, encoded_size
+from .group import ClassicGroup, Member, State, create_group, join_error, sync_error, write_empty_group, write_group
+
+log = logging.getLogger(__name__)
+
+#: The least time between two looks at whether static members come back; clients choose the rebalance timeout, even 0.
+LEAST_RETRY_MS = 100
+
+
+def rebalance(state: ShardState, group: ClassicGroup, now: int, reason: str) -> None:
+    """Starts a rebalance, or continues the current one, after a member joined, left or changed."""
+    if group.state is State.PREPARING_REBALANCE:
+        go_on(state, group, now)
+    else:
+        prepare(state, group, now, reason)
+
+
+def prepare(state: ShardState, group: ClassicGroup, now: int, reason: str) -> None:
+    if group.state is State.COMPLETING_REBALANCE:
+        for member in group.members.values():
+            member.assignment = b""
+            if group.answer_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS)):
+                group.touch(member, now)
+    group.pending_syncs.clear()
+    group.sync_timer.cancel()
+    is_initial = group.state is State.EMPTY
+    group.transition(State.PREPARING_REBALANCE, now)
+    log.info("group %s rebalances after generation %d: %s", group.group_id, group.generation_id, reason)
+    if is_initial:
+        _wait_for_more(state, group, now)
+    elif group.has_all_joined():
+        complete_join(state, group, now)
+    else:
+        group.set_timer(group.join_timer, now + group.rebalance_timeout_ms())
+
+
+def go_on(state: ShardState, group: ClassicGroup, now: int) -> None:
+    """The join phase ends when all have joined; the first one of a group only by its timer."""
+    if group.state is State.PREPARING_REBALANCE and group.previous_state is not State.EMPTY and group.has_all_joined():
+        complete_join(state, group, now)
+
+
+def join_timer_expired(state: ShardState, group: ClassicGroup, now: int) -> None:
+    if group.state is not State.PREPARING_REBALANCE:
+        return
+    if group.previous_state is State.EMPTY and group.new_member_added and group.initial_remaining_ms:
+        _wait_again(state, group, now)
+    else:
+        complete_join(state, group, now)
+
+
+def sync_timer_expired(state: ShardState, group: ClassicGroup, now: int) -> None:
+    """Members that joined and then never asked for their assignment keep the rest from it: out they go."""
+    if group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not group.pending_syncs:
+        return
+    silent = sorted(group.pending_syncs)
+    for member_id in silent:
+        group.remove(member_id)
+    prepare(state, group, now, f"{', '.join(silent)} sent no SyncGroup in time")
+
+
+def session_expired(state: ShardState, group: ClassicGroup, member_id: str, now: int) -> None:
+    member = group.members.get(member_id)
+    if group.forget_pending(member_id):
+        _after_removal(state, group, now)
+    elif member is not None and not member.keeps_its_session():
+        group.remove(member_id)
+        if group.state is State.PREPARING_REBALANCE:
+            _after_removal(state, group, now)
+        else:
+            prepare(state, group, now, f"{member_id} sent no heartbeat within its session timeout")
+
+
+def complete_join(state: ShardState, group: ClassicGroup, now: int) -> None:
+    """Ends the join phase. Members that have not joined are removed, except static members (KIP-345)."""
+    group.join_timer.cancel()
+    late = [m.member_id for m in group.members.values() if m.awaiting_join is None and m.group_instance_id is None]
+    for member_id in late:
+        group.remove(member_id)
+    if not group.elect_joined_leader() and group.members:
+        # No member rejoined, and only static members are left: wait until they rejoin or their sessions end.
+        group.set_timer(group.join_timer, now + max(group.rebalance_timeout_ms(), LEAST_RETRY_MS))
+        return
+    group.new_member_added = False
+    group.next_generation(now)
+    log.info("group %s has generation %d of %d members", group.group_id, group.generation_id, len(group.members))
+    if group.state is State.EMPTY:
+        write_group(state, group, {})
+        return
+    for member in group.members.values():
+        if member.awaiting_join is not None:
+            group.answer_join(member, joined(group, member))
+        group.touch(member, now)
+        member.is_new = False
+        group.pending_syncs.add(member.member_id)
+    group.set_timer(group.sync_timer, now + group.rebalance_timeout_ms())
+
+
+def joined(group: ClassicGroup, member: Member) -> JoinGroupResponse:
+    """The member's place in the current generation; the leader gets all members, since it assigns to them."""
+    is_leader = group.leader_id == member.member_id
+    return JoinGroupResponse(
+        generation_id=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=group.leader_id or "",
+        member_id=member.member_id,
+        members=members_for_leader(group) if is_leader else [],
+    )
+
+
+def members_for_leader(group: ClassicGroup) -> list[JoinGroupResponseMember]:
+    assert group.protocol_name is not None
+    return [
+        JoinGroupResponseMember(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            metadata=member.protocols[group.protocol_name],
+        )
+        for member in group.members.values()
+    ]
+
+
+def _after_removal(state: ShardState, group: ClassicGroup, now: int) -> None:
+    """Unlike `go_on`, a removal ends the first join phase too when no member is missing, as in Kafka."""
+    if group.state is State.PREPARING_REBALANCE and group.has_all_joined():
+        complete_join(state, group, now)
+
+
+def _wait_for_more(state: ShardState, group: ClassicGroup, now: int) -> None:
+    group.new_member_added = False
+    group.initial_delay_ms = state.config.initial_rebalance_delay_ms
+    group.initial_remaining_ms = max(group.rebalance_timeout_ms() - group.initial_delay_ms, 0)
+    group.set_timer(group.join_timer, now + group.initial_delay_ms)
+
+
+def _wait_again(state: ShardState, group: ClassicGroup, now: int) -> None:
+    group.new_member_added = False
+    remaining_ms = group.initial_remaining_ms
+    group.initial_remaining_ms = max(remaining_ms - group.initial_delay_ms, 0)
+    group.initial_delay_ms = min(state.config.initial_rebalance_delay_ms, remaining_ms)
+    group.set_timer(group.join_timer, now + group.initial_delay_ms)
+
+
+# JoinGroup, versions 0-9 (KIP-62, 345, 394, 559, 800, 814).
+#
+# A member without an id gets one: from version 4 in an answer of its own (MEMBER_ID_REQUIRED), so that a client whose
+# answer is lost does not leave a ghost behind. A static member (group.instance.id) that comes without an id takes the
+# place of its predecessor, in a Stable group without a rebalance when the protocol stays the same.
+
 
 #: The first version whose clients are given their id before they join.
 MEMBER_ID_REQUIRED_VERSION = 4
@@ -224,3 +374,172 @@ def _member_id(prefix: str | None, member_uuid: str) -> str:
     room = MAX_STRING_BYTES - 1 - len(member_uuid)
     data = str(prefix).encode()
     return f"{data[:room].decode(errors='ignore')}-{member_uuid}"
+
+
+# SyncGroup, versions 0-5, and Heartbeat, versions 0-4.
+#
+# The leader's SyncGroup carries everybody's assignment. They are recorded, and with that the group is Stable;
+# followers that asked before have waited. An assignment is never answered empty to a member that has one.
+
+
+#: The error code of a heartbeat from a member of the current generation. Other states have no members.
+HEARTBEAT_ANSWERS = {
+    State.PREPARING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
+    State.COMPLETING_REBALANCE: ErrorCode.NONE,
+    State.STABLE: ErrorCode.NONE,
+}
+
+
+def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, HeartbeatRequest)
+    group = state.find(ClassicGroup, request.group_id)
+    if group is None and state.answer_as_other_kind(message, request.group_id, now):
+        return
+    state.reply(message, HeartbeatResponse(error_code=_heartbeat(group, request, now)))
+
+
+def _heartbeat(group: ClassicGroup | None, request: HeartbeatRequest, now: int) -> ErrorCode:
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = group.validate_member(request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if request.generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    group.touch(group.members[request.member_id], now)
+    return HEARTBEAT_ANSWERS[group.state]
+
+
+def sync(state: ShardState, message: GroupRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, SyncGroupRequest)
+    group = state.find(ClassicGroup, request.group_id)
+    if group is None and state.answer_as_other_kind(message, request.group_id, now):
+        return
+    error = _validate_sync(group, request)
+    if error is not ErrorCode.NONE:
+        state.reply(message, sync_error(error))
+        return
+    assert group is not None
+    member = group.members[request.member_id]
+    group.pending_syncs.discard(member.member_id)
+    if not group.pending_syncs:
+        group.sync_timer.cancel()
+    if group.state is State.STABLE:
+        # The client counts its session from this response.
+        group.touch(member, now)
+        state.reply(message, synced(group, member))
+        return
+    group.await_sync(member, message.token)
+    if group.leader_id == member.member_id:
+        _assign(state, group, request, now)
+
+
+def _validate_sync(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorCode:
+    if group is None or group.state is State.EMPTY:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = group.validate_member(request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if request.generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    if _differs(request.protocol_type, group.protocol_type) or _differs(request.protocol_name, group.protocol_name):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.PREPARING_REBALANCE else ErrorCode.NONE
+
+
+def _differs(asked: str | None, ours: str | None) -> bool:
+    return asked is not None and ours is not None and asked != ours
+
+
+def _assign(state: ShardState, group: ClassicGroup, request: SyncGroupRequest, now: int) -> None:
+    given = {assignment.member_id: assignment.assignment for assignment in request.assignments}
+    assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
+    if not _can_be_stored(state, group, assignments):
+        _cannot_be_stored(state, group, now)
+        return
+    # Long bytes of a large request are views of it.
+    assignments = {member_id: bytes(assignment) for member_id, assignment in assignments.items()}
+    write_group(state, group, assignments)
+    for member in group.members.values():
+        member.assignment = assignments[member.member_id]
+        if group.answer_sync(member, synced(group, member)):
+            group.touch(member, now)
+    group.transition(State.STABLE, now)
+    state.counters.classic_rebalances += 1
+
+
+def _can_be_stored(state: ShardState, group: ClassicGroup, assignments: dict[str, bytes]) -> bool:
+    record, limit = group.as_record(assignments), state.config.max_record_bytes
+    # Adding up comes first: to encode 90 MB holds up others for 50 ms.
+    if sum(len(member.subscription) + len(member.assignment) for member in record.members) > limit:
+        return False
+    return encoded_size(record) <= limit
+
+
+def _cannot_be_stored(state: ShardState, group: ClassicGroup, now: int) -> None:
+    log.error(
+        "group %s of %d members does not fit in a record of %d bytes (max.message.bytes of __consumer_offsets)",
+        group.group_id, len(group.members), state.config.max_record_bytes,
+    )  # fmt: skip
+    for member in group.members.values():
+        member.assignment = b""
+        if group.answer_sync(member, sync_error(ErrorCode.UNKNOWN_SERVER_ERROR)):
+            group.touch(member, now)
+    prepare(state, group, now, "its assignments cannot be stored")
+
+
+def synced(group: ClassicGroup, member: Member) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment
+    )
+
+
+# LeaveGroup 0-5: several members at once, static members by instance id only (KIP-345), with reasons (KIP-800).
+#
+# Up to version 2 the response has only one error, that of the one member. The handler converts it to and from the
+# newer form.
+
+
+def leave(state: ShardState, message: GroupRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, LeaveGroupRequest)
+    group = state.find(ClassicGroup, request.group_id)
+    if group is None and state.answer_as_other_kind(message, request.group_id, now):
+        return
+    errors = [_leave_one(group, leaver) for leaver in request.members]
+    state.reply(
+        message, LeaveGroupResponse(members=[_response(leaver, e) for leaver, e in zip(request.members, errors)])
+    )
+    if group is not None and ErrorCode.NONE in errors:
+        _after_leave(state, group, now)
+
+
+def _leave_one(group: ClassicGroup | None, leaver: MemberIdentity) -> ErrorCode:
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    member_id, instance_id = leaver.member_id, leaver.group_instance_id
+    if not member_id:
+        # An administrator removes a static member by its instance id only.
+        member_id = group.static_members.get(instance_id or "", "")
+        if instance_id is None or not member_id:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+    elif member_id not in group.pending_joins:
+        error = group.validate_member(member_id, instance_id)
+        if error is not ErrorCode.NONE:
+            return error
+    log.info("%s leaves group %s (%s)", member_id, group.group_id, leaver.reason or "no reason given")
+    group.remove(member_id)
+    return ErrorCode.NONE
+
+
+def _after_leave(state: ShardState, group: ClassicGroup, now: int) -> None:
+    if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
+        prepare(state, group, now, "members left")
+    else:
+        go_on(state, group, now)
+
+
+def _response(leaver: MemberIdentity, error: ErrorCode) -> MemberResponse:
+    return MemberResponse(member_id=leaver.member_id, group_instance_id=leaver.group_instance_id, error_code=error)

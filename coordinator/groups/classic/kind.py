@@ -1,23 +1,142 @@
-"""Classic groups: the leader among the members assigns, and all stop for it (KIP-62 and after)."""
+"""One error for a whole request of the classic protocol (see coordinator/groups/error_responses.py)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ....protocol.errors import ErrorCode
 from ....protocol.internal.classic_group_records import GroupMetadataKey, GroupMetadataValue
-from ....protocol.messages.heartbeat import HeartbeatRequest
+from ....protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ....protocol.messages.join_group import JoinGroupRequest
-from ....protocol.messages.leave_group import LeaveGroupRequest
+from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ....protocol.messages.offset_commit import OffsetCommitRequest
 from ....protocol.messages.sync_group import SyncGroupRequest
+from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from ....protocol.schema import Message
 from ...common.timers import Event
-from ..base.kind import Kind
-from . import commits, join, leave, rebalance, sync
-from .error_responses import ERROR_RESPONSES
-from .group import ClassicGroup
-from .writing import delete_group, find_or_make
+from ..base.kind import ErrorResponse, Kind, OffsetRules
+from ..base.offsets import CommittedOffset
+from . import join
+from . import join as leave
+from . import join as sync
+from .group import (
+    CONSUMER_PROTOCOL_TYPE,
+    ClassicGroup,
+    State,
+    delete_classic_group,
+    find_or_make,
+    join_error,
+    sync_error,
+)
+from .join import join_timer_expired, prepare, session_expired, sync_timer_expired
 
 if TYPE_CHECKING:
-    from ..base.state import ShardState
+    from ..base.group import ShardState
+
+
+def _join(request: JoinGroupRequest, error: ErrorCode) -> Message:
+    """Names the member id only for an error of the request itself."""
+    is_about_it = error in (ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_SESSION_TIMEOUT)
+    return join_error(error, request.member_id if is_about_it else "")
+
+
+def _sync(request: SyncGroupRequest, error: ErrorCode) -> Message:
+    return sync_error(error)
+
+
+def _heartbeat(request: HeartbeatRequest, error: ErrorCode) -> Message:
+    """No error while the group loads, as in Kafka: the client would rejoin for nothing."""
+    is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error)
+
+
+def _leave(request: LeaveGroupRequest, error: ErrorCode) -> Message:
+    return LeaveGroupResponse(error_code=error)
+
+
+ERROR_RESPONSES: dict[type[Message], ErrorResponse] = {
+    JoinGroupRequest: _join,
+    SyncGroupRequest: _sync,
+    HeartbeatRequest: _heartbeat,
+    LeaveGroupRequest: _leave,
+}
+
+
+# Offset rules of classic groups: validation of commits and deletions, and expiration (KIP-211).
+
+
+NO_EXPIRY_OF_ITS_OWN = -1
+
+
+def validate_commit(
+    state: ShardState, group: ClassicGroup, request: OffsetCommitRequest, version: int, now: int
+) -> ErrorCode:
+    """Validates a commit. Without a generation it is from a simple consumer or a tool, and the group must be empty."""
+    generation_id = request.generation_id_or_member_epoch
+    if generation_id < 0 and group.state is State.EMPTY:
+        return ErrorCode.NONE
+    # An empty member id is not a member either, so this also rejects commits from outside the group.
+    error = group.validate_member(request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state is State.COMPLETING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    if group.state in (State.STABLE, State.PREPARING_REBALANCE):
+        group.touch(group.members[request.member_id], now)
+    return ErrorCode.NONE
+
+
+def validate_transactional_commit(group: ClassicGroup, request: TxnOffsetCommitRequest) -> ErrorCode:
+    generation_id = request.generation_id_or_member_epoch
+    if generation_id < 0 and not request.member_id and request.group_instance_id is None:
+        return ErrorCode.NONE
+    error = group.validate_member(request.member_id, request.group_instance_id)
+    if error is ErrorCode.NONE and generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    return error
+
+
+def validate_delete(group: ClassicGroup) -> ErrorCode:
+    """Validates an offset deletion. Only for consumers are the subscribed topics known."""
+    if group.state is not State.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.NONE
+
+
+def validate_deletion(group: ClassicGroup) -> ErrorCode:
+    return ErrorCode.NONE if group.state is State.EMPTY else ErrorCode.NON_EMPTY_GROUP
+
+
+def is_expired(state: ShardState, group: ClassicGroup, topic: str, committed: CommittedOffset, now: int) -> bool:
+    if not _may_expire(group) or group.is_subscribed_to(topic):
+        return False
+    if committed.expire_timestamp_ms != NO_EXPIRY_OF_ITS_OWN:
+        return now >= committed.expire_timestamp_ms
+    since = committed.commit_timestamp_ms
+    if group.protocol_type is not None and group.state is State.EMPTY and group.state_timestamp_ms != -1:
+        since = group.state_timestamp_ms
+    return now - since >= state.config.offsets_retention_ms
+
+
+def _may_expire(group: ClassicGroup) -> bool:
+    """Returns whether offsets may expire. For a group with members its subscriptions must be known."""
+    if group.protocol_type is None or group.state is State.EMPTY:
+        return True
+    is_known = group.protocol_type == CONSUMER_PROTOCOL_TYPE and group.subscribed_topics is not None
+    return is_known and group.state is State.STABLE
+
+
+RULES = OffsetRules(
+    validate_commit=validate_commit,
+    validate_transactional_commit=validate_transactional_commit,
+    validate_delete=validate_delete,
+    is_expired=is_expired,
+)
+
+
+# Classic groups: the leader among the members assigns, and all stop for it (KIP-62 and after).
 
 
 def _replay(state: ShardState, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
@@ -34,26 +153,24 @@ def _replay(state: ShardState, key: GroupMetadataKey, value: GroupMetadataValue 
 def _restore(state: ShardState, group: ClassicGroup, now: int) -> None:
     group.restore(now)
     if group.predecessor is not None and group.members:
-        rebalance.prepare(
-            state, group, now, "the coordinator failed before the members could join it as a classic group"
-        )
+        prepare(state, group, now, "the coordinator failed before the members could join it as a classic group")
     elif len(group.members) > state.config.max_group_size:
-        rebalance.prepare(state, group, now, "the loaded group has more members than group.max.size")
+        prepare(state, group, now, "the loaded group has more members than group.max.size")
 
 
 def _expired(state: ShardState, event: Event, now: int) -> None:
     group = state.find(ClassicGroup, event[1])
     assert group is not None, "a deleted group takes its timers along"
     if event[0] == "classic session":
-        rebalance.session_expired(state, group, event[2], now)
+        session_expired(state, group, event[2], now)
     elif event[0] == "classic join":
-        rebalance.join_timer_expired(state, group, now)
+        join_timer_expired(state, group, now)
     else:
-        rebalance.sync_timer_expired(state, group, now)
+        sync_timer_expired(state, group, now)
 
 
 def _delete(state: ShardState, group: ClassicGroup) -> None:
-    delete_group(state, group.group_id)
+    delete_classic_group(state, group.group_id)
 
 
 CLASSIC = Kind(
@@ -67,10 +184,10 @@ CLASSIC = Kind(
     replays={GroupMetadataKey: _replay},
     record_types={2: (GroupMetadataKey, GroupMetadataValue)},
     error_responses=ERROR_RESPONSES,
-    offsets=commits.RULES,
+    offsets=RULES,
     restore=_restore,
     expired=_expired,
     delete=_delete,
-    validate_deletion=commits.validate_deletion,
+    validate_deletion=validate_deletion,
     joins=(JoinGroupRequest,),
 )

@@ -1,12 +1,11 @@
-"""ConsumerGroupHeartbeat 0-1: join, subscribe, own, leave.
-
-The steps have Kafka's order: the member, its subscription, the group epoch, the target, the member's part of it.
-"""
+"""Validation of ConsumerGroupHeartbeat, with Kafka's messages. Each check is a small function; they run in order."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from ....protocol.errors import ErrorCode
 from ....protocol.internal.consumer_group_records import ConsumerGroupMemberMetadataValue
 from ....protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -16,25 +15,129 @@ from ....protocol.messages.consumer_group_heartbeat import (
 )
 from ...common.patterns import InvalidRegularExpression, compiled
 from ...common.result import GroupRequest
-from ..base import membership
-from ..base.membership import ValidationError
-from ..base.state import ShardState
+from ..base.assigned_group import (
+    ValidationError,
+    find_member,
+    first_error,
+    full,
+    invalid,
+    no_group,
+    unreleased,
+    validate_names,
+    wrong_epoch,
+)
+from ..base.group import ShardState
 from ..classic.group import ClassicGroup
-from . import migration, settings, validation, writing
-from .group import ConsumerGroup
-from .member import (
+from . import migration
+from .assignment import ASSIGNORS, update_epoch, update_target
+from .group import (
     EMPTY_METADATA,
     JOIN_EPOCH,
     LEAVE_STATIC_EPOCH,
+    ConsumerGroup,
+    Describable,
     Member,
     Owned,
     Partitions,
+    RegexChange,
     as_partitions,
+    check_new_regex,
     generated_member_id,
+    heartbeat_interval_ms,
+    replace_member,
+    resolve_regexes,
+    session_timeout_ms,
+    update_regex,
+    write_current,
+    write_member,
 )
-from .member_step import reconcile_member
-from .regexes import Describable, RegexChange, check_new_regex, resolve_regexes, update_regex
-from .targets import update_epoch, update_target
+from .reconciliation import reconcile_member
+
+Heartbeat = ConsumerGroupHeartbeatRequest
+#: Members generate their own ids from this version on (KIP-1082).
+OWN_MEMBER_ID_VERSION = 1
+
+
+def error_response(validation_error: ValidationError) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=validation_error.error, error_message=validation_error.message)
+
+
+def _names(request: Heartbeat, version: int) -> ValidationError | None:
+    needs_member_id = version >= OWN_MEMBER_ID_VERSION or request.member_epoch != JOIN_EPOCH
+    return validate_names(request, needs_member_id=needs_member_id)
+
+
+def _joining(request: Heartbeat, version: int) -> ValidationError | None:
+    """Checks that a joining member sends all fields."""
+    if request.member_epoch != JOIN_EPOCH:
+        return None
+    if request.rebalance_timeout_ms == -1:
+        return invalid("RebalanceTimeoutMs must be provided in first request.")
+    if request.topic_partitions is None or request.topic_partitions:
+        return invalid("TopicPartitions must be empty when (re-)joining.")
+    has_names = bool(request.subscribed_topic_names)
+    has_regex = request.subscribed_topic_regex is not None
+    if not has_names and not has_regex and request.subscribed_topic_names is None:
+        return invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
+    return None
+
+
+def _epochs(request: Heartbeat, version: int) -> ValidationError | None:
+    if request.member_epoch < LEAVE_STATIC_EPOCH:
+        return invalid("MemberEpoch is invalid.")
+    if request.member_epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
+        return invalid("InstanceId can't be null.")
+    return None
+
+
+def _assignor(request: Heartbeat, version: int) -> ValidationError | None:
+    if request.server_assignor is None or request.server_assignor in ASSIGNORS:
+        return None
+    supported = ", ".join(ASSIGNORS)
+    words = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {supported}."
+    return ValidationError(ErrorCode.UNSUPPORTED_ASSIGNOR, words)
+
+
+CHECKS: tuple[Callable[[Heartbeat, int], ValidationError | None], ...] = (_names, _joining, _epochs, _assignor)
+
+
+def validate(request: Heartbeat, version: int) -> ValidationError | None:
+    return first_error(CHECKS, request, version)
+
+
+def validate_epoch(member: Member, epoch: int, owned: Partitions | None) -> ValidationError | None:
+    """Checks the member epoch. The previous epoch is valid if the member owns only partitions of its assignment.
+
+    Such a member has missed the coordinator's last response.
+    """
+    if epoch > member.epoch:
+        size = "greater"
+    elif epoch < member.epoch and (epoch != member.previous_epoch or not _is_subset(owned, member)):
+        size = "smaller"
+    else:
+        return None
+    return wrong_epoch("consumer", size, epoch, member.epoch)
+
+
+def _is_subset(owned: Partitions | None, member: Member) -> bool:
+    if owned is None:
+        return False
+    return all(indexes <= member.assigned.get(topic_id, {}).keys() for topic_id, indexes in owned.items())
+
+
+def in_unknown_state() -> ValidationError:
+    words = "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
+    return ValidationError(ErrorCode.FENCED_MEMBER_EPOCH, words)
+
+
+def invalid_regex(regex: str, why: Exception) -> ValidationError:
+    words = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {why}."
+    return ValidationError(ErrorCode.INVALID_REGULAR_EXPRESSION, words)
+
+
+# ConsumerGroupHeartbeat 0-1: join, subscribe, own, leave.
+#
+# The steps have Kafka's order: the member, its subscription, the group epoch, the target, the member's part of it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +159,13 @@ class _Beat:
 def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, ConsumerGroupHeartbeatRequest)
-    validation_error = validation.validate(request, message.version)
+    validation_error = validate(request, message.version)
     if validation_error is None:
         is_leaving = request.member_epoch < JOIN_EPOCH
         answer = _leave(state, request, now) if is_leaving else _stay(state, message, request, now)
     else:
         answer = validation_error
-    state.reply(message, validation.response(answer) if isinstance(answer, ValidationError) else answer)
+    state.reply(message, error_response(answer) if isinstance(answer, ValidationError) else answer)
 
 
 def _leave(
@@ -70,15 +173,15 @@ def _leave(
 ) -> ConsumerGroupHeartbeatResponse | ValidationError:
     group = state.find(ConsumerGroup, request.group_id)
     if group is None:
-        return membership.no_group(state.groups, request.group_id, ConsumerGroup.kind, "Group")
-    member = membership.find_member(group, request)
+        return no_group(state.groups, request.group_id, ConsumerGroup.kind, "Group")
+    member = find_member(group, request)
     if isinstance(member, ValidationError):
         return member
     if request.member_epoch == LEAVE_STATIC_EPOCH:
         # The static member may return within its session. It then gets its partitions back, whatever their epoch.
         kept = {topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()}
         left = replace(member, epoch=LEAVE_STATIC_EPOCH, assigned=kept, revoking={})
-        writing.write_current(state, group.group_id, left)
+        write_current(state, group.group_id, left)
     else:
         migration.remove_or_downgrade(state, group, [member.member_id], now)
     return ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
@@ -97,14 +200,14 @@ def _stay(
     limit = state.config.consumer_max_size
     is_new = member_id not in group.members and request.instance_id not in group.static_members
     if is_new and request.member_epoch == JOIN_EPOCH and len(group.members) >= limit:
-        return membership.full(ConsumerGroup.kind, limit)
+        return full(ConsumerGroup.kind, limit)
     owned = as_partitions(request.topic_partitions) if request.topic_partitions is not None else None
     if request.member_epoch == JOIN_EPOCH:
         member = _joining_member(state, group, request, member_id)
     else:
-        member = membership.find_member(group, request)
+        member = find_member(group, request)
         if isinstance(member, Member):
-            validation_error = validation.validate_epoch(member, request.member_epoch, owned)
+            validation_error = validate_epoch(member, request.member_epoch, owned)
             member = member if validation_error is None else validation_error
     if isinstance(member, ValidationError):
         return member
@@ -112,18 +215,18 @@ def _stay(
     try:
         check_new_regex(group, member, metadata)
     except InvalidRegularExpression as error:
-        return validation.invalid_regex(metadata.subscribed_topic_regex or "", error)
+        return invalid_regex(metadata.subscribed_topic_regex or "", error)
     return _go_on(state, _Beat(group, member, member_id, request, metadata, owned, message.describable), now)
 
 
 def _new_group(state: ShardState, request: ConsumerGroupHeartbeatRequest, now: int) -> ConsumerGroup | ValidationError:
     """Returns the group for the first member of the new protocol: a new one, or an upgraded classic group."""
     if request.member_epoch != JOIN_EPOCH:
-        return membership.no_group(state.groups, request.group_id, ConsumerGroup.kind)
+        return no_group(state.groups, request.group_id, ConsumerGroup.kind)
     classic = state.find(ClassicGroup, request.group_id)
     if state.may_replace(request.group_id) or classic is None:
         if classic is None and request.group_id in state.groups:
-            return membership.no_group(state.groups, request.group_id, ConsumerGroup.kind)
+            return no_group(state.groups, request.group_id, ConsumerGroup.kind)
         return ConsumerGroup(request.group_id)
     validation_error = migration.validate_upgrade(state, classic) or _validate_before_upgrade(state, classic, request)
     return migration.upgrade(state, classic, now) if validation_error is None else validation_error
@@ -135,11 +238,11 @@ def _validate_before_upgrade(
     """Runs the remaining checks before an upgrade, since a request that fails must not change anything."""
     is_known = request.instance_id in classic.static_members or request.member_id in classic.members
     if not is_known and len(classic.members) >= state.config.consumer_max_size:
-        return membership.full(ConsumerGroup.kind, state.config.consumer_max_size)
+        return full(ConsumerGroup.kind, state.config.consumer_max_size)
     try:
         compiled(request.subscribed_topic_regex or "")
     except InvalidRegularExpression as error:
-        return validation.invalid_regex(request.subscribed_topic_regex or "", error)
+        return invalid_regex(request.subscribed_topic_regex or "", error)
     return None
 
 
@@ -157,7 +260,7 @@ def _joining_member(
     if request.instance_id is None:
         return known
     if known.epoch != LEAVE_STATIC_EPOCH and not known.is_classic:
-        return membership.unreleased(request, known_id)
+        return unreleased(request, known_id)
     return known
 
 
@@ -173,15 +276,15 @@ def _go_on(state: ShardState, beat: _Beat, now: int) -> ConsumerGroupHeartbeatRe
         state.replace(group_id)
         state.put(group)
     if request.instance_id is not None and request.member_epoch == JOIN_EPOCH and member.member_id in group.members:
-        member = writing.replace_member(state, group, member, beat.member_id)
+        member = replace_member(state, group, member, beat.member_id)
     subscription_changed, is_changed = _write_subscription(state, group, member, metadata)
     update_epoch(state, group, is_changed or group.was_rebalancing)
     group.was_rebalancing = False
     update_target(state, group, now)
     after = reconcile_member(state, group, group.members[member.member_id], beat.owned, subscription_changed, now)
     if after is None:
-        return validation.in_unknown_state()
-    state.timers.set(group.session(member.member_id), now + settings.session_timeout_ms(state, group_id))
+        return in_unknown_state()
+    state.timers.set(group.session(member.member_id), now + session_timeout_ms(state, group_id))
     resolve_regexes(state, group, now, beat.describable)
     return _response(state, group_id, request, member.assigned, after)
 
@@ -196,7 +299,7 @@ def _write_subscription(
     may_vote_anew = metadata.server_assignor != member.metadata.server_assignor
     assignor = group.assignor(state.config.consumer_assignors) if may_vote_anew else ""
     if member.member_id not in group.members or metadata != member.metadata:
-        writing.write_member(state, group.group_id, member.member_id, metadata)
+        write_member(state, group.group_id, member.member_id, metadata)
     names_changed = metadata.subscribed_topic_names != member.metadata.subscribed_topic_names
     regex_change = update_regex(state, group, member.metadata, metadata.subscribed_topic_regex)
     assignor_changed = may_vote_anew and group.assignor(state.config.consumer_assignors) != assignor
@@ -232,7 +335,7 @@ def _response(
     response = ConsumerGroupHeartbeatResponse(
         member_id=after.member_id,
         member_epoch=after.epoch,
-        heartbeat_interval_ms=settings.heartbeat_interval_ms(state, group_id),
+        heartbeat_interval_ms=heartbeat_interval_ms(state, group_id),
     )
     if request.member_epoch == JOIN_EPOCH or is_full or had != after.assigned:
         response.assignment = Assignment(

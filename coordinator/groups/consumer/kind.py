@@ -1,25 +1,162 @@
-"""Consumer groups (KIP-848): the coordinator assigns, each member reconciles at its own pace."""
+"""One error for a whole request about consumer groups (see coordinator/groups/error_responses.py)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
+from ....metadata.image import MetadataImage
+from ....protocol.errors import ErrorCode
 from ....protocol.internal.consumer_group_records import ConsumerGroupMetadataKey
-from ....protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from ....protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ....protocol.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    TopicPartitions,
+)
+from ....protocol.messages.consumer_group_describe import Member as DescribedMember
+from ....protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ....protocol.messages.heartbeat import HeartbeatRequest
 from ....protocol.messages.join_group import JoinGroupRequest
 from ....protocol.messages.leave_group import LeaveGroupRequest
+from ....protocol.messages.offset_commit import OffsetCommitRequest
 from ....protocol.messages.sync_group import SyncGroupRequest
+from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from ....protocol.schema import Message
+from ...common.result import GroupRequest
 from ...common.timers import Event
 from ..base.assigned_group import replays
-from ..base.kind import Kind
-from . import classic_members, commits, describe, error_responses, heartbeat, migration, record_types, targets, writing
-from .group import ConsumerGroup
-from .member import MemberState
+from ..base.group import ShardState
+from ..base.kind import Kind, OffsetRules, described
+from ..base.offsets import is_expired, stale, validate_commit, validate_delete, validate_fetch
+from . import heartbeat, migration
+from . import migration as classic_members
+from .assignment import restore
+from .group import RECORD_TYPES, ConsumerGroup, Member, MemberState, delete_group
 
-if TYPE_CHECKING:
-    from ..base.state import ShardState
+
+def _heartbeat(request: ConsumerGroupHeartbeatRequest, error: ErrorCode) -> Message:
+    return ConsumerGroupHeartbeatResponse(error_code=error)
+
+
+def _describe(request: ConsumerGroupDescribeRequest, error: ErrorCode) -> Message:
+    return ConsumerGroupDescribeResponse(
+        groups=[DescribedGroup(group_id=g, error_code=error) for g in request.group_ids]
+    )
+
+
+ERROR_RESPONSES: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
+    ConsumerGroupHeartbeatRequest: _heartbeat,
+    ConsumerGroupDescribeRequest: _describe,
+}
+
+
+# Offset rules of consumer groups. The rules that all kinds share are in coordinator/groups/base/offsets.py.
+
+
+def validate_transactional_commit(group: ConsumerGroup, request: TxnOffsetCommitRequest) -> ErrorCode:
+    """Validates a transactional commit. A request without a member is fenced by the producer epoch only (KIP-447)."""
+    epoch = request.generation_id_or_member_epoch
+    if epoch < 0 and not request.member_id and request.group_instance_id is None:
+        return ErrorCode.NONE
+    member = group.members.get(request.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.NONE if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+
+
+def validate_partition(group: ConsumerGroup, request: OffsetCommitRequest, topic_id: bytes, index: int) -> ErrorCode:
+    """Validates the epoch of a commit for one partition.
+
+    A member with an older epoch may still commit a partition that it has owned since that epoch or before (KIP-1251).
+    """
+    member = group.members.get(request.member_id)
+    epoch = request.generation_id_or_member_epoch
+    if member is None or epoch == member.epoch:
+        return ErrorCode.NONE
+    for owned in (member.assigned, member.revoking):
+        since = owned.get(topic_id, {}).get(index)
+        if since is not None:
+            return ErrorCode.NONE if epoch >= since else stale(member)
+    return stale(member)
+
+
+RULES = OffsetRules(
+    validate_commit=validate_commit,
+    validate_transactional_commit=validate_transactional_commit,
+    validate_delete=validate_delete,
+    is_expired=is_expired,
+    validate_partition=validate_partition,
+    validate_fetch=validate_fetch,
+)
+
+
+# ConsumerGroupDescribe 0-1.
+
+
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+
+
+def describe_groups(state: ShardState, message: GroupRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, ConsumerGroupDescribeRequest)
+    groups = [
+        described(state, group_id, ConsumerGroup, DescribedGroup, partial(_own_fields, state))
+        if group_id
+        else DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
+        for group_id in request.group_ids
+    ]
+    state.reply(message, ConsumerGroupDescribeResponse(groups=groups))
+
+
+def _own_fields(state: ShardState, group: ConsumerGroup) -> dict[str, Any]:
+    return {
+        "assignor_name": group.assignor(state.config.consumer_assignors),
+        "members": [_member(state.image, group, member) for member in group.members.values()],
+    }
+
+
+def _member(image: MetadataImage, group: ConsumerGroup, member: Member) -> DescribedMember:
+    metadata = member.metadata
+    return DescribedMember(
+        member_id=member.member_id,
+        instance_id=metadata.instance_id,
+        rack_id=metadata.rack_id,
+        member_epoch=member.epoch,
+        client_id=metadata.client_id,
+        client_host=metadata.client_host,
+        subscribed_topic_names=metadata.subscribed_topic_names,
+        subscribed_topic_regex=metadata.subscribed_topic_regex or "",
+        assignment=_assignment(image, _held(member)),
+        target_assignment=_assignment(
+            image, {t: sorted(p) for t, p in group.targets.get(member.member_id, {}).items()}
+        ),
+        member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
+    )
+
+
+def _held(member: Member) -> dict[bytes, list[int]]:
+    held: dict[bytes, list[int]] = {}
+    for topic_id, index in member.held():
+        held.setdefault(topic_id, []).append(index)
+    return held
+
+
+def _assignment(image: MetadataImage, partitions: Mapping[bytes, list[int]]) -> Assignment:
+    """Returns the assignment with topic names, without deleted topics."""
+    topics = [(topic, indexes) for t, indexes in partitions.items() if (topic := image.topic_by_id(t)) is not None]
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic.id, topic_name=topic.name, partitions=sorted(indexes))
+            for topic, indexes in topics
+            if indexes
+        ]
+    )
+
+
+# Consumer groups (KIP-848): the coordinator assigns, each member reconciles at its own pace.
 
 
 def _metadata_changed(state: ShardState, group: ConsumerGroup, topics: frozenset[str]) -> None:
@@ -41,19 +178,19 @@ CONSUMER = Kind(
     name=ConsumerGroup.kind,
     operations={
         ConsumerGroupHeartbeatRequest: heartbeat.heartbeat,
-        ConsumerGroupDescribeRequest: describe.describe,
+        ConsumerGroupDescribeRequest: describe_groups,
     },
     replays=replays(ConsumerGroup, ConsumerGroupMetadataKey),
-    record_types=record_types.RECORD_TYPES,
-    error_responses=error_responses.ERROR_RESPONSES,
-    offsets=commits.RULES,
-    restore=targets.restore,
+    record_types=RECORD_TYPES,
+    error_responses=ERROR_RESPONSES,
+    offsets=RULES,
+    restore=restore,
     expired=_expired,
-    delete=writing.delete_group,
+    delete=delete_group,
     validate_deletion=ConsumerGroup.validate_deletion,
     metadata_changed=_metadata_changed,
     classic_requests={
-        JoinGroupRequest: classic_members.join,
+        JoinGroupRequest: classic_members.join_consumer_group,
         SyncGroupRequest: classic_members.sync,
         HeartbeatRequest: classic_members.heartbeat,
         LeaveGroupRequest: classic_members.leave,

@@ -22,8 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from .member import Member, MemberState, Partitions
+from .group import ConsumerGroup, Member, MemberState, Partitions, write_current
+
+if TYPE_CHECKING:
+    from ..base.group import ShardState
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +110,30 @@ def _changed(after: Member, before: Member) -> Member:
 
 def _overlap(held: Mapping[bytes, Mapping[int, int]], owned: Partitions) -> bool:
     return any(not owned.get(topic_id, frozenset()).isdisjoint(epochs) for topic_id, epochs in held.items())
+
+
+# One reconciliation step of a member: reconciliation.py decides it, and this module writes it.
+
+
+def reconcile_member(
+    state: ShardState,
+    group: ConsumerGroup,
+    member: Member,
+    owned: Partitions | None,
+    subscription_changed: bool,
+    now: int,
+) -> Member | None:
+    """Returns the member after the step; None if it must be fenced."""
+    subscribed = {t.id for name in group.topics_of(member.metadata) if (t := state.image.topic(name)) is not None}
+    target = Target(group.target_epoch, group.targets.get(member.member_id, {}), subscribed)
+    after = reconcile(member, target, group.is_held, owned, subscription_changed)
+    if after is None or after is member:
+        return after
+    write_current(state, group.group_id, after)
+    if member.is_classic:
+        return after  # the join timer bounds the revocation of a classic member
+    if after.state is MemberState.UNREVOKED_PARTITIONS:
+        state.timers.set(group.revocation(after.member_id), now + after.metadata.rebalance_timeout_ms)
+    else:
+        group.revocation(after.member_id).cancel()
+    return after

@@ -1,49 +1,180 @@
-"""Share groups (KIP-932): any member may acquire any record, and acknowledges each."""
+"""One error for a whole request about share groups (see coordinator/groups/error_responses.py)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ....metadata.image import MetadataImage
+from ....protocol.errors import ErrorCode
 from ....protocol.internal.share_group_records import ShareGroupMetadataKey
-from ....protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
-from ....protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
-from ....protocol.messages.share_group_describe import ShareGroupDescribeRequest
-from ....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from ..base.assigned_group import replays
-from ..base.kind import Kind
-from . import (
-    commits,
-    describe,
-    error_responses,
-    heartbeat,
-    initializing,
-    offset_requests,
-    record_types,
-    targets,
-    writing,
+from ....protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
 )
-from .group import ShareGroup
-from .requests import DeletionOfGroups, InitializedPartitions, StatesDeleted, StatesInitialized
+from ....protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+)
+from ....protocol.messages.share_group_describe import (
+    Assignment,
+    DescribedGroup,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    TopicPartitions,
+)
+from ....protocol.messages.share_group_describe import Member as DescribedMember
+from ....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from ....protocol.schema import Message
+from ...common.result import GroupRequest
+from ..base.assigned_group import replays
+from ..base.kind import Kind, OffsetRules, described
+from . import heartbeat, offset_requests
+from .group import RECORD_TYPES, Member, ShareGroup, delete_group
+from .heartbeat import expired, restore
+from .offset_requests import (
+    DeletionOfGroups,
+    DeletionsOfStates,
+    Done,
+    Followed,
+    InitializedPartitions,
+    KnownPartitions,
+    StatesDeleted,
+    StatesInitialized,
+    initialized,
+    metadata_changed,
+)
+
+if TYPE_CHECKING:
+    from ..base.group import ShardState
+
+
+def _heartbeat(request: ShareGroupHeartbeatRequest, error: ErrorCode) -> Message:
+    return Followed(ShareGroupHeartbeatResponse(error_code=error), None)
+
+
+def _describe(request: ShareGroupDescribeRequest, error: ErrorCode) -> Message:
+    groups = [DescribedGroup(group_id=group_id, error_code=error) for group_id in request.group_ids]
+    return ShareGroupDescribeResponse(groups=groups)
+
+
+def _alter(request: AlterShareGroupOffsetsRequest, error: ErrorCode) -> Message:
+    return Followed(AlterShareGroupOffsetsResponse(error_code=error), None)
+
+
+def _delete(request: DeleteShareGroupOffsetsRequest, error: ErrorCode) -> Message:
+    return Followed(DeleteShareGroupOffsetsResponse(error_code=error), None)
+
+
+def _delete_groups(request: DeletionOfGroups, error: ErrorCode) -> Message:
+    return DeletionsOfStates({}, dict.fromkeys(request.group_ids, error))
+
+
+def _known(request: InitializedPartitions, error: ErrorCode) -> Message:
+    return KnownPartitions(error, {})
+
+
+def _done(request: Message, error: ErrorCode) -> Message:
+    return Done(error)
+
+
+ERROR_RESPONSES: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
+    ShareGroupHeartbeatRequest: _heartbeat,
+    ShareGroupDescribeRequest: _describe,
+    AlterShareGroupOffsetsRequest: _alter,
+    DeleteShareGroupOffsetsRequest: _delete,
+    DeletionOfGroups: _delete_groups,
+    InitializedPartitions: _known,
+    StatesInitialized: _done,
+    StatesDeleted: _done,
+}
+
+
+# Offset rules of share groups: they commit no offsets, since the persister keeps their state.
+
+
+def _no_offsets(*_: Any) -> ErrorCode:
+    return ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def _never_expired(*_: Any) -> bool:
+    return False
+
+
+RULES = OffsetRules(
+    validate_commit=_no_offsets,
+    validate_transactional_commit=_no_offsets,
+    validate_delete=_no_offsets,
+    is_expired=_never_expired,
+)
+
+
+# ShareGroupDescribe 1.
+
+
+ASSIGNOR = "simple"
+
+
+def describe_groups(state: ShardState, message: GroupRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, ShareGroupDescribeRequest)
+    groups = [
+        described(state, group_id, ShareGroup, DescribedGroup, partial(_own_fields, state.image))
+        if group_id
+        else DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
+        for group_id in request.group_ids
+    ]
+    state.reply(message, ShareGroupDescribeResponse(groups=groups))
+
+
+def _own_fields(image: MetadataImage, group: ShareGroup) -> dict[str, Any]:
+    return {"assignor_name": ASSIGNOR, "members": [_member(image, member) for member in group.members.values()]}
+
+
+def _member(image: MetadataImage, member: Member) -> DescribedMember:
+    metadata = member.metadata
+    return DescribedMember(
+        member_id=member.member_id,
+        rack_id=metadata.rack_id,
+        member_epoch=member.epoch,
+        client_id=metadata.client_id,
+        client_host=metadata.client_host,
+        subscribed_topic_names=metadata.subscribed_topic_names,
+        assignment=Assignment(
+            topic_partitions=[
+                TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(indexes))
+                for topic_id, indexes in member.assigned.items()
+                if (topic := image.topic_by_id(topic_id)) is not None
+            ]
+        ),
+    )
+
+
+# Share groups (KIP-932): any member may acquire any record, and acknowledges each.
+
 
 KIND = Kind(
     name=ShareGroup.kind,
     operations={
         ShareGroupHeartbeatRequest: heartbeat.heartbeat,
-        ShareGroupDescribeRequest: describe.describe,
+        ShareGroupDescribeRequest: describe_groups,
         AlterShareGroupOffsetsRequest: offset_requests.alter_offsets,
         DeleteShareGroupOffsetsRequest: offset_requests.delete_offsets,
-        StatesInitialized: initializing.initialized,
+        StatesInitialized: initialized,
         StatesDeleted: offset_requests.deleted,
         DeletionOfGroups: offset_requests.delete_groups,
         InitializedPartitions: offset_requests.initialized_partitions,
     },
     replays=replays(ShareGroup, ShareGroupMetadataKey),
-    record_types=record_types.RECORD_TYPES,
-    error_responses=error_responses.ERROR_RESPONSES,
-    offsets=commits.RULES,
-    restore=targets.restore,
-    expired=targets.expired,
-    delete=writing.delete_group,
+    record_types=RECORD_TYPES,
+    error_responses=ERROR_RESPONSES,
+    offsets=RULES,
+    restore=restore,
+    expired=expired,
+    delete=delete_group,
     validate_deletion=ShareGroup.validate_deletion,
-    metadata_changed=initializing.metadata_changed,
+    metadata_changed=metadata_changed,
     expires=False,
     replaceable_when_empty=False,
 )

@@ -1,36 +1,192 @@
-"""Admin requests on share groups: AlterShareGroupOffsets 0, DeleteShareGroupOffsets 0, and the deletion of a group.
+"""Internal requests and responses of a share group's shard: the steps that involve the persister.
 
-Each request has two steps: the group records its intention, then the persister carries it out. Only groups without
-members can be changed.
+The caller of the shard sends the requests to the persister and reports the results to the shard.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages import alter_share_group_offsets as alter
 from ....protocol.messages import delete_share_group_offsets as delete
-from ....protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest, DeleteStateData, PartitionData
+from ....protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest, DeleteStateData
+from ....protocol.messages.delete_share_group_state import PartitionData as DeletedPartitionData
+from ....protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest, InitializeStateData
+from ....protocol.messages.initialize_share_group_state import PartitionData as InitializedPartitionData
+from ....protocol.schema import Message
 from ...common.result import GroupRequest
-from ..base.membership import no_group
-from . import writing
-from .group import ShareGroup
-from .initializing import initialize_request, write_initializing
-from .requests import (
-    DeletionOfGroups,
-    DeletionsOfStates,
-    Done,
-    Followed,
-    InitializedPartitions,
-    KnownPartitions,
-    StatesDeleted,
+from ..base.assigned_group import no_group
+from .group import (
+    UNKNOWN_TOPIC,
+    ShareGroup,
+    StatePartitions,
+    TopicState,
+    TopicStates,
+    joined,
+    missing,
+    without,
+    write_states,
 )
-from .state_partitions import StatePartitions, TopicState, joined
 
 if TYPE_CHECKING:
-    from ..base.state import ShardState
+    from ..base.group import ShardState
+
+
+Response = TypeVar("Response", bound=Message)
+
+
+@dataclass(eq=False)
+class Followed(Message, Generic[Response]):
+    """A response to a client, and the request that the persister gets with it (or before it, depending on the API)."""
+
+    response: Response
+    request: InitializeShareGroupStateRequest | DeleteShareGroupStateRequest | None
+
+
+@dataclass(eq=False)
+class StatesInitialized(Message):
+    """The persister has initialized the state of these partitions, or has failed to."""
+
+    group_id: str
+    partitions: dict[bytes, frozenset[int]]
+    has_failed: bool = False
+
+
+@dataclass(eq=False)
+class StatesDeleted(Message):
+    """The persister has deleted the state of these topics."""
+
+    group_id: str
+    topic_ids: frozenset[bytes]
+
+
+@dataclass(eq=False)
+class DeletionOfGroups(Message):
+    """A request to delete the share groups among these. Their state is deleted first."""
+
+    group_ids: list[str]
+
+
+@dataclass(eq=False)
+class DeletionsOfStates(Message):
+    """Group -> the request to the persister, or the error that prevents the deletion. Contains only share groups."""
+
+    requests: dict[str, DeleteShareGroupStateRequest]
+    errors: dict[str, ErrorCode]
+
+
+@dataclass(eq=False)
+class InitializedPartitions(Message):
+    """A request for the partitions of a group that the persister has initialized. The response is `KnownPartitions`."""
+
+    group_id: str
+
+
+@dataclass(eq=False)
+class KnownPartitions(Message):
+    error: ErrorCode
+    partitions: dict[bytes, frozenset[int]]
+
+
+@dataclass(eq=False)
+class Done(Message):
+    """An acknowledgement. `error` is NONE, or the reason why the shard did not get the request."""
+
+    error: ErrorCode = ErrorCode.NONE
+
+
+# Initialization of a group's share partitions: requests to the persister and their results.
+
+
+#: The partition's leader applies share.auto.offset.reset.
+UNINITIALIZED_OFFSET = -1
+
+
+def begin(state: ShardState, group: ShareGroup, now: int) -> InitializeShareGroupStateRequest | None:
+    """Returns the request for subscribed partitions that the persister has not initialized; None if there are none."""
+    retry_before = now - state.config.share_initialize_retry_interval_ms
+    asked = missing(group.states or StatePartitions(), state.image, group.subscribed_topics(), retry_before)
+    if not asked:
+        return None
+    write_initializing(state, group, asked, now)
+    offsets = {t: dict.fromkeys(sorted(s.partitions), UNINITIALIZED_OFFSET) for t, s in asked.items()}
+    return initialize_request(group, offsets)
+
+
+def write_initializing(state: ShardState, group: ShareGroup, asked: TopicStates, now: int) -> None:
+    states = group.states or StatePartitions()
+    initializing = joined(states.initializing, asked)
+    deleting = {t: name for t, name in states.deleting.items() if t not in initializing}
+    group.asked_ms = now
+    write_states(state, group.group_id, StatePartitions(initializing, states.initialized, deleting))
+
+
+def initialize_request(
+    group: ShareGroup, offsets: Mapping[bytes, Mapping[int, int]]
+) -> InitializeShareGroupStateRequest:
+    return InitializeShareGroupStateRequest(
+        group_id=group.group_id,
+        topics=[
+            InitializeStateData(
+                topic_id=topic_id,
+                partitions=[
+                    InitializedPartitionData(partition=index, state_epoch=group.epoch, start_offset=offset)
+                    for index, offset in of_topic.items()
+                ],
+            )
+            for topic_id, of_topic in offsets.items()
+        ],
+    )
+
+
+def initialized(state: ShardState, message: GroupRequest, now: int) -> None:
+    reported = message.request
+    assert isinstance(reported, StatesInitialized)
+    group = state.find(ShareGroup, reported.group_id)
+    states = group.states if group is not None else None
+    if group is not None and states is not None and reported.partitions:
+        initializing = without(states.initializing, reported.partitions)
+        done = states.initialized
+        if not reported.has_failed:
+            done = joined(done, {t: _named(state, t, indexes) for t, indexes in reported.partitions.items()})
+        group.asked_ms = max((s.since_ms for s in initializing.values()), default=now)
+        write_states(state, group.group_id, replace(states, initializing=initializing, initialized=done))
+    state.reply(message, Done())
+
+
+def _named(state: ShardState, topic_id: bytes, indexes: frozenset[int]) -> TopicState:
+    topic = state.image.topic_by_id(topic_id)
+    return TopicState(UNKNOWN_TOPIC if topic is None else topic.name, indexes)
+
+
+def metadata_changed(state: ShardState, group: ShareGroup, topics: frozenset[str]) -> None:
+    """Removes deleted topics from the group. The persister deletes their state on its own."""
+    if not topics.isdisjoint(group.subscribed_topics()):
+        group.is_outdated = True
+    states = group.states
+    if states is None:
+        return
+
+    def is_gone(topic_id: bytes, name: str) -> bool:
+        return name in topics and state.image.topic_by_id(topic_id) is None
+
+    left = StatePartitions(
+        {t: s for t, s in states.initializing.items() if not is_gone(t, s.name)},
+        {t: s for t, s in states.initialized.items() if not is_gone(t, s.name)},
+        {t: name for t, name in states.deleting.items() if not is_gone(t, name)},
+    )
+    if left != states:
+        write_states(state, group.group_id, left)
+
+
+# Admin requests on share groups: AlterShareGroupOffsets 0, DeleteShareGroupOffsets 0, and the deletion of a group.
+#
+# Each request has two steps: the group records its intention, then the persister carries it out. Only groups without
+# members can be changed.
+
 
 UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 NOT_EMPTY = "The group is not empty."
@@ -116,7 +272,7 @@ def delete_offsets(state: ShardState, message: GroupRequest, now: int) -> None:
         else:
             words = "There is no offset information to delete."
             response.responses.append(_not_deleted(wanted.topic_name, UNKNOWN[0], words))
-    writing.write_states(state, group.group_id, StatePartitions(states.initializing, initialized, deleting))
+    write_states(state, group.group_id, StatePartitions(states.initializing, initialized, deleting))
     state.reply(message, Followed(response, delete_request(group.group_id, asked)))
 
 
@@ -136,7 +292,7 @@ def delete_request(group_id: str, partitions: Mapping[bytes, Iterable[int]]) -> 
     if not partitions:
         return None
     topics = [
-        DeleteStateData(topic_id=topic_id, partitions=[PartitionData(partition=index) for index in indexes])
+        DeleteStateData(topic_id=topic_id, partitions=[DeletedPartitionData(partition=index) for index in indexes])
         for topic_id, indexes in partitions.items()
     ]
     return DeleteShareGroupStateRequest(group_id=group_id, topics=topics)
@@ -149,7 +305,7 @@ def deleted(state: ShardState, message: GroupRequest, now: int) -> None:
     if group is not None and group.states is not None:
         states = group.states
         left = {t: name for t, name in states.deleting.items() if t not in reported.topic_ids}
-        writing.write_states(state, group.group_id, StatePartitions(states.initializing, states.initialized, left))
+        write_states(state, group.group_id, StatePartitions(states.initializing, states.initialized, left))
     state.reply(message, Done())
 
 
@@ -179,7 +335,7 @@ def _delete_all(state: ShardState, group: ShareGroup, states: StatePartitions) -
     }
     candidates = joined(candidates, again)
     deleting = {topic_id: candidate.name for topic_id, candidate in candidates.items()}
-    writing.write_states(state, group.group_id, StatePartitions(deleting=deleting))
+    write_states(state, group.group_id, StatePartitions(deleting=deleting))
     return delete_request(group.group_id, {t: sorted(s.partitions) for t, s in candidates.items()})
 
 

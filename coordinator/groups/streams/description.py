@@ -27,13 +27,11 @@ from ....protocol.messages.streams_group_topology_description_update import (
 )
 from ...common.record_frames import encoded_size
 from ...common.result import GroupRequest
-from ..base import membership
-from ..base.membership import ValidationError, invalid
-from . import writing
-from .group import NO_TOPOLOGY_EPOCH, DescriptionWait, StreamsGroup
+from ..base.assigned_group import ValidationError, first_error, invalid, no_group, unknown_member
+from .group import NO_TOPOLOGY_EPOCH, DescriptionWait, StreamsGroup, write_group_metadata, write_topology
 
 if TYPE_CHECKING:
-    from ..base.state import ShardState
+    from ..base.group import ShardState
 
 Request = StreamsGroupTopologyDescriptionUpdateRequest
 
@@ -76,7 +74,7 @@ def _stored(topology: StreamsGroupTopologyValue) -> bytes | None:
 def update(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, Request)
-    validation_error = membership.first_error((_names, _of_a_member, _of_its_topology, _known_nodes), state, request)
+    validation_error = first_error((_names, _of_a_member, _of_its_topology, _known_nodes), state, request)
     if validation_error is None:
         validation_error = _keep(state, request)
     error, words = (ErrorCode.NONE, None) if validation_error is None else validation_error
@@ -92,9 +90,9 @@ def _names(state: ShardState, request: Request) -> ValidationError | None:
 def _of_a_member(state: ShardState, request: Request) -> ValidationError | None:
     group = state.find(StreamsGroup, request.group_id)
     if group is None:
-        return membership.no_group(state.groups, request.group_id, StreamsGroup.kind, "Group")
+        return no_group(state.groups, request.group_id, StreamsGroup.kind, "Group")
     is_member = request.member_id in group.members
-    return None if is_member else membership.unknown_member(request.group_id, request.member_id)
+    return None if is_member else unknown_member(request.group_id, request.member_id)
 
 
 def _of_its_topology(state: ShardState, request: Request) -> ValidationError | None:
@@ -130,15 +128,15 @@ def _keep(state: ShardState, request: Request) -> ValidationError | None:
     limit = state.config.max_record_bytes
     if encoded_size(topology, TOPOLOGY_VERSION) > limit:
         failed = replace(group.metadata, failed_description_topology_epoch=topology.epoch)
-        writing.write_group_metadata(state, group.group_id, failed)
+        write_group_metadata(state, group.group_id, failed)
         state.counters.descriptions_rejected += 1
         words = f"The description of the topology does not fit into a record of {limit} bytes."
         return ValidationError(ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED, words)
     state.counters.descriptions_kept += 1
     if topology != group.topology:
-        writing.write_topology(state, group.group_id, topology)
+        write_topology(state, group.group_id, topology)
         stored = replace(group.metadata, stored_description_topology_epoch=topology.epoch)
-        writing.write_group_metadata(state, group.group_id, stored)
+        write_group_metadata(state, group.group_id, stored)
     return None
 
 

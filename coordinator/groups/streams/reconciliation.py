@@ -21,8 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from .member import Member, MemberState
-from .tasks import NOTHING_HELD, HeldTasks, TaskId, Tasks
+from .group import NOTHING_HELD, HeldTasks, Member, MemberState, TaskId, Tasks
 
 
 @dataclass(frozen=True, slots=True)
