@@ -1,4 +1,7 @@
-"""Odradek's own keys, which Apache Kafka does not have.
+"""Odradek's own keys, which Apache Kafka 4.4 does not have.
+
+`controlled.shutdown.max.retries` and `controlled.shutdown.retry.backoff.ms` are Kafka's until 3.9, with its defaults.
+Kafka 4 waits five minutes for a controller, whatever they say.
 
 They are set in server.properties beside Kafka's. DescribeConfigs lists them only if they are set. A change requires a
 restart.
@@ -10,6 +13,8 @@ from .checks import at_least, non_empty, one_of, port
 from .key import INT, LONG, STRING, key
 
 KEYS = (
+    key("controlled.shutdown.max.retries", INT, 3, at_least(0)),
+    key("controlled.shutdown.retry.backoff.ms", LONG, 5000, at_least(0)),
     key("odradek.audit.format", STRING, "text", one_of("text", "json")),
     # Half is enough for a thousand consumers of a hundred partitions each, plus the followers of 10,000. A full cache
     # takes 50 MB.
