@@ -4,6 +4,7 @@
 own.
 `Security` says how their clients connect.
 `InvalidConfig` is what a broker's start raises for a property that it refuses.
+`scan` reads the records of a topic as Arrow, from a data directory or a running broker.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from typing import TYPE_CHECKING
 from .version import __version__
 
 if TYPE_CHECKING:
+    from .columns import scan
     from .metadata.configs import InvalidConfig
     from .server.security.provisioning.profile import Security
     from .testing.broker import Broker
     from .testing.cluster import Cluster
 
 
-__all__ = ["Broker", "Cluster", "InvalidConfig", "Security", "__version__"]
+__all__ = ["Broker", "Cluster", "InvalidConfig", "Security", "__version__", "scan"]
 
 
 if not TYPE_CHECKING:  # a checker would take every name for one that is here
@@ -42,6 +44,10 @@ if not TYPE_CHECKING:  # a checker would take every name for one that is here
             from .server.security.provisioning.profile import Security
 
             return Security
+        if name == "scan":
+            from .columns import scan
+
+            return scan
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -55,12 +55,12 @@ UNCLEAR_IN_PROSE = re.compile(
     re.IGNORECASE,
 )
 PACKAGES = (
-    "protocol", "metadata", "storage", "replication", "coordinator", "server", "cli", "console", "testing",
+    "protocol", "metadata", "storage", "replication", "coordinator", "server", "cli", "columns", "console", "testing",
     "tests", "compat_tests", "benchmarks", "spark_examples",
 )  # fmt: skip
 #: Packages whose strings a user reads: help, errors, log lines, console pages, descriptions of metrics and configs.
 PRODUCT = (
-    "protocol", "metadata", "storage", "replication", "coordinator", "server", "cli", "console", "testing",
+    "protocol", "metadata", "storage", "replication", "coordinator", "server", "cli", "columns", "console", "testing",
 )  # fmt: skip
 #: Home-made or poetic words in messages, and what to write.
 MESSAGES = {

@@ -1,0 +1,45 @@
+"""The log as columns: records of closed segments as Arrow, without a broker in between (`pip install 'odradek[columns]'`).
+
+`scan` is for people (scan.py). What builds on it (Spark, tables) uses these, which stay:
+
+- `scan(...).plan`: `Plan.splits`, and `Plan.starts` and `Plan.ends` by partition. The `ends` of a plan are the
+  `start_offsets` of the next.
+- `Split`: offsets of one partition that one process reads; plain data to pickle. `split.size` is in bytes, estimated.
+- `read_split(split, columns)`: an iterable of `pyarrow.RecordBatch` with these columns of `SCHEMA`, in this order; some
+  megabytes each. `.next_offset`: all records of the split below it were yielded; `.unread`: offsets that could not be read, with
+  `on_unreadable="skip"`; `.count()`: the records by the headers of their batches alone.
+- Errors: `UnreadableOffsets`, whose `unread` has topic, partition, offsets, file, position and reason; `ScanError` and
+  `InvalidScan` for a scan that cannot be made. Errors can be pickled.
+
+| module | purpose |
+|---|---|
+| `scan.py` | `odradek.scan`: options, the stream of Arrow, the latest record of each key |
+| `plan.py` | offsets and splits of a topic in a data directory |
+| `reading.py` | one split from its files, while a broker may change them |
+| `directory.py` | segments, ends and transactions of a partition's directory, read only |
+| `batches.py` | bytes of batches to RecordBatches: selection, CRC, decompression, columns |
+| `kernel.py` | the compiled loops over untrusted bytes |
+| `errors.py` | errors, and the offsets that a scan lacks |
+"""
+
+from .batches import SCHEMA, Aborted
+from .errors import InvalidScan, ScanError, Unread, UnreadableOffsets
+from .plan import PartitionPlan, Plan
+from .reading import FileReader, Split, read_split
+from .scan import Scan, scan
+
+__all__ = [
+    "SCHEMA",
+    "Aborted",
+    "FileReader",
+    "InvalidScan",
+    "PartitionPlan",
+    "Plan",
+    "Scan",
+    "ScanError",
+    "Split",
+    "Unread",
+    "UnreadableOffsets",
+    "read_split",
+    "scan",
+]

@@ -1,0 +1,417 @@
+"""Record batches as Arrow: bytes of a file or a Fetch response in, `pyarrow.RecordBatch` out.
+
+A chunk is bytes that begin with a batch, and the rows of its headers (`kernel.walk_headers`). Control batches and aborted
+ones are left out. The CRCs are checked, and some megabytes are decompressed side by side and decoded by one call of the
+compiled loop. Only the columns of the request are built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ..protocol.checksum import crc32c
+from ..protocol.records.batch import (
+    COMPRESSION_MASK,
+    CONTROL_FLAG,
+    HEADER_BYTES,
+    LOG_APPEND_TIME_FLAG,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
+)
+from ..protocol.records.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress, unpack
+from ..protocol.records.errors import CorruptBatch, TooLargeDecompressed
+from . import kernel
+
+HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
+#: Columns of a scan, with Kafka's names. A `timestamp` of -1 (none) is null; `timestamp_type` is 0 for CreateTime and 1
+#: for LogAppendTime.
+SCHEMA = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp", pa.timestamp("ms", tz="UTC")),
+        pa.field("timestamp_type", pa.int32(), nullable=False),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", HEADERS_TYPE, nullable=False),
+    ]
+)
+#: Smallest record: a length, attributes, two deltas, two lengths and the count of headers.
+_LEAST_RECORD_BYTES = 7
+#: Payload of one RecordBatch, more or less. Larger ones leave the caches of a core.
+_DECODED_BYTES = 4 << 20
+#: isal decompresses gzip into at most this many bytes (protocol/records/codecs.py).
+_GZIP_ROOM_BYTES = 2 << 20
+_NOT_APPEND_TIME = -2
+_INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
+_PLAIN = int(Compression.NONE)
+
+Numbers = Any  # numpy's arrays of int64; its types depend on the version
+
+
+class Bounds(NamedTuple):
+    """Records from `first_offset` up to `next_offset`, and from `first_timestamp` up to `next_timestamp`, in ms."""
+
+    first_offset: int = 0
+    next_offset: int = _INT64_MAX
+    first_timestamp: int = _INT64_MIN
+    next_timestamp: int = _INT64_MAX
+
+    @property
+    def has_times(self) -> bool:
+        return self.first_timestamp != _INT64_MIN or self.next_timestamp != _INT64_MAX
+
+
+class Aborted(NamedTuple):
+    """An aborted transaction: the batches of `producer_id` from `first_offset` up to its marker at `last_offset`."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+
+
+class BatchFault(Exception):
+    """A batch that cannot be read: the number of its row, and the reason."""
+
+    def __init__(self, row: int, reason: str) -> None:
+        super().__init__(reason)
+        self.row = row
+        self.reason = reason
+
+
+def schema_of(columns: Sequence[str]) -> pa.Schema:
+    """The schema of these columns, in this order."""
+    return pa.schema([SCHEMA.field(name) for name in columns])
+
+
+def data_rows(rows: Numbers, bounds: Bounds, aborted: Sequence[Aborted] | None) -> Numbers:
+    """Returns which of the batches have records of a scan. `aborted`: of read_committed; None reads uncommitted ones."""
+    attributes, base = rows[:, kernel.ATTRIBUTES], rows[:, kernel.BASE_OFFSET]
+    last = base + rows[:, kernel.LAST_DELTA]
+    wanted = (attributes & CONTROL_FLAG == 0) & (rows[:, kernel.COUNT] > 0)
+    wanted &= (last >= bounds.first_offset) & (base < bounds.next_offset)
+    if bounds.first_timestamp != _INT64_MIN:
+        wanted &= rows[:, kernel.MAX_TIMESTAMP] >= bounds.first_timestamp
+    if aborted and len(rows):
+        lowest, highest = int(base[0]), int(last[-1])
+        transactional = attributes & TRANSACTIONAL_FLAG != 0
+        for one in aborted:
+            if one.first_offset <= highest and one.last_offset >= lowest:
+                inside = (base >= one.first_offset) & (base <= one.last_offset)
+                wanted &= ~(transactional & inside & (rows[:, kernel.PRODUCER_ID] == one.producer_id))
+    return wanted
+
+
+class BatchDecoder:
+    """Decodes chunks of one partition. `columns`: names of SCHEMA, in the order of the result."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        columns: Sequence[str],
+        *,
+        check_crcs: bool = True,
+    ) -> None:
+        self._topic = topic
+        self._partition = partition
+        self._columns = tuple(columns)
+        self._check_crcs = check_crcs
+        self.schema = schema_of(self._columns)
+        self._bounds = np.array(Bounds(), np.int64)
+        self._wanted = (
+            (kernel.KEYS if "key" in columns else 0)
+            | (kernel.VALUES if "value" in columns else 0)
+            | (kernel.HEADERS if "headers" in columns else 0)
+        )
+        self._room = np.empty(0, np.uint8)
+
+    def decode(
+        self, data: memoryview, start: int, rows: Numbers, wanted: Numbers, bounds: Bounds
+    ) -> Iterator[pa.RecordBatch]:
+        """Yields the records of the batches `rows[wanted]`. `start`: the position in the file of data[0].
+
+        CRCs of the other batches are checked, too: their headers decide that they are left out. Raises BatchFault for the
+        first batch that cannot be read, after the records before it.
+        """
+        self._bounds[:] = bounds
+        at = 0
+        while at < len(rows):
+            stop = self._end_of_group(rows, at)
+            fault: BatchFault | None = None
+            try:
+                self._check(data, start, rows, at, stop)
+            except BatchFault as error:
+                fault, stop = error, error.row
+            chosen = at + np.flatnonzero(wanted[at:stop])
+            if len(chosen):
+                yield from self._decoded(data, start, rows, chosen)
+            if fault is not None:
+                raise fault
+            at = stop
+
+    def _end_of_group(self, rows: Numbers, at: int) -> int:
+        ends = rows[at:, kernel.POSITION] + rows[at:, kernel.SIZE]
+        limit = int(rows[at, kernel.POSITION]) + _DECODED_BYTES
+        return at + max(1, int(np.searchsorted(ends, limit, side="right")))
+
+    def _check(self, data: memoryview, start: int, rows: Numbers, at: int, stop: int) -> None:
+        """Checks CRCs and counts. Raises BatchFault."""
+        if self._check_crcs:
+            positions, sizes = (rows[at:stop, kernel.POSITION] - start).tolist(), rows[at:stop, kernel.SIZE].tolist()
+            crcs = rows[at:stop, kernel.CRC].tolist()
+            for number, (position, size, crc) in enumerate(zip(positions, sizes, crcs, strict=True)):
+                found = crc32c(data[position + 21 : position + size])
+                if found != crc:
+                    raise BatchFault(at + number, f"the CRC is {found:#010x}, but the batch has {crc:#010x}")
+
+    def _decoded(self, data: memoryview, start: int, rows: Numbers, chosen: Numbers) -> Iterator[pa.RecordBatch]:
+        codecs = rows[chosen, kernel.ATTRIBUTES] & COMPRESSION_MASK
+        begin = 0
+        while begin < len(chosen):
+            # Batches of one kind side by side: plain ones are decoded where they are.
+            is_plain = codecs[begin:] == _PLAIN
+            changes = np.flatnonzero(is_plain != is_plain[0])
+            end = begin + int(changes[0]) if len(changes) else len(chosen)
+            group = chosen[begin:end]
+            if is_plain[0]:
+                starts = rows[group, kernel.POSITION] - start + HEADER_BYTES
+                stops = starts + rows[group, kernel.SIZE] - HEADER_BYTES
+                yield from self._records(np.frombuffer(data, np.uint8), rows, group, starts, stops)
+            else:
+                yield from self._compressed(data, start, rows, group)
+            begin = end
+
+    # ---- decompression
+
+    def _compressed(self, data: memoryview, start: int, rows: Numbers, group: Numbers) -> Iterator[pa.RecordBatch]:
+        begin = 0
+        while begin < len(group):
+            starts, stops = [], []
+            used, fault = 0, None
+            for row in group[begin:].tolist():
+                position = int(rows[row, kernel.POSITION]) - start
+                packed = data[position + HEADER_BYTES : position + int(rows[row, kernel.SIZE])]
+                codec = int(rows[row, kernel.ATTRIBUTES]) & COMPRESSION_MASK
+                try:
+                    size = self._unpack(codec, packed, used)
+                except (CorruptBatch, ValueError) as error:
+                    fault = BatchFault(row, str(error))
+                    break
+                if size < 0:
+                    break
+                starts.append(used)
+                used += size
+                stops.append(used)
+                if used >= _DECODED_BYTES:
+                    break
+            done = group[begin : begin + len(starts)]
+            if len(done):
+                yield from self._records(self._room, rows, done, np.array(starts), np.array(stops))
+            if fault is not None:
+                raise fault
+            begin += len(done)
+
+    def _unpack(self, codec: int, packed: memoryview, used: int) -> int:
+        """Decompresses to the room behind `used` bytes. Returns the size, or -1 where the room is too small for it and is
+        in use. Raises CorruptBatch.
+        """
+        if codec >= len(Compression):
+            raise CorruptBatch(f"compression type {codec} does not exist")
+        size = max(2 * _DECODED_BYTES, len(packed))
+        while True:
+            if len(self._room) < size and not used:
+                self._room = np.empty(size, np.uint8)
+            room = memoryview(self._room)[used:]  # type: ignore[arg-type]
+            if codec == Compression.GZIP:
+                room = room[:_GZIP_ROOM_BYTES] if size <= 2 * _DECODED_BYTES else room
+            try:
+                found = unpack(codec, packed, room)
+                if used + len(found) > len(self._room):
+                    raise TooLargeDecompressed("the room is too small")
+                if isinstance(found, bytes):  # in memory of its own
+                    room[: len(found)] = found
+                return len(found)
+            except TooLargeDecompressed:
+                if used:
+                    return -1
+                if size >= MAX_DECOMPRESSED_BYTES:
+                    raise
+                size = min(4 * size, MAX_DECOMPRESSED_BYTES)
+            except CorruptBatch:
+                # Stricter than Java's clients (codecs.py): several frames, say, which other brokers let pass.
+                return self._unpack_leniently(codec, packed, used)
+
+    def _unpack_leniently(self, codec: int, packed: memoryview, used: int) -> int:
+        found = decompress(Compression(codec), packed)
+        if used + len(found) > len(self._room):
+            if used:
+                return -1
+            self._room = np.empty(len(found), np.uint8)
+        memoryview(self._room)[used : used + len(found)] = found  # type: ignore[arg-type]
+        return len(found)
+
+    # ---- records
+
+    def _records(
+        self, data: Numbers, rows: Numbers, group: Numbers, starts: Numbers, stops: Numbers
+    ) -> Iterator[pa.RecordBatch]:
+        counts = rows[group, kernel.COUNT]
+        too_many = np.flatnonzero(counts * _LEAST_RECORD_BYTES > stops - starts)
+        fault = None
+        if len(too_many):
+            bad = int(too_many[0])
+            has = f"{int(stops[bad] - starts[bad])} bytes"
+            fault = BatchFault(int(group[bad]), f"a batch of {has} has the record count {int(counts[bad])}")
+            group, starts, stops, counts = group[:bad], starts[:bad], stops[:bad], counts[:bad]
+        if len(group):
+            batches = np.empty((len(group), kernel.BATCH_COLUMNS), np.int64)
+            batches[:, kernel.START], batches[:, kernel.STOP] = starts, stops
+            batches[:, kernel.FIRST_OFFSET] = rows[group, kernel.BASE_OFFSET]
+            batches[:, kernel.END_DELTA] = rows[group, kernel.LAST_DELTA]
+            batches[:, kernel.FIRST_TIMESTAMP] = rows[group, kernel.BASE_TIMESTAMP]
+            is_appended = rows[group, kernel.ATTRIBUTES] & LOG_APPEND_TIME_FLAG != 0
+            batches[:, kernel.APPEND_TIME] = np.where(is_appended, rows[group, kernel.MAX_TIMESTAMP], _NOT_APPEND_TIME)
+            batches[:, kernel.RECORDS] = counts
+            buffers = _Buffers(int(counts.sum()), int((stops - starts).sum()), self._wanted)
+            faults = np.zeros(len(group), np.uint8)
+            buffers.fill(data, batches, faults, self._bounds)
+            bad_rows = np.flatnonzero(faults)
+            if len(bad_rows):
+                first = int(bad_rows[0])
+                fault = BatchFault(int(group[first]), "its records do not parse")
+                # Records of batches behind it are not to come before the error.
+                buffers.fill(data, batches[:first], faults[:first], self._bounds)
+            if buffers.rows:
+                yield self._record_batch(buffers)
+        if fault is not None:
+            raise fault
+
+    def _record_batch(self, buffers: _Buffers) -> pa.RecordBatch:
+        rows = buffers.rows
+        arrays = [
+            _constant(self._topic, rows)
+            if name == "topic"
+            else pa.array(np.full(rows, self._partition, np.int32))
+            if name == "partition"
+            else buffers.array(name)
+            for name in self._columns
+        ]
+        if not arrays:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _constant(text: str, rows: int) -> pa.Array:
+    encoded = text.encode()
+    ends = np.arange(0, (rows + 1) * len(encoded), len(encoded), dtype=np.int32)
+    return pa.StringArray.from_buffers(rows, pa.py_buffer(ends), pa.py_buffer(encoded * rows))
+
+
+class _Buffers:
+    """Buffers of Arrow columns for at most `capacity` rows from at most `payload_bytes`."""
+
+    def __init__(self, capacity: int, payload_bytes: int, wanted: int) -> None:
+        self._wanted = wanted
+        self._offsets, self._timestamps = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+        self._types = np.empty(capacity, np.int32)
+        self._key_bytes = _bytes(payload_bytes if wanted & kernel.KEYS else 0)
+        self._value_bytes = _bytes(payload_bytes if wanted & kernel.VALUES else 0)
+        with_keys, with_values = (capacity if wanted & bit else 0 for bit in (kernel.KEYS, kernel.VALUES))
+        self._key_ends, self._key_validity = _ends(with_keys), _bits(with_keys)
+        self._value_ends, self._value_validity = _ends(with_values), _bits(with_values)
+        # A header takes at least two bytes.
+        has_headers = bool(wanted & kernel.HEADERS)
+        pairs = payload_bytes // 2 if has_headers else 0
+        self._header_ends = _ends(capacity if has_headers else 0)
+        self._pair_ends = np.empty((pairs + 1, 2), np.int32)
+        self._pair_ends[0] = 0
+        self._pair_validity = _bits(pairs)
+        self._pair_keys = _bytes(payload_bytes if has_headers else 0)
+        self._pair_values = _bytes(payload_bytes if has_headers else 0)
+        self._totals = np.zeros(kernel.TOTALS, np.int64)
+
+    @property
+    def rows(self) -> int:
+        return int(self._totals[kernel.ROWS])
+
+    def fill(self, data: Numbers, batches: Numbers, faults: Numbers, bounds: Numbers) -> None:
+        kernel.decode_records(
+            data, batches, faults, bounds, self._wanted, self._offsets, self._timestamps, self._types,
+            self._key_ends, self._key_validity, _writable(self._key_bytes),
+            self._value_ends, self._value_validity, _writable(self._value_bytes),
+            self._header_ends, self._pair_ends, self._pair_validity,
+            _writable(self._pair_keys), _writable(self._pair_values), self._totals,
+        )  # fmt: skip
+
+    def array(self, name: str) -> pa.Array:
+        rows, totals = self.rows, self._totals
+        if name == "offset":
+            return pa.array(self._offsets[:rows])
+        if name == "timestamp":
+            stamps = self._timestamps[:rows]
+            missing = stamps == NO_TIMESTAMP
+            return pa.array(stamps, pa.timestamp("ms", tz="UTC"), mask=missing if missing.any() else None)
+        if name == "timestamp_type":
+            return pa.array(self._types[:rows])
+        if name == "key":
+            size, nulls = int(totals[kernel.KEY_BYTES]), int(totals[kernel.NULL_KEYS])
+            return _binary(self._key_ends[: rows + 1], self._key_bytes, size, self._key_validity, nulls)
+        if name == "value":
+            size, nulls = int(totals[kernel.VALUE_BYTES]), int(totals[kernel.NULL_VALUES])
+            return _binary(self._value_ends[: rows + 1], self._value_bytes, size, self._value_validity, nulls)
+        return self._headers()
+
+    def _headers(self) -> pa.Array:
+        totals, rows = self._totals, self.rows
+        pairs = int(totals[kernel.HEADER_ROWS])
+        key_ends, value_ends = (np.ascontiguousarray(self._pair_ends[: pairs + 1, one]) for one in (0, 1))
+        keys = _binary(key_ends, self._pair_keys, int(totals[kernel.HEADER_KEY_BYTES]), None, 0)
+        values = _binary(value_ends, self._pair_values, int(totals[kernel.HEADER_VALUE_BYTES]), self._pair_validity, -1)
+        fields = [HEADERS_TYPE.value_type.field(0), HEADERS_TYPE.value_type.field(1)]
+        structs = pa.StructArray.from_arrays([_texts(keys), values], fields=fields)
+        ends = pa.py_buffer(self._header_ends[: rows + 1])
+        return pa.ListArray.from_buffers(HEADERS_TYPE, rows, [None, ends], 0, 0, [structs])
+
+
+def _texts(keys: pa.Array) -> pa.Array:
+    """Header keys as text. Java's clients decode bytes that are not UTF-8 with replacements, and so does this."""
+    try:
+        return keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([key.decode(errors="replace") for key in keys.to_pylist()], pa.string())
+
+
+def _bytes(size: int) -> pa.Buffer:
+    # Arrow's pool keeps pages that the system would hand out zeroed again for each buffer of this size.
+    return pa.allocate_buffer(size, resizable=True)
+
+
+def _writable(buffer: pa.Buffer) -> Numbers:
+    return np.frombuffer(buffer, np.uint8) if buffer.size else np.empty(0, np.uint8)
+
+
+def _ends(rows: int) -> Numbers:
+    made = np.empty(rows + 1, np.int32)
+    made[0] = 0
+    return made
+
+
+def _bits(rows: int) -> Numbers:
+    return np.empty((rows + 7) // 8, np.uint8)
+
+
+def _binary(ends: Numbers, data: pa.Buffer, size: int, validity: Numbers | None, nulls: int) -> pa.Array:
+    bits = pa.py_buffer(validity) if validity is not None and nulls else None
+    if size < data.size:
+        data.resize(size, shrink_to_fit=True)
+    return pa.BinaryArray.from_buffers(pa.binary(), len(ends) - 1, [bits, pa.py_buffer(ends), data], nulls)
+
+
+def count_rows(rows: Numbers, wanted: Numbers) -> int:
+    return int(rows[wanted, kernel.COUNT].sum())

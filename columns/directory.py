@@ -1,0 +1,350 @@
+"""Partitions in a data directory, as a scan sees them: segments, their ends, transactions. Nothing is written or locked.
+
+A broker may use the directory meanwhile. It replaces whole files (compaction), removes them (retention, DeleteRecords) or
+cuts them (a follower's truncation), so a name that was listed may be gone or stand for other bytes a moment later.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..protocol.records.batch import CONTROL_FLAG, HEADER_BYTES, TRANSACTIONAL_FLAG, check_crc, read_header
+from ..protocol.records.control import ControlType, decode_control
+from ..protocol.records.errors import BatchError, OldFormatInLog
+from ..protocol.records.record import decode_batch
+from ..storage.files.checkpoints import LOG_START_OFFSETS, inspect_offsets
+from ..storage.files.open_files import (
+    CLEANED_SUFFIX,
+    LOG_SUFFIX,
+    SWAP_SUFFIX,
+    LogDirectoryFailure,
+    PartitionDirectory,
+    base_offset_of,
+)
+from ..storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id
+from ..storage.repair.aborted_check import open_at
+from ..storage.segments.aborted import plausible_aborted
+from ..storage.segments.index import CorruptIndex, OffsetIndex
+from . import kernel
+from .batches import Aborted, Numbers
+from .errors import InvalidScan
+
+#: `orders-0`; not `orders-0.<id>-delete`, `-future` or `-stray`.
+_PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)")
+_OTHER = re.compile(r".*\.[0-9a-f]{32}-(delete|future|stray)")
+#: Bytes that a walk over headers reads: few where batches are large, as their records are passed over.
+_LEAST_READ, _MOST_READ = 4 << 10, 1 << 20
+_ROWS = 8192
+#: A batch of more bytes on the average is passed over, not read.
+_LARGE_BATCH = 16 << 10
+
+
+class Segment(NamedTuple):
+    """A segment's file. `next_base`: where the next segment begins, None for the last one."""
+
+    path: str
+    base_offset: int
+    size: int
+    next_base: int | None
+
+
+def partitions_of(path: str) -> tuple[str, dict[int, list[str]]]:
+    """The topic that `path` names, and the directories of its partitions; several of one partition are copies.
+
+    `path` is DATA_DIRECTORY/TOPIC, or the directory of one partition. Raises InvalidScan.
+    """
+    path = os.path.abspath(path)
+    parent, name = os.path.split(path)
+    if os.path.isdir(path) and _has_segments(path):
+        found = _PARTITION.fullmatch(name)
+        if found is None:
+            raise InvalidScan(f"{path} is not named TOPIC-PARTITION")
+        return found["topic"], {int(found["partition"]): [path]}
+    partitions: dict[int, list[str]] = {}
+    with suppress(FileNotFoundError, NotADirectoryError):
+        for entry in os.scandir(parent):
+            found = _PARTITION.fullmatch(entry.name)
+            if found and found["topic"] == name and not _OTHER.fullmatch(entry.name) and entry.is_dir():
+                partitions.setdefault(int(found["partition"]), []).append(entry.path)
+    if not partitions:
+        raise InvalidScan(f"{parent} has no partition of a topic {name}: name DATA_DIRECTORY/TOPIC")
+    return name, dict(sorted(partitions.items()))
+
+
+def topics_of(data_directory: str) -> list[str]:
+    """The topics with partitions in a data directory."""
+    found = set()
+    for entry in os.scandir(data_directory):
+        match = _PARTITION.fullmatch(entry.name)
+        if match and not _OTHER.fullmatch(entry.name) and entry.is_dir():
+            found.add(match["topic"])
+    return sorted(found)
+
+
+def _has_segments(path: str) -> bool:
+    return any(name.endswith(LOG_SUFFIX) and base_offset_of(name) is not None for name in os.listdir(path))
+
+
+def segments_of(path: str) -> list[Segment]:
+    """The segments of a partition's directory, in order. Raises FileNotFoundError.
+
+    Where a compaction was interrupted between two renames, the file that it has completed (`.swap`) stands for the segment.
+    """
+    names = os.listdir(path)
+    bases = _bases(names, LOG_SUFFIX)
+    swapped = _bases(names, LOG_SUFFIX + SWAP_SUFFIX) - bases
+    if swapped:
+        unfinished = min(_bases(names, LOG_SUFFIX + CLEANED_SUFFIX), default=1 << 63)
+        swapped = {base for base in swapped if base < unfinished}
+    found: list[tuple[int, str, int]] = []
+    for base in sorted(bases | swapped):
+        file = f"{path}/{base:020d}{LOG_SUFFIX}{SWAP_SUFFIX if base in swapped else ''}"
+        with suppress(FileNotFoundError):  # removed since the listing
+            found.append((base, file, os.stat(file).st_size))
+    following = [*(base for base, _, _ in found[1:]), None]
+    return [Segment(file, base, size, after) for (base, file, size), after in zip(found, following)]
+
+
+def _bases(names: Sequence[str], suffix: str) -> set[int]:
+    return {base for name in names if name.endswith(suffix) and (base := base_offset_of(name)) is not None
+            and len(name) == 20 + len(suffix)}  # fmt: skip
+
+
+def log_start_offset(path: str, segments: Sequence[Segment]) -> int:
+    """The first offset that readers may have: of the first segment, or where DeleteRecords has set it."""
+    first = segments[0].base_offset if segments else 0
+    directory, name = os.path.split(path)
+    topic, _, partition = name.rpartition("-")
+    with suppress(LogDirectoryFailure):
+        start = inspect_offsets(directory, LOG_START_OFFSETS).offsets.get((topic, int(partition)))
+        return max(first, start or 0)
+    return first
+
+
+def topic_id_of(path: str) -> bytes | None:
+    with suppress(OSError, CorruptPartitionMetadata):
+        return read_topic_id(path)
+    return None
+
+
+def walk(segment: Segment, position: int = 0, least_offset: int | None = None) -> Iterator[Numbers]:
+    """Yields rows of headers (kernel.py) from the batch at `position` on, until the end or something else than a batch.
+
+    Records of large batches are not read. Raises OSError, OldFormatInLog.
+    """
+    fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield from walk_file(fd, segment, position, least_offset)
+    finally:
+        os.close(fd)
+
+
+def walk_file(fd: int, segment: Segment, position: int = 0, least_offset: int | None = None) -> Iterator[Numbers]:
+    """Walks as `walk` does, over an open file."""
+    expected = segment.base_offset if least_offset is None else least_offset
+    size = os.fstat(fd).st_size
+    rows = np.empty((_ROWS, kernel.HEADER_COLUMNS), np.int64)
+    wanted = _LEAST_READ
+    while size - position >= HEADER_BYTES:
+        data = np.frombuffer(os.pread(fd, min(wanted, size - position), position), np.uint8)
+        count, end, result = kernel.walk_headers(data, 0, len(data), position, expected, False, rows)
+        if not count:
+            if position == 0 and len(data) > 16 and data[16] < 2:
+                check_format(segment.path, data)
+            return
+        found = rows[:count]
+        last = found[-1]
+        is_cut = int(last[kernel.POSITION] + last[kernel.SIZE]) > size
+        if is_cut:
+            found = found[:-1]
+        if len(found):
+            yield found.copy()
+        if is_cut or result in (kernel.NO_BATCH, kernel.OUT_OF_ORDER):
+            return
+        expected = int(last[kernel.BASE_OFFSET] + last[kernel.LAST_DELTA]) + 1
+        wanted = _LEAST_READ if end / count >= _LARGE_BATCH else min(_MOST_READ, 4 * wanted)
+        position += end
+
+
+def check_format(path: str, data: Any) -> None:
+    """Raises OldFormatInLog for bytes that begin with a message of format 0 or 1."""
+    if int.from_bytes(bytes(data[8:12])) >= 14 and data[16] in (0, 1):
+        raise OldFormatInLog(path, int(data[16]))
+
+
+def end_of(segment: Segment) -> tuple[int, int]:
+    """(offset after the last whole batch, its end in the file) of a segment, from its last index entry on.
+
+    The last batch counts when its CRC is right: a broker may be writing it.
+    """
+    position, least = indexed_position(segment, segment.size)
+    offset, end = (segment.base_offset if position == 0 else least), position
+    previous: tuple[int, int] | None = None
+    last: Numbers | None = None
+    for rows in walk(segment, position, least if position else None):
+        for row in rows[-2:] if len(rows) > 1 else rows[-1:]:
+            previous, (offset, end) = (offset, end), _end_of_row(row)
+        last = rows[-1]
+    if last is not None and not _is_whole(segment, last):
+        assert previous is not None
+        return previous
+    return offset, end
+
+
+def _end_of_row(row: Numbers) -> tuple[int, int]:
+    offset = int(row[kernel.BASE_OFFSET] + row[kernel.LAST_DELTA]) + 1
+    return offset, int(row[kernel.POSITION] + row[kernel.SIZE])
+
+
+def _is_whole(segment: Segment, row: Numbers) -> bool:
+    try:
+        batch = read_batch(segment.path, row)
+        check_crc(batch, 0, read_header(batch))
+    except BatchError:
+        return False
+    return True
+
+
+def read_batch(path: str, row: Numbers) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.pread(fd, int(row[kernel.SIZE]), int(row[kernel.POSITION]))
+    finally:
+        os.close(fd)
+
+
+def offset_index(segment: Segment) -> OffsetIndex | None:
+    """The index of a segment; None where it is missing, or was preallocated and has no end yet."""
+    directory = PartitionDirectory(os.path.dirname(segment.path))
+    suffix = SWAP_SUFFIX if segment.path.endswith(SWAP_SUFFIX) else ""
+    with suppress(CorruptIndex, OSError):
+        return OffsetIndex(directory, segment.base_offset, suffix)
+    return None
+
+
+def indexed_position(segment: Segment, position: int, index: OffsetIndex | None = None) -> tuple[int, int]:
+    """(position, base offset) of the last indexed batch that is not above `position`; those of the start without an index.
+
+    An index that points to no batch counts as missing.
+    """
+    index = index if index is not None else offset_index(segment)
+    at = index.floor_of_position(position) if index is not None else 0
+    return _checked(segment, at)
+
+
+def position_of_offset(segment: Segment, offset: int) -> tuple[int, int]:
+    """(position, base offset) of an indexed batch that starts at or before `offset`."""
+    index = offset_index(segment)
+    at, base = _checked(segment, index.floor(offset) if index is not None else 0)
+    return (at, base) if base <= offset else (0, segment.base_offset)
+
+
+def _checked(segment: Segment, at: int) -> tuple[int, int]:
+    if not 0 < at < segment.size:
+        return 0, segment.base_offset
+    with suppress(OSError, BatchError):
+        fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            header = read_header(os.pread(fd, HEADER_BYTES, at))
+        finally:
+            os.close(fd)
+        is_inside = at + header.size <= segment.size and header.base_offset >= segment.base_offset
+        if is_inside and (segment.next_base is None or header.next_offset <= segment.next_base):
+            return at, header.base_offset
+    return 0, segment.base_offset
+
+
+# ---- transactions
+
+
+class Transactions(NamedTuple):
+    """`aborted`: those with records in the log. `first_open`: the first offset of the earliest open one, None without."""
+
+    aborted: tuple[Aborted, ...]
+    first_open: int | None
+
+
+def transactions_of(path: str, segments: Sequence[Segment]) -> Transactions:
+    """Aborted transactions, and the last stable offset, of a partition that no broker serves to this scan.
+
+    Closed segments have an index of aborted transactions. Behind the newest producer snapshot batches are followed by
+    their headers, since the broker may have had no time to write the index.
+    """
+    directory = PartitionDirectory(path)
+    start, opened = _newest_snapshot(directory, segments)
+    aborted: list[Aborted] = []
+    for segment in segments:
+        if segment.next_base is not None and segment.next_base <= start:
+            aborted += _indexed(directory, segment)
+    followed = _Followed(opened)
+    for segment in segments:
+        if segment.next_base is None or segment.next_base > start:
+            followed.follow(segment, start)
+    # A transaction that ended behind the snapshot has its entry here, wherever it began.
+    return Transactions(tuple(aborted + followed.aborted), min(followed.opened.values(), default=None))
+
+
+def _newest_snapshot(directory: PartitionDirectory, segments: Sequence[Segment]) -> tuple[int, dict[int, int]]:
+    """The newest good snapshot at the start of a segment: the offset, and the transactions open there."""
+    for segment in reversed(segments):
+        with suppress(OSError):
+            opened = open_at(directory, segment.base_offset)
+            if opened is not None:
+                return segment.base_offset, opened
+    return (segments[0].base_offset if segments else 0), {}
+
+
+def _indexed(directory: PartitionDirectory, segment: Segment) -> list[Aborted]:
+    assert segment.next_base is not None
+    entries = plausible_aborted(directory, segment.base_offset, segment.next_base)
+    if entries is None:  # damaged
+        followed = _Followed(open_at(directory, segment.base_offset) or {})
+        followed.follow(segment, segment.base_offset)
+        return followed.aborted
+    return [Aborted(one.producer_id, one.first_offset, one.last_offset) for one in entries]
+
+
+class _Followed:
+    """Transactions along the headers of batches. `opened`: producer id -> first offset."""
+
+    def __init__(self, opened: dict[int, int]) -> None:
+        self.opened = dict(opened)
+        self.aborted: list[Aborted] = []
+
+    def follow(self, segment: Segment, start: int) -> None:
+        position, least = position_of_offset(segment, start) if start > segment.base_offset else (0, None)
+        with suppress(OldFormatInLog):  # there were no transactions
+            for rows in walk(segment, position, least):
+                flags = rows[:, kernel.ATTRIBUTES]
+                chosen = (rows[:, kernel.PRODUCER_ID] >= 0) & (flags & TRANSACTIONAL_FLAG != 0)
+                chosen &= rows[:, kernel.BASE_OFFSET] + rows[:, kernel.LAST_DELTA] >= start
+                for row in rows[chosen]:
+                    self._take(segment, row)
+
+    def _take(self, segment: Segment, row: Numbers) -> None:
+        producer_id, offset = int(row[kernel.PRODUCER_ID]), int(row[kernel.BASE_OFFSET])
+        if not row[kernel.ATTRIBUTES] & CONTROL_FLAG:
+            self.opened.setdefault(producer_id, offset)
+            return
+        kind = marker_of(read_batch(segment.path, row))
+        if kind is None:
+            return
+        first = self.opened.pop(producer_id, None)
+        if kind is ControlType.ABORT and first is not None:
+            self.aborted.append(Aborted(producer_id, first, offset))
+
+
+def marker_of(batch: bytes | memoryview) -> ControlType | None:
+    """COMMIT or ABORT; None of another control batch, of an emptied one, and of one that does not parse."""
+    with suppress(BatchError):
+        records = decode_batch(batch, 0)
+        marker = decode_control(records[0].key, records[0].value) if records else None
+        if marker is not None and marker.type in (ControlType.ABORT, ControlType.COMMIT):
+            return marker.type
+    return None

@@ -1,0 +1,45 @@
+"""Errors of scans, and the offsets that a scan could not read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Unread(NamedTuple):
+    """Offsets from `first_offset` up to, and without, `next_offset` whose records a scan does not have.
+
+    `file` and `position`: where they were looked for; a position of -1 for a file, or a broker, as a whole.
+    """
+
+    topic: str
+    partition: int
+    first_offset: int
+    next_offset: int
+    file: str
+    position: int
+    reason: str
+
+    def __str__(self) -> str:
+        where = self.file if self.position < 0 else f"{self.file} at position {self.position}"
+        last = self.next_offset - 1
+        offsets = f"offset {last}" if last == self.first_offset else f"offsets {self.first_offset} to {last}"
+        return f"{self.topic}-{self.partition}: {offsets} cannot be read: {where}: {self.reason}"
+
+
+class ScanError(Exception):
+    """A scan cannot be made or continued."""
+
+
+class UnreadableOffsets(ScanError):
+    """Records are damaged, or gone since the scan was planned. `on_unreadable="skip"` reads the others."""
+
+    def __init__(self, unread: Unread) -> None:
+        super().__init__(str(unread))
+        self.unread = unread
+
+    def __reduce__(self) -> tuple[type[UnreadableOffsets], tuple[Unread]]:
+        return UnreadableOffsets, (self.unread,)
+
+
+class InvalidScan(ScanError, ValueError):
+    """A source, column or option that a scan cannot have."""

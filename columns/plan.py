@@ -1,0 +1,210 @@
+"""The plan of a scan: which offsets of which partitions, cut into splits that may be read side by side.
+
+A plan is made once, from a data directory. Its splits are plain data: any process that has the files reads them. What is
+appended afterwards belongs to the next plan, so `ends` of one are the `starts` of the next.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from .batches import Aborted, Bounds
+from .directory import (
+    Segment,
+    Transactions,
+    end_of,
+    indexed_position,
+    log_start_offset,
+    offset_index,
+    partitions_of,
+    position_of_offset,
+    segments_of,
+    topic_id_of,
+    transactions_of,
+)
+from .errors import InvalidScan, ScanError
+from .reading import Split
+
+READ_UNCOMMITTED, READ_COMMITTED = "read_uncommitted", "read_committed"
+#: Bytes of a split: some seconds of one core.
+SPLIT_BYTES = 512 << 20
+
+
+@dataclass(slots=True)
+class Request:
+    """The records that a scan asks for.
+
+    `start_offsets` and `end_offsets` are of single partitions, `all_start` and `all_end` of the others; None is the start or
+    the end of the log.
+    """
+
+    partitions: Sequence[int] | None = None
+    all_start: int | None = None
+    all_end: int | None = None
+    start_offsets: Mapping[int, int] = field(default_factory=dict)
+    end_offsets: Mapping[int, int] = field(default_factory=dict)
+    start_timestamp: int | None = None
+    end_timestamp: int | None = None
+    isolation_level: str = READ_UNCOMMITTED
+    split_bytes: int = SPLIT_BYTES
+
+    @property
+    def committed(self) -> bool:
+        return self.isolation_level == READ_COMMITTED
+
+    @property
+    def times(self) -> tuple[int, int]:
+        none = Bounds()
+        return (
+            none.first_timestamp if self.start_timestamp is None else self.start_timestamp,
+            none.next_timestamp if self.end_timestamp is None else self.end_timestamp,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPlan:
+    """Offsets of one partition, from `start` up to, and without, `end`. The log has `log_start` to `log_end`, which is
+    the last stable offset with read_committed.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    log_start: int
+    log_end: int
+    splits: tuple[Split, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    topic: str
+    partitions: tuple[PartitionPlan, ...]
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return tuple(split for one in self.partitions for split in one.splits)
+
+    @property
+    def starts(self) -> dict[int, int]:
+        """Partition -> the first offset."""
+        return {one.partition: one.start for one in self.partitions}
+
+    @property
+    def ends(self) -> dict[int, int]:
+        """Partition -> the offset after the last one: what the next plan starts with."""
+        return {one.partition: one.end for one in self.partitions}
+
+
+def plan_directory(path: str, request: Request) -> Plan:
+    """The plan for a topic in a data directory (DATA_DIRECTORY/TOPIC), or for the directory of one partition.
+
+    Raises InvalidScan, OSError, OldFormatInLog.
+    """
+    topic, found = partitions_of(path)
+    copies = [paths for paths in found.values() if len(paths) > 1]
+    if copies:
+        raise InvalidScan(f"{' and '.join(copies[0])} are of one partition")
+    chosen = chosen_partitions(topic, list(found), request)
+    return Plan(topic, tuple(_partition(topic, one, found[one][0], request) for one in chosen))
+
+
+def chosen_partitions(topic: str, known: Sequence[int], request: Request) -> list[int]:
+    """Raises InvalidScan for partitions that a topic does not have."""
+    named = {*(request.partitions or ()), *request.start_offsets, *request.end_offsets}
+    missing = sorted(named - set(known))
+    if missing:
+        raise InvalidScan(f"{topic} has no partition {missing[0]}, but {', '.join(map(str, sorted(known)))}")
+    return sorted(known if request.partitions is None else set(request.partitions))
+
+
+def _partition(topic: str, partition: int, path: str, request: Request) -> PartitionPlan:
+    segments = segments_of(path)
+    log_start = log_start_offset(path, segments)
+    log_end = max(log_start, end_of(segments[-1])[0]) if segments else log_start
+    transactions = Transactions((), None)
+    if request.committed:
+        transactions = transactions_of(path, segments)
+        if transactions.first_open is not None:
+            log_end = max(log_start, min(log_end, transactions.first_open))
+    start, end = bounded(topic, partition, log_start, log_end, request)
+    whole = Split(
+        topic,
+        partition,
+        start,
+        end,
+        os.path.abspath(path),
+        topic_id_of(path),
+        aborted=transactions.aborted if request.committed else None,
+        first_timestamp=request.times[0],
+        next_timestamp=request.times[1],
+    )
+    splits = splits_of_files(whole, segments, request.split_bytes)
+    return PartitionPlan(topic, partition, start, end, log_start, log_end, splits)
+
+
+def bounded(topic: str, partition: int, log_start: int, log_end: int, request: Request) -> tuple[int, int]:
+    """The offsets of a request that the log has. Raises ScanError for a start that the log no longer has."""
+    start = request.start_offsets.get(partition, log_start if request.all_start is None else request.all_start)
+    end = min(request.end_offsets.get(partition, log_end if request.all_end is None else request.all_end), log_end)
+    if start < log_start:
+        raise ScanError(
+            f"{topic}-{partition}: offset {start} is gone: the log starts at {log_start}, by retention or DeleteRecords"
+        )
+    return start, max(start, end)
+
+
+def splits_of_files(whole: Split, segments: Sequence[Segment], split_bytes: int) -> tuple[Split, ...]:
+    """Cuts a split at indexed batches into some of about `split_bytes`, which may span segments."""
+    if whole.first_offset >= whole.next_offset:
+        return ()
+    cuts: list[tuple[int, int, int]] = []  # first offset, base offset of the segment, position
+    sizes: list[int] = []
+    filled = 0
+    for segment in segments:
+        is_before = segment.next_base is not None and segment.next_base <= whole.first_offset
+        if is_before or segment.base_offset >= whole.next_offset:
+            continue
+        position, offset = _beginning(segment, whole)
+        stop = position_of_offset(segment, whole.next_offset)[0] if segment.next_base is None else segment.size
+        if not cuts:
+            cuts.append((whole.first_offset, segment.base_offset, position if offset == whole.first_offset else 0))
+            sizes.append(0)
+        elif filled >= split_bytes and segment.base_offset > cuts[-1][0]:
+            cuts.append((segment.base_offset, segment.base_offset, 0))
+            sizes.append(0)
+            filled = 0
+        index = offset_index(segment) if stop - position + filled > split_bytes else None
+        while index is not None and filled + stop - position > split_bytes:
+            at, offset = indexed_position(segment, position + max(split_bytes - filled, 1), index)
+            if at <= position or not cuts[-1][0] < offset < whole.next_offset:
+                break
+            sizes[-1] += at - position
+            cuts.append((offset, segment.base_offset, at))
+            sizes.append(0)
+            position, filled = at, 0
+        sizes[-1] += max(segment.size - position, 0) if segment.next_base is not None else max(stop - position, 0)
+        filled += segment.size - position
+    ends = [offset for offset, _, _ in cuts[1:]] + [whole.next_offset]
+    return tuple(
+        replace(
+            whole, first_offset=offset, next_offset=end, base_offset=base, position=position, size=size,
+            aborted=overlapping(whole.aborted, offset, end),
+        )
+        for (offset, base, position), end, size in zip(cuts, ends, sizes, strict=True)
+    )  # fmt: skip
+
+
+def _beginning(segment: Segment, whole: Split) -> tuple[int, int]:
+    if whole.first_offset <= segment.base_offset:
+        return 0, segment.base_offset
+    return position_of_offset(segment, whole.first_offset)
+
+
+def overlapping(aborted: Sequence[Aborted] | None, first: int, end: int) -> tuple[Aborted, ...] | None:
+    """Aborted transactions with batches from `first` up to `end`, or with their marker there."""
+    if aborted is None:
+        return None
+    return tuple(one for one in aborted if one.last_offset >= first and one.first_offset < end)

@@ -1,0 +1,504 @@
+"""Reading one split: offsets of one partition from its files, as RecordBatches.
+
+A reader opens the segment that has the next offset, and keeps it open to its end: a broker that removes or replaces the
+file meanwhile changes nothing in what is read. At the end of a file the directory is listed again, and the offset alone
+decides what comes next, so that a compaction in between neither repeats nor loses a record. Batches must follow each other
+by their offsets, and have the right CRC. Offsets that cannot be read raise UnreadableOffsets or, with `skip`, are in
+`unread`; there is no third way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from ..protocol.records.batch import CONTROL_FLAG, HEADER_BYTES, TRANSACTIONAL_FLAG
+from ..protocol.records.control import ControlType
+from ..protocol.uuids import uuid_to_text
+from ..storage.files.checkpoints import CLEANER_OFFSETS, inspect_offsets
+from ..storage.files.open_files import PartitionDirectory
+from ..storage.segments.damage import Damage, DamagedRange
+from ..storage.segments.resync import next_whole_batch
+from . import kernel
+from .batches import Aborted, BatchDecoder, BatchFault, Bounds, Numbers, count_rows, data_rows
+from .directory import (
+    Segment,
+    check_format,
+    marker_of,
+    position_of_offset,
+    read_batch,
+    segments_of,
+    topic_id_of,
+)
+from .errors import Unread, UnreadableOffsets
+
+#: Bytes read at once. A larger batch has a read of its own size.
+_CHUNK_BYTES = 8 << 20
+#: A segment that vanished between the listing and the opening: the directory is listed again, this often.
+_MOST_LISTINGS = 20
+_FAR = 1 << 62
+#: First bytes of a walk over headers; with small batches the reads grow.
+_LEAST_READ = 4 << 10
+#: Records of batches that are larger on the average are passed over.
+_LARGE_BATCH = 16 << 10
+_MAGIC_AT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Offsets of one partition that one reader reads: plain data, to be pickled and sent to other processes.
+
+    `first_offset` up to, and without, `next_offset`. `path`: the partition's directory; None reads through the brokers in
+    `client`. `base_offset` and `position`: where the first batch is, as far as the plan has seen. `size`: bytes to read,
+    estimated. `aborted`: transactions that read_committed leaves out; None reads uncommitted records.
+    """
+
+    topic: str
+    partition: int
+    first_offset: int
+    next_offset: int
+    path: str | None = None
+    topic_id: bytes | None = None
+    base_offset: int = 0
+    position: int = 0
+    size: int = 0
+    aborted: tuple[Aborted, ...] | None = None
+    first_timestamp: int = Bounds().first_timestamp
+    next_timestamp: int = Bounds().next_timestamp
+    client: dict[str, str] | None = field(default=None, repr=False)
+
+    @property
+    def bounds(self) -> Bounds:
+        return Bounds(self.first_offset, self.next_offset, self.first_timestamp, self.next_timestamp)
+
+
+@dataclass(slots=True)
+class ReadOptions:
+    """`columns`: names of SCHEMA, in the order of the result. `skip`: unreadable offsets do not raise."""
+
+    columns: Sequence[str]
+    skip: bool = False
+    check_crcs: bool = True
+
+
+class FileReader:
+    """Yields the records of a split. `next_offset`: all records of the split below it were yielded, or are in `unread`."""
+
+    def __init__(self, split: Split, options: ReadOptions) -> None:
+        assert split.path is not None
+        self.split = split
+        self.next_offset = split.first_offset
+        self.unread: list[Unread] = []
+        self._options = options
+        self._path = split.path
+        self._bounds = split.bounds
+        self._aborts = _AbortCheck(split)
+        self._damage: list[DamagedRange] | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        decoder = self._new_decoder(self._options.columns)
+        for file, rows, wanted in self._chunks(whole=True):
+            yield from self._decode(decoder, file, rows, wanted)
+
+    def count(self) -> int:
+        """The number of records, by the headers of their batches alone. Batches that reach over a bound are decoded."""
+        decoder = self._new_decoder(())
+        found = 0
+        for file, rows, wanted in self._chunks(whole=False):
+            base, last = rows[:, kernel.BASE_OFFSET], rows[:, kernel.BASE_OFFSET] + rows[:, kernel.LAST_DELTA]
+            inside = (base >= self._bounds.first_offset) & (last < self._bounds.next_offset)
+            if self._bounds.has_times:
+                inside[:] = False
+            found += count_rows(rows, wanted & inside)
+            for row in np.flatnonzero(wanted & ~inside):
+                file.load(rows[row])
+                one = self._decode(decoder, file, rows[row : row + 1], np.ones(1, bool))
+                found += sum(batch.num_rows for batch in one)
+        return found
+
+    def _new_decoder(self, columns: Sequence[str]) -> BatchDecoder:
+        split = self.split
+        return BatchDecoder(split.topic, split.partition, columns, check_crcs=self._options.check_crcs)
+
+    # ---- segments
+
+    def _chunks(self, *, whole: bool) -> Iterator[tuple[_File, Numbers, Numbers]]:
+        file: _File | None = None
+        try:
+            while self.next_offset < self.split.next_offset:
+                file = self._open_next(file)
+                if file is None:
+                    return
+                # A segment that took the place of another may begin with records that were read from that one.
+                self._bounds = self._bounds._replace(first_offset=self.next_offset)
+                yield from self._file_chunks(file, whole=whole)
+        finally:
+            if file is not None:
+                file.close()
+
+    def _open_next(self, before: _File | None) -> _File | None:
+        """The segment with the next offset; None where the log ends before the split does."""
+        for _ in range(_MOST_LISTINGS):
+            segments = self._listed()
+            if segments is None:
+                return None
+            holding = [one for one in segments if one.base_offset <= self.next_offset]
+            if not holding:
+                self._lost(segments[0].base_offset, "removed by retention or DeleteRecords since the scan was planned")
+                continue
+            segment = holding[-1]
+            if before is not None and before.is_same(segment):
+                if segment.next_base is None:
+                    self._lost(self.split.next_offset, f"{segment.path} ends before: it was truncated")
+                    return None
+                self._check_end(before, segment.next_base)
+                self.next_offset = max(self.next_offset, segment.next_base)
+                if self.next_offset >= self.split.next_offset:
+                    return None
+                continue
+            if before is not None:
+                before.close()
+                before = None
+            try:
+                return _File(segment, self.next_offset, self.split)
+            except FileNotFoundError:
+                continue
+        self._lost(self.split.next_offset, "its files vanish again and again")
+        return None
+
+    def _listed(self) -> list[Segment] | None:
+        """The segments that are there. Returns None, or raises, where it is not the directory of this topic any more."""
+        try:
+            segments = segments_of(self._path)
+        except OSError as error:
+            self._lost(self.split.next_offset, error.strerror or str(error))
+            return None
+        expected = self.split.topic_id
+        found = topic_id_of(self._path) if expected is not None else None
+        if found is not None and found != expected:
+            self._lost(self.split.next_offset, f"the directory is of another topic, with the id {uuid_to_text(found)}")
+            return None
+        if not segments:
+            self._lost(self.split.next_offset, "there is no segment")
+            return None
+        return segments
+
+    def _check_end(self, file: _File, next_base: int) -> None:
+        """Reports a file that has become shorter, which looks whole when it was cut between two batches.
+
+        Batches without a gap before them are those of a log that was never compacted, and so is what follows them.
+        """
+        if self._damage is None:
+            self._damage = list(Damage.load(PartitionDirectory(self._path)))
+        for one in self._damage:
+            if one.size == 0 and one.first_offset < next_base and one.next_offset > self.next_offset:
+                self._unreadable(file, one.position, min(one.next_offset, next_base), one.reason)
+        if self.next_offset < next_base and (
+            file.position > file.size or (file.is_dense and self._is_never_compacted())
+        ):
+            self._unreadable(file, file.size, next_base, "the file ends early")
+
+    def _is_never_compacted(self) -> bool:
+        directory, _ = os.path.split(self._path)
+        if not os.path.exists(f"{directory}/{CLEANER_OFFSETS}"):
+            return False
+        cleaned = inspect_offsets(directory, CLEANER_OFFSETS).offsets
+        return (self.split.topic, self.split.partition) not in cleaned
+
+    def _lost(self, next_offset: int, reason: str) -> None:
+        end = min(next_offset, self.split.next_offset)
+        if self.next_offset < end:
+            self._report(Unread(self.split.topic, self.split.partition, self.next_offset, end, self._path, -1, reason))
+            self.next_offset = end
+
+    def _unreadable(self, file: _File, position: int, next_offset: int, reason: str) -> None:
+        split = self.split
+        end = min(next_offset, split.next_offset)
+        if self.next_offset < end:
+            path = file.segment.path
+            self._report(Unread(split.topic, split.partition, self.next_offset, end, path, position, reason))
+            self.next_offset = end
+
+    def _report(self, unread: Unread) -> None:
+        if not self._options.skip:
+            raise UnreadableOffsets(unread)
+        self.unread.append(unread)
+
+    # ---- batches
+
+    def _file_chunks(self, file: _File, *, whole: bool) -> Iterator[tuple[_File, Numbers, Numbers]]:
+        """Yields the headers of batches, in the file's order, and which of them have records of the split.
+
+        `whole`: the batches are in `file.data`.
+        """
+        split = self.split
+        while self.next_offset < split.next_offset:
+            rows = file.read() if whole else file.read_headers()
+            if len(rows):
+                aborted = split.aborted
+                if aborted is not None:
+                    aborted += self._aborts.added(file, rows)
+                yield file, rows, data_rows(rows, self._bounds, aborted)
+                last = rows[-1]
+                end = int(last[kernel.BASE_OFFSET] + last[kernel.LAST_DELTA]) + 1
+                self.next_offset = max(self.next_offset, min(end, split.next_offset))
+            elif file.is_at_end() or not self._pass_damage(file):
+                return
+
+    def _decode(self, decoder: BatchDecoder, file: _File, rows: Numbers, wanted: Numbers) -> Iterator[pa.RecordBatch]:
+        while len(rows):
+            try:
+                yield from decoder.decode(file.data, file.data_at, rows, wanted, self._bounds)
+                return
+            except BatchFault as fault:
+                row = rows[fault.row]
+                first, after = int(row[kernel.BASE_OFFSET]), int(row[kernel.BASE_OFFSET] + row[kernel.LAST_DELTA]) + 1
+                self.next_offset = max(self.next_offset, first)
+                self._unreadable(file, int(row[kernel.POSITION]), after, fault.reason)
+                rows, wanted = rows[fault.row + 1 :], wanted[fault.row + 1 :]
+
+    def _pass_damage(self, file: _File) -> bool:
+        """Goes to the next whole batch behind bytes that are none; False at the torn tail of the log."""
+        found = file.resync(self.next_offset)
+        segment = file.segment
+        if found is None:
+            if segment.next_base is None and self.next_offset >= self.split.next_offset:
+                return False
+            end = segment.next_base if segment.next_base is not None else self.split.next_offset
+            self._unreadable(file, file.position, end, file.reason)
+            file.position = file.size
+            return segment.next_base is not None
+        position, offset = found
+        self._unreadable(file, file.position, offset, file.reason)
+        file.position = position
+        file.expected = offset
+        return True
+
+
+class _File:
+    """An open segment. `data` are bytes from `data_at` on; `position` is where the next chunk begins."""
+
+    def __init__(self, segment: Segment, offset: int, split: Split) -> None:
+        self.segment = segment
+        self._fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+        status = os.fstat(self._fd)
+        self._identity = (status.st_dev, status.st_ino)
+        self.size = status.st_size
+        if offset <= segment.base_offset:
+            self.position, self.expected = 0, segment.base_offset
+        elif segment.base_offset == split.base_offset and offset == split.first_offset and self._is_batch(split):
+            self.position, self.expected = split.position, split.first_offset if split.position else segment.base_offset
+        else:
+            self.position, self.expected = position_of_offset(segment, offset)
+        self.limit = segment.next_base if segment.next_base is not None else _FAR
+        self.data: memoryview = memoryview(b"")
+        self.data_at = 0
+        self.leader_epoch = -1
+        self.reason = ""
+        self.is_dense = True
+        self._buffer = bytearray(0)
+        self._read_bytes = _LEAST_READ
+        self._rows = np.empty((4096, kernel.HEADER_COLUMNS), np.int64)
+
+    def _is_batch(self, split: Split) -> bool:
+        """Returns whether the file still has a batch with the split's first offset at the split's position."""
+        head = np.frombuffer(os.pread(self._fd, HEADER_BYTES, split.position), np.uint8)
+        row = np.empty((1, kernel.HEADER_COLUMNS), np.int64)
+        count, _, _ = kernel.walk_headers(head, 0, len(head), split.position, 0, False, row)
+        return bool(count) and int(row[0, kernel.BASE_OFFSET]) == split.first_offset
+
+    def is_same(self, segment: Segment) -> bool:
+        if segment.base_offset != self.segment.base_offset:
+            return False
+        try:
+            status = os.stat(segment.path)
+        except FileNotFoundError:
+            return False
+        return (status.st_dev, status.st_ino) == self._identity
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def is_at_end(self) -> bool:
+        return self.position >= self.size
+
+    def read(self) -> Numbers:
+        """Rows of the whole batches of the next chunk; none at the end, and where something else than a batch is."""
+        rows, self.reason = self._walked(_CHUNK_BYTES)
+        return self._advance(rows)
+
+    def read_headers(self) -> Numbers:
+        """Rows of the next batches, as `read` has them. Records of large batches are passed over."""
+        self._fill(self._read_bytes)
+        rows, end, result = self._walk(whole=False)
+        while len(rows) and int(rows[-1, kernel.POSITION] + rows[-1, kernel.SIZE]) > self.size:
+            rows = rows[:-1]
+        if not len(rows):
+            return self.read()
+        is_large = end / len(rows) >= _LARGE_BATCH
+        self._read_bytes = _LEAST_READ if is_large else min(_CHUNK_BYTES, 4 * self._read_bytes)
+        self.reason = _REASONS[result]
+        return self._advance(rows)
+
+    def load(self, row: Numbers) -> None:
+        """Reads one batch to `data`."""
+        position = self.position
+        self.position = int(row[kernel.POSITION])
+        self._fill(int(row[kernel.SIZE]))
+        self.position = position
+
+    def _advance(self, rows: Numbers) -> Numbers:
+        if not len(rows):
+            return rows
+        bases, deltas = rows[:, kernel.BASE_OFFSET], rows[:, kernel.LAST_DELTA]
+        if self.is_dense:
+            follows = bool((bases[1:] == (bases + deltas + 1)[:-1]).all()) and int(bases[0]) == self.expected
+            self.is_dense = follows and bool((rows[:, kernel.COUNT] == deltas + 1).all())
+        last = rows[-1]
+        self.position = int(last[kernel.POSITION] + last[kernel.SIZE])
+        self.expected = int(last[kernel.BASE_OFFSET] + last[kernel.LAST_DELTA]) + 1
+        self.leader_epoch = int(last[kernel.LEADER_EPOCH])
+        return rows
+
+    def _walked(self, wanted: int) -> tuple[Numbers, str]:
+        self._fill(wanted)
+        rows, _, result = self._walk(whole=True)
+        if not len(rows) and result == kernel.END_OF_BUFFER:
+            return self._grown()
+        if not len(rows) and self.data_at == 0 and len(self.data) > _MAGIC_AT:
+            check_format(self.segment.path, self.data)
+        return rows, _REASONS[result]
+
+    def _walk(self, *, whole: bool) -> tuple[Numbers, int, int]:
+        data = np.frombuffer(self.data, np.uint8)
+        count, end, result = kernel.walk_headers(data, 0, len(data), self.data_at, self.expected, whole, self._rows)
+        rows = self._rows[:count]
+        behind = np.flatnonzero(rows[:, kernel.BASE_OFFSET] + rows[:, kernel.LAST_DELTA] >= self.limit)
+        if len(behind):
+            rows, result = rows[: int(behind[0])], kernel.OUT_OF_ORDER
+        return self._without_misplaced(rows), end, result
+
+    def _grown(self) -> tuple[Numbers, str]:
+        """Reads a batch that is larger than a chunk. No rows where the file has not all of it."""
+        data = self.data
+        if len(data) >= HEADER_BYTES:
+            size = int.from_bytes(self.data[8:12]) + 12
+            if size <= self.size - self.position:
+                if size > len(data):
+                    return self._walked(size)
+                return self._rows[:0], "no batch begins here"
+            return self._rows[
+                :0
+            ], f"a batch of {size} bytes is cut short: the file has {self.size - self.position} of them"
+        return self._rows[:0], f"{len(data)} bytes are too few for a batch"
+
+    def _without_misplaced(self, rows: Numbers) -> Numbers:
+        """Leaves out a last batch whose base offset, which no CRC covers, is contradicted by the batch behind it."""
+        if not len(rows):
+            return rows
+        before = int(rows[-2, kernel.BASE_OFFSET] + rows[-2, kernel.LAST_DELTA]) + 1 if len(rows) > 1 else self.expected
+        base = int(rows[-1, kernel.BASE_OFFSET])
+        if base == before:
+            return rows
+        following = int(rows[-1, kernel.POSITION] + rows[-1, kernel.SIZE])
+        head = np.frombuffer(os.pread(self._fd, HEADER_BYTES, following), np.uint8)
+        row = np.empty((1, kernel.HEADER_COLUMNS), np.int64)
+        count, _, _ = kernel.walk_headers(head, 0, len(head), following, before, False, row)
+        contradicted = count and int(row[0, kernel.BASE_OFFSET]) <= base + int(rows[-1, kernel.LAST_DELTA])
+        return rows[:-1] if contradicted else rows
+
+    def _fill(self, wanted: int) -> None:
+        # A new file was perhaps appended to since it was opened, and may have been cut.
+        self.size = os.fstat(self._fd).st_size
+        wanted = max(0, min(wanted, self.size - self.position))
+        if len(self._buffer) < wanted:
+            self._buffer = bytearray(wanted)
+        view = memoryview(self._buffer)
+        found = os.preadv(self._fd, [view[:wanted]], self.position) if wanted else 0
+        while 0 < found < wanted:
+            more = os.preadv(self._fd, [view[found:wanted]], self.position + found)
+            if not more:
+                break
+            found += more
+        self.data, self.data_at = view[:found], self.position
+
+    def resync(self, next_offset: int) -> tuple[int, int] | None:
+        """(position, base offset) of the next whole batch behind `position`, where none begins."""
+        found = next_whole_batch(
+            self.segment.path, self.size, self.position, next_offset, self.limit, self.leader_epoch
+        )
+        return (found[0], found[1].base_offset) if found is not None else None
+
+
+_REASONS = {
+    kernel.END_OF_BUFFER: "no whole batch is left",
+    kernel.ROWS_FULL: "",
+    kernel.NO_BATCH: "no batch begins here",
+    kernel.OUT_OF_ORDER: "a batch has offsets that do not follow those before it",
+}
+
+
+class _AbortCheck:
+    """Compares markers of aborted transactions that are read with those that the plan has.
+
+    The index of aborted transactions may be lost, and then looks like that of a segment without any.
+    """
+
+    def __init__(self, split: Split) -> None:
+        self._split = split
+        self._known = {(one.producer_id, one.last_offset) for one in split.aborted or ()}
+        #: Producer id -> the first offset that was read of its open transaction.
+        self._begun: dict[int, int] = {}
+
+    def added(self, file: _File, rows: Numbers) -> tuple[Aborted, ...]:
+        """Aborted transactions that end in these batches and that the plan lacks.
+
+        Raises UnreadableOffsets where records of one were yielded before.
+        """
+        found: list[Aborted] = []
+        first_row = int(rows[0, kernel.BASE_OFFSET])
+        chosen = (rows[:, kernel.PRODUCER_ID] >= 0) & (rows[:, kernel.ATTRIBUTES] & TRANSACTIONAL_FLAG != 0)
+        for row in rows[chosen]:
+            producer_id, offset = int(row[kernel.PRODUCER_ID]), int(row[kernel.BASE_OFFSET])
+            if not row[kernel.ATTRIBUTES] & CONTROL_FLAG:
+                self._begun.setdefault(producer_id, offset)
+                continue
+            first = self._begun.pop(producer_id, None)
+            if first is None or (producer_id, offset) in self._known:
+                continue
+            if marker_of(read_batch(file.segment.path, row)) is not ControlType.ABORT:
+                continue
+            if first < first_row:
+                reason = (
+                    f"the index of aborted transactions lacks the one that this marker ends: offsets from {first} on"
+                )
+                path, position = file.segment.path, int(row[kernel.POSITION])
+                split = self._split
+                raise UnreadableOffsets(
+                    Unread(
+                        split.topic, split.partition, first, offset + 1, path, position, f"{reason} are not committed"
+                    )
+                )
+            found.append(Aborted(producer_id, first, offset))
+        return tuple(found)
+
+
+def open_split(split: Split, options: ReadOptions) -> FileReader:
+    """The reader of a split, which opens nothing before it is iterated."""
+    return FileReader(split, options)
+
+
+def read_split(
+    split: Split, columns: Sequence[str], *, on_unreadable: str = "raise", check_crcs: bool = True
+) -> FileReader:
+    """An iterable of the split's RecordBatches with these columns of SCHEMA, in this order.
+
+    Its `next_offset` is the offset up to which the split is read, and `unread` lists the offsets that could not be.
+    """
+    return open_split(split, ReadOptions(columns, on_unreadable == "skip", check_crcs))

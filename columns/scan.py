@@ -1,0 +1,219 @@
+"""`odradek.scan`: the records of a topic as Arrow."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from .batches import SCHEMA, schema_of
+from .errors import InvalidScan, Unread
+from .plan import READ_COMMITTED, READ_UNCOMMITTED, SPLIT_BYTES, Plan, Request, plan_directory
+from .reading import ReadOptions, Split, open_split
+
+_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
+_ON_UNREADABLE = ("raise", "skip")
+#: Rows whose keys are merged at once, for the latest record of each key.
+_MERGED_ROWS = 1 << 20
+_KEY_AND_OFFSET = ("key", "offset")
+
+Time = int | datetime.datetime
+Offsets = int | Mapping[int, int]
+
+
+class Scan:
+    """Records of a topic, from the offsets that its log had when the scan was made.
+
+    Anything that reads Arrow takes it: `pyarrow.table(scan)`, `polars.DataFrame(scan)`, `duckdb.sql("from scan")`. Each
+    reading begins anew. `unread`: the offsets that the last reading could not read, with `on_unreadable="skip"`.
+    """
+
+    def __init__(self, plan: Plan, options: ReadOptions, *, latest_per_key: bool = False) -> None:
+        self.plan = plan
+        self.unread: list[Unread] = []
+        self._options = options
+        self._latest_per_key = latest_per_key
+
+    @property
+    def schema(self) -> pa.Schema:
+        return schema_of(self._options.columns)
+
+    @property
+    def offsets(self) -> dict[int, tuple[int, int]]:
+        """Partition -> (first offset, offset after the last one) of the scan."""
+        return {one.partition: (one.start, one.end) for one in self.plan.partitions}
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        """Parts that may be read side by side, by `read_split`."""
+        return self.plan.splits
+
+    def select(self, columns: Sequence[str]) -> Scan:
+        """The same scan with other columns."""
+        options = ReadOptions(checked_columns(columns), self._options.skip, self._options.check_crcs)
+        return Scan(self.plan, options, latest_per_key=self._latest_per_key)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        self.unread = []
+        if not self._latest_per_key:
+            for split in self.plan.splits:
+                yield from self._read(split, self._options)
+            return
+        for one in self.plan.partitions:
+            yield from self._latest(one.splits)
+
+    def reader(self) -> pa.RecordBatchReader:
+        """Arrow's stream of RecordBatches; each is some megabytes."""
+        return pa.RecordBatchReader.from_batches(self.schema, iter(self))
+
+    def to_table(self) -> pa.Table:
+        return pa.Table.from_batches(self, self.schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.reader().__arrow_c_stream__(requested_schema)
+
+    def count(self) -> int:
+        """The number of records, from the headers of batches alone; `latest_per_key` reads keys."""
+        self.unread = []
+        if self._latest_per_key:
+            return sum(len(self._winners(one.splits)) for one in self.plan.partitions)
+        found = 0
+        for split in self.plan.splits:
+            reader = open_split(split, self._options)
+            found += reader.count()
+            self.unread += reader.unread
+        return found
+
+    def _read(self, split: Split, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+        reader = open_split(split, options)
+        try:
+            yield from reader
+        finally:
+            self.unread += reader.unread
+
+    # ---- the latest record of each key
+
+    def _latest(self, splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
+        winners = self._winners(splits)
+        columns = tuple(self._options.columns)
+        with_offset = columns if "offset" in columns else (*columns, "offset")
+        options = ReadOptions(with_offset, self._options.skip, self._options.check_crcs)
+        self.unread = []
+        for split in splits:
+            first, last = np.searchsorted(winners, (split.first_offset, split.next_offset))
+            if first == last:
+                continue
+            for batch in self._read(split, options):
+                offsets = batch.column("offset").to_numpy()
+                at = np.searchsorted(winners, offsets)
+                is_latest = (at < len(winners)) & (winners[np.minimum(at, len(winners) - 1)] == offsets)
+                if is_latest.any():
+                    yield batch.filter(pa.array(is_latest)).select(list(columns))
+
+    def _winners(self, splits: Sequence[Split]) -> Any:
+        """The offsets of the latest record of each key of one partition, ascending; without tombstones."""
+        latest = schema_of(_KEY_AND_OFFSET).empty_table()
+        tombstones: list[Any] = []
+        options = ReadOptions(("key", "offset", "value"), self._options.skip, self._options.check_crcs)
+        waiting: list[pa.Table] = []
+        for split in splits:
+            for batch in self._read(split, options):
+                tombstones.append(batch.column("offset").to_numpy()[batch.column("value").is_null().to_numpy(False)])
+                waiting.append(pa.Table.from_batches([batch.select(list(_KEY_AND_OFFSET))]))
+                if sum(one.num_rows for one in waiting) >= max(_MERGED_ROWS, latest.num_rows):
+                    latest, waiting = _merged([latest, *waiting]), []
+        latest = _merged([latest, *waiting])
+        found = np.sort(latest.column("offset").to_numpy())
+        return np.setdiff1d(found, np.concatenate(tombstones), assume_unique=True) if tombstones else found
+
+
+def _merged(tables: list[pa.Table]) -> pa.Table:
+    """The greatest offset of each key. Records without a key are left out."""
+    made = pa.concat_tables(tables)
+    made = made.filter(made.column("key").is_valid())
+    found = made.group_by("key").aggregate([("offset", "max")])
+    return pa.table([found.column("key"), found.column("offset_max")], schema=schema_of(_KEY_AND_OFFSET))
+
+
+def scan(
+    source: str | os.PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    partitions: Sequence[int] | None = None,
+    start_offsets: Offsets | None = None,
+    end_offsets: Offsets | None = None,
+    start_timestamp: Time | None = None,
+    end_timestamp: Time | None = None,
+    isolation_level: str = READ_UNCOMMITTED,
+    latest_per_key: bool = False,
+    on_unreadable: str = "raise",
+    check_crcs: bool = True,
+    split_bytes: int = SPLIT_BYTES,
+) -> Scan:
+    """The records of a topic as Arrow: `odradek.scan("odradek-data/orders").to_table()`.
+
+    `source`: DATA_DIRECTORY/TOPIC, or the directory of one partition, of Odradek or Apache Kafka, also a copy.
+    `columns`: of topic, partition, offset, timestamp, timestamp_type, key, value, headers; only these are built.
+    `start_offsets`, `end_offsets`: a number for all partitions or one for each; the end is not included.
+    `start_timestamp`, `end_timestamp`: records whose own timestamp is in this range: milliseconds, or datetimes with a zone.
+    `latest_per_key`: the last record of each key in its partition, as compaction leaves it; no tombstones, and no records
+    without a key. The keys are in memory.
+    `on_unreadable`: "raise" raises UnreadableOffsets, which names file and offset; "skip" lists them in `Scan.unread`.
+
+    Raises InvalidScan, and ScanError for offsets that the log no longer has.
+    """
+    _check_choice("isolation_level", isolation_level, _LEVELS)
+    _check_choice("on_unreadable", on_unreadable, _ON_UNREADABLE)
+    options = ReadOptions(
+        checked_columns(SCHEMA.names if columns is None else columns), on_unreadable == "skip", check_crcs
+    )
+    if split_bytes <= 0:
+        raise InvalidScan("split_bytes must be more than 0")
+    request = Request(
+        None if partitions is None else tuple(partitions),
+        start_timestamp=_milliseconds(start_timestamp),
+        end_timestamp=_milliseconds(end_timestamp),
+        isolation_level=isolation_level,
+        split_bytes=split_bytes,
+    )
+    request.all_start, request.start_offsets = _offsets(start_offsets)
+    request.all_end, request.end_offsets = _offsets(end_offsets)
+    return Scan(plan_directory(os.fspath(source), request), options, latest_per_key=latest_per_key)
+
+
+def checked_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """Raises InvalidScan for a column that there is not."""
+    if isinstance(columns, str):
+        raise InvalidScan(f"columns takes a list of names: [{columns!r}]")
+    for name in columns:
+        if name not in SCHEMA.names:
+            raise InvalidScan(f"there is no column {name!r}, but {', '.join(SCHEMA.names)}")
+    if len(set(columns)) != len(columns):
+        raise InvalidScan("a column is named twice")
+    return tuple(columns)
+
+
+def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise InvalidScan(f"{name} is {value!r}; it takes {' or '.join(choices)}")
+
+
+def _offsets(given: Offsets | None) -> tuple[int | None, dict[int, int]]:
+    if given is None:
+        return None, {}
+    return (given, {}) if isinstance(given, int) else (None, dict(given))
+
+
+def _milliseconds(time: Time | None) -> int | None:
+    if time is None or isinstance(time, int):
+        return time
+    if time.tzinfo is None:
+        raise InvalidScan(f"{time} has no time zone: datetime.timezone.utc, for example")
+    return int(time.timestamp() * 1000)

@@ -1,0 +1,211 @@
+"""Hostile segments: a scan of damaged bytes has right rows or an error that names file and offset; nothing else happens."""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from odradek.columns import UnreadableOffsets, kernel, scan
+from odradek.protocol.records.batch import HEADER_BYTES, iter_headers, read_header, seal, sealed
+from odradek.protocol.records.compression import Compression, compress
+from odradek.protocol.records.errors import OldFormatInLog
+
+from tests.columns.logs import GeneratedLog, Row, rows_of
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Bytes around the arrays that the kernel writes to.
+CANARY = 64
+
+
+def kernel_arrays(capacity: int, payload: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Arrays for `decode_records` in the middle of larger ones, and these."""
+    shapes = [
+        (capacity, np.int64), (capacity, np.int64), (capacity, np.int32),
+        (capacity + 1, np.int32), ((capacity + 7) // 8, np.uint8), (payload, np.uint8),
+        (capacity + 1, np.int32), ((capacity + 7) // 8, np.uint8), (payload, np.uint8),
+        (capacity + 1, np.int32), (2 * (payload // 2 + 1), np.int32), ((payload // 2 + 7) // 8, np.uint8),
+        (payload, np.uint8), (payload, np.uint8), (kernel.TOTALS, np.int64),
+    ]  # fmt: skip
+    outer = [np.full(size + 2 * CANARY, 77, kind) for size, kind in shapes]
+    inner = [one[CANARY : len(one) - CANARY] for one in outer]
+    inner[10] = inner[10].reshape(-1, 2)
+    return inner, outer
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_kernel_writes_nothing_outside_its_arrays(data: st.DataObject) -> None:
+    rng = random.Random(data.draw(st.integers(0, 1 << 30)))
+    payload = bytearray(data.draw(st.binary(max_size=200)))
+    if rng.random() < 0.7:  # mostly records, a few bytes changed
+        payload = bytearray()
+        for number in range(rng.randrange(12)):
+            body = b"\0" + bytes((0, 2 * number)) + rng.choice([b"\x01", b"\0", b"\x04kk"])
+            body += rng.choice([b"\x01", b"\x06vvv"]) + rng.choice([b"\0", b"\x02\x02a\x01", b"\x04\0\0\x02b\x02c"])
+            payload += bytes((2 * len(body),)) + body
+        for _ in range(rng.randrange(3)):
+            if payload:
+                payload[rng.randrange(len(payload))] = rng.randrange(256)
+    view = np.frombuffer(bytes(payload), np.uint8)
+    capacity = data.draw(st.integers(0, 20))
+    start = data.draw(st.integers(-3, len(payload) + 3))
+    stop = data.draw(st.integers(-3, len(payload) + 3)) if rng.random() < 0.3 else len(payload)
+    batches = np.array(
+        [[start if rng.random() < 0.3 else 0, stop, 10, 1000, 5, -2, data.draw(st.integers(-1, 1 << 31))]] * 2, np.int64
+    )
+    inner, outer = kernel_arrays(capacity, data.draw(st.integers(0, 60)))
+    faults = np.zeros(2, np.uint8)
+    bounds = np.array([0, 1 << 60, -(1 << 62), 1 << 62], np.int64)
+    kernel.decode_records(view, batches, faults, bounds, 7, *inner)
+    for one in outer:
+        assert (one[:CANARY] == 77).all() and (one[len(one) - CANARY :] == 77).all()
+    assert inner[-1][kernel.ROWS] <= capacity
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=400), st.integers(0, 5))
+def test_header_walk_stays_in_its_buffer(content: bytes, capacity: int) -> None:
+    view = np.frombuffer(content, np.uint8)
+    rows = np.full((capacity + 2, kernel.HEADER_COLUMNS), 77, np.int64)
+    count, position, _ = kernel.walk_headers(view, 0, len(view), 0, 0, True, rows[1:-1])
+    assert count <= capacity and 0 <= position <= len(view)
+    assert (rows[0] == 77).all() and (rows[-1] == 77).all()
+
+
+def scanned(made: GeneratedLog, **options: object) -> tuple[list[Row] | None, str]:
+    try:
+        return rows_of(scan(made.topic_path, **options).to_table()), ""
+    except (UnreadableOffsets, OldFormatInLog) as error:
+        return None, str(error)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_damaged_bytes_never_give_a_wrong_row(tmp_path: Path, seed: int) -> None:
+    made = GeneratedLog(tmp_path, seed)
+    made.fill(60)
+    made.close()
+    rng, expected = random.Random(seed), {row.offset: row for row in made.expected()}
+    errors = 0
+    for _ in range(60):
+        victim = rng.choice(made.segments())
+        whole = victim.read_bytes()
+        damaged = bytearray(whole)
+        for _ in range(rng.choice([1, 1, 8])):
+            damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
+        if rng.random() < 0.2:
+            del damaged[rng.randrange(len(damaged)) :]
+        victim.write_bytes(damaged)
+        rows, words = scanned(made)
+        if rows is None:
+            errors += 1
+            assert victim.name in words and ("offset" in words or "format" in words)
+        else:
+            # The end of the log may be gone, as a torn tail.
+            assert rows == made.expected()[: len(rows)]
+            assert len(rows) == len(expected) or victim == made.segments()[-1]
+        skipping = scan(made.topic_path, on_unreadable="skip")
+        try:
+            kept = rows_of(skipping.to_table())
+        except OldFormatInLog:
+            kept = []
+        for row in kept:
+            assert expected[row.offset] == row
+        named = {n for one in skipping.unread for n in range(one.first_offset, one.next_offset)}
+        end = skipping.plan.ends[0]
+        if kept:
+            assert {row.offset for row in kept} | named >= {offset for offset in expected if offset < end}
+        victim.write_bytes(whole)
+    assert errors > 20
+
+
+@pytest.mark.parametrize("codec", Compression)
+def test_records_that_do_not_parse_under_a_right_crc_are_an_error(tmp_path: Path, codec: Compression) -> None:
+    made = GeneratedLog(tmp_path, codec)
+    for _ in range(6):
+        made.append(compression=codec)
+    made.close()
+    file = made.segments()[0]
+    whole = file.read_bytes()
+    position, header = list(iter_headers(whole))[2]
+    rng, faults = random.Random(codec), 0
+    for _ in range(100):
+        damaged = bytearray(whole)
+        damaged[position + HEADER_BYTES + rng.randrange(header.size - HEADER_BYTES)] ^= 1 << rng.randrange(8)
+        seal(damaged, position, header.size)
+        file.write_bytes(damaged)
+        rows, words = scanned(made)
+        if rows is None:
+            faults += 1
+            assert f"{file.name} at position {position}" in words
+            assert f"offsets {header.base_offset} to {header.last_offset}" in words or "offset " in words
+        else:  # a changed value or key is right for this CRC
+            others = [row for row in made.expected() if not header.base_offset <= row.offset <= header.last_offset]
+            assert [row for row in rows if not header.base_offset <= row.offset <= header.last_offset] == others
+    assert faults > 3
+
+
+@pytest.mark.parametrize("count", [0x7FFFFFFF, 1_000_000, -1])
+def test_record_counts_out_of_proportion_cost_no_memory(tmp_path: Path, count: int) -> None:
+    made = GeneratedLog(tmp_path, 1)
+    for _ in range(3):
+        made.append()
+    made.close()
+    file = made.segments()[0]
+    damaged = bytearray(file.read_bytes())
+    position, header = list(iter_headers(damaged))[1]
+    struct.pack_into(">i", damaged, position + 57, count)
+    seal(damaged, position, header.size)
+    file.write_bytes(damaged)
+    rows, words = scanned(made)
+    assert rows is None and f"offset {header.base_offset}" in words.replace("offsets", "offset")
+
+
+def test_decompression_bomb_is_an_error(tmp_path: Path) -> None:
+    made = GeneratedLog(tmp_path, 1)
+    made.append(compression=Compression.NONE)
+    made.append(compression=Compression.ZSTD)
+    made.close()
+    file = made.segments()[0]
+    whole = file.read_bytes()
+    position, header = list(iter_headers(whole))[1]
+    for codec in (Compression.ZSTD, Compression.GZIP, Compression.LZ4):
+        bomb = compress(codec, bytes(200 << 20))
+        fields = header._replace(length=HEADER_BYTES - 12 + len(bomb), attributes=codec)
+        file.write_bytes(whole[:position] + sealed(fields, bomb))
+        assert read_header(file.read_bytes(), position).record_count == header.record_count
+        rows, words = scanned(made)
+        assert rows is None and "yields more than 134217728 bytes" in words
+
+
+def test_lost_index_of_aborted_transactions_is_noticed(tmp_path: Path) -> None:
+    made = GeneratedLog(tmp_path, 1)
+    for number in range(60):
+        made.append_transactional(1)
+        made.append_transactional(1)
+        made.end_transaction(1, committed=number % 4 != 0)
+    made.close()
+    expected = made.expected(committed=True)
+    assert rows_of(scan(made.topic_path, isolation_level="read_committed").to_table()) == expected
+    damaged = sorted(made.path.glob("*.txnindex"))
+    assert len(damaged) > 2
+    damaged[0].write_bytes(b"\1" * 40)
+    damaged[1].unlink()
+    rows, words = scanned(made, isolation_level="read_committed")
+    assert rows == expected or "the index of aborted transactions lacks" in words
+
+
+def test_checks_of_the_kernel_hold_with_numbas_own_bounds_checks(tmp_path: Path) -> None:
+    """numba's bounds checks raise IndexError for an index outside an array: the same tests run with them."""
+    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    chosen = "test_kernel_writes or test_header_walk or test_records_that_do_not_parse"
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(Path(__file__)), "-k", chosen]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=250, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
