@@ -219,7 +219,7 @@ def apis(ran: list[results.Result]) -> list[str]:
 
 
 def scenarios() -> Iterable[object]:
-    from .differential.test_differential import ALL
+    from compat_tests.differential.harness.sides import ALL
 
     return ALL
 

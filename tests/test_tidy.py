@@ -78,6 +78,17 @@ def test_rooms_import_each_other_relatively(sources: dict[str, ast.Module]) -> N
     assert not absolute
 
 
+def test_no_module_imports_a_test_module(sources: dict[str, ast.Module]) -> None:
+    """Helpers that several test modules need stand in a `harness/` module."""
+    imported = [
+        f"{name}:{node.lineno}: {node.module}"
+        for name, tree in sources.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.rpartition(".")[2].startswith("test_")
+    ]
+    assert not imported
+
+
 def imported_absolutely(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]

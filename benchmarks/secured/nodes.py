@@ -18,7 +18,7 @@ from odradek.protocol.messages.alter_user_scram_credentials import (
 
 from compat_tests.broker_process import BrokerFailed, BrokerProcess, free_port
 from compat_tests.wire import WireClient
-from tests.server.certificates import Authority, pem_properties
+from tests.server.harness.certificates import Authority, pem_properties
 
 from ..brokers import MeasuredKafka, MeasuredOdradek
 

@@ -16,6 +16,8 @@ from compat_tests.cli.caught_up import await_brokers
 
 #: Subcommands whose changes reach other brokers later.
 _CHANGES = {"create", "alter", "delete", "set", "trim"}
+#: The last Produce version whose producers register partitions with the coordinator themselves.
+PRODUCE_WITHOUT_VERIFICATION = 11
 #: The exit status of a usage error.
 _USAGE = 2
 _BOOTSTRAP_OPTIONS = ("--bootstrap-server", "-b")

@@ -17,7 +17,7 @@ from odradek.cli.live.sampling import Sampler
 
 from compat_tests.cli.commands import Done, odradek_command
 from compat_tests.cli.three import three_nodes
-from tests.cli.test_cluster import asked
+from tests.cli.harness.clusters import asked
 
 DEADLINE_S = 60
 

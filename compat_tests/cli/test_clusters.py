@@ -13,12 +13,9 @@ from odradek.protocol.messages.produce import PartitionProduceData, ProduceReque
 from odradek.protocol.records.record import Record, encode_batch
 
 from compat_tests.batches import leader_of
-from compat_tests.cli.commands import Run, odradek_command
+from compat_tests.cli.commands import PRODUCE_WITHOUT_VERIFICATION, Run, odradek_command
 from compat_tests.recipes import eventually
 from compat_tests.wire import WireClient
-
-#: The last Produce version whose producers register partitions with the coordinator themselves.
-PRODUCE_WITHOUT_VERIFICATION = 11
 
 
 def brokers(cluster: str) -> int:

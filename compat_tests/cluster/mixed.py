@@ -11,7 +11,7 @@ from odradek.server.quorum.formatting import InitialVoter, format_directories
 from compat_tests.broker_process import BrokerProcess
 from compat_tests.java.fetch import ORACLE
 from compat_tests.oracle import formatted_node_command
-from tests.server.cluster_process import CLUSTER_ID, Cluster, ClusterNode
+from tests.server.harness.cluster_process import CLUSTER_ID, Cluster, ClusterNode
 
 _START_S = 120
 

@@ -11,7 +11,7 @@ from odradek.protocol.messages.alter_partition_reassignments import (
 )
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
-from tests.server.cluster_process import Cluster
+from tests.server.harness.cluster_process import Cluster
 
 from .orders import TOPIC, Found, Sender, anomalies, read_all
 from .readers import Reader

@@ -10,7 +10,7 @@ from odradek.server.quorum.formatting import format_directories
 
 from compat_tests.broker_process import free_port
 from compat_tests.secured_nodes import SecuredNodes
-from tests.server.cluster_process import CLUSTER_ID, Cluster, ClusterNode
+from tests.server.harness.cluster_process import CLUSTER_ID, Cluster, ClusterNode
 
 from .mixed import MixedCluster
 

@@ -12,7 +12,7 @@ import pytest
 from compat_tests.cli.commands import odradek_command
 from compat_tests.java.tool import ToolHost
 from compat_tests.odradek_process import OdradekProcess
-from tests.server.cluster_process import BROKER, CLUSTER_ID, COMBINED, Cluster
+from tests.server.harness.cluster_process import BROKER, CLUSTER_ID, COMBINED, Cluster
 
 TOPIC = "watched"
 Run = Callable[..., str]

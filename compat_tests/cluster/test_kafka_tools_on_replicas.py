@@ -16,7 +16,7 @@ from odradek.server.quorum.snapshots import list_snapshots
 from compat_tests.java.fetch import ORACLE, classpath, java
 from compat_tests.java.tool import JVM_FLAGS, ToolHost, run_tool
 from compat_tests.recipes import eventually
-from tests.server.cluster_process import COMBINED, Cluster, ClusterNode
+from tests.server.harness.cluster_process import COMBINED, Cluster, ClusterNode
 
 pytestmark = pytest.mark.usefixtures("java_tools")
 

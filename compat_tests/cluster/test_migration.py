@@ -12,7 +12,7 @@ from compat_tests.cluster.orders import TOPIC, LibrdkafkaSender
 from compat_tests.cluster.readers import Billing
 from compat_tests.cluster.scenario import Scenario
 from compat_tests.faults.replicas import differing
-from tests.server.cluster_process import COMBINED
+from tests.server.harness.cluster_process import COMBINED
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.oracle]
 

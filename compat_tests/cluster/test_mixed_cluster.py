@@ -20,7 +20,7 @@ from compat_tests.cluster.readers import Billing, KafkaPythonReader, Reader
 from compat_tests.cluster.scenario import Scenario
 from compat_tests.cluster.secured import SecuredMixedCluster, access_of
 from compat_tests.faults.replicas import differing
-from tests.server.cluster_process import COMBINED
+from tests.server.harness.cluster_process import COMBINED
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.oracle]
 

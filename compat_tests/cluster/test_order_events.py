@@ -24,7 +24,7 @@ from compat_tests.cluster.readers import Billing, KafkaPythonReader
 from compat_tests.cluster.scenario import Scenario
 from compat_tests.cluster.secured import SecuredCluster, access_of
 from compat_tests.cluster.spark_client import SparkQuery
-from tests.server.cluster_process import BROKER, COMBINED, Cluster
+from tests.server.harness.cluster_process import BROKER, COMBINED, Cluster
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -11,9 +11,9 @@ from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionT
 
 from compat_tests.console.browser import Browser
 from compat_tests.console.filled_cluster import FilledCluster, watermarks
+from compat_tests.console.harness.dead_letters import reloaded
+from compat_tests.console.harness.hanging_transaction import TOPIC
 from compat_tests.console.process import DEADLINE_S
-from compat_tests.console.test_dead_letters import reloaded
-from compat_tests.console.test_hanging_transaction import TOPIC
 from compat_tests.recipes import eventually
 
 Action = Callable[[FilledCluster, Browser], None]

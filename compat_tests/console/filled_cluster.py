@@ -29,10 +29,10 @@ from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from compat_tests.authorization.stand import STANDARD_AUTHORIZER
 from compat_tests.cli.commands import odradek_command
 from compat_tests.cli.three import three_nodes
+from compat_tests.console.harness.dead_letters import rejected
+from compat_tests.console.harness.hanging_transaction import write_hanging
+from compat_tests.console.harness.streams_group import answered
 from compat_tests.console.process import DEADLINE_S
-from compat_tests.console.test_dead_letters import rejected
-from compat_tests.console.test_hanging_transaction import write_hanging
-from compat_tests.console.test_streams_group import answered
 from compat_tests.recipes import eventually
 from compat_tests.streams.application import TOPIC as STREAMS_TOPIC
 from compat_tests.streams.application import join

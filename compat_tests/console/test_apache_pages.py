@@ -6,8 +6,8 @@ import pytest
 
 from compat_tests.cli.commands import odradek_command
 from compat_tests.console.browser import Browser
+from compat_tests.console.harness.pages import PAGES
 from compat_tests.console.process import ConsoleProcess
-from compat_tests.console.test_pages import PAGES
 from compat_tests.oracle import ApacheKafka
 
 TOPIC, GROUP = "crates", "couriers"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from typing import Any
-
 from odradek.cli.client.connection import Connection
 
 from compat_tests.cli.commands import odradek_command
 from compat_tests.console.browser import Browser
-from compat_tests.console.process import DEADLINE_S
+from compat_tests.console.harness.dead_letters import rejected, reloaded
 
 
 def test_rejected_record_is_shown_and_driven_back(browser: Browser, console_three: str) -> None:
@@ -53,23 +50,3 @@ def test_rejected_record_is_shown_and_driven_back(browser: Browser, console_thre
 def drawn_lag(browser: Browser) -> str:
     """Returns the label of the chart in the row of the only partition."""
     return str(browser.find("#live td .spark").get_attribute("aria-label"))
-
-
-def rejected(bootstrap: str) -> Any:
-    """Returns a share consumer that has rejected the first record, and stays a member."""
-    from confluent_kafka import AcknowledgeType, ShareConsumer
-
-    settings = {"bootstrap.servers": bootstrap, "group.id": "sharers", "share.acknowledgement.mode": "explicit"}
-    consumer = ShareConsumer(settings)
-    consumer.subscribe(["work"])
-    deadline = time.monotonic() + DEADLINE_S
-    while not (found := list(consumer.poll(1.0) or ())):
-        assert time.monotonic() < deadline
-    consumer.acknowledge(found[0], AcknowledgeType.REJECT)
-    consumer.commit_sync()
-    return consumer
-
-
-def reloaded(browser: Browser) -> str:
-    browser.driver.refresh()
-    return browser.text

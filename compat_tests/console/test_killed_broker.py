@@ -23,8 +23,8 @@ from compat_tests.cli.commands import odradek_command
 from compat_tests.console.browser import Browser
 from compat_tests.console.every_action import ACTIONS
 from compat_tests.console.filled_cluster import RECORDS, FilledCluster, filled_cluster
+from compat_tests.console.harness.hanging_transaction import PRODUCER, TOPIC
 from compat_tests.console.process import ConsoleProcess, Visitor
-from compat_tests.console.test_hanging_transaction import PRODUCER, TOPIC
 from compat_tests.streams.application import GROUP as STREAMS_GROUP
 
 #: A page answers within it at any time after the kill. A search of records takes up to 4 s while a partition has no leader.

@@ -10,26 +10,8 @@ from selenium.webdriver.common.keys import Keys
 
 from compat_tests.cli.commands import odradek_command
 from compat_tests.console.browser import Browser
+from compat_tests.console.harness.pages import PAGES
 
-#: Pages, and a text on each.
-PAGES = {
-    "/": "Active controller",
-    "/topics": "orders",
-    "/topics/orders": "retention.ms",
-    "/topics/orders/messages?limit=5": "5 shown of",
-    "/topics/orders/messages/0/0": "On the command line",
-    "/groups": "billing",
-    "/groups/billing": "Committed",
-    "/groups/billing/reset?to=beginning": "Nothing has changed yet",
-    "/transactions": "Transactions of coordinators",
-    "/transactions/hanging": "No open transaction",
-    "/brokers": "running",
-    "/brokers/1": "Log directories",
-    "/quorum": "Replicas",
-    "/share": "Dead-letter queue",
-    "/access": "ACLs",
-    "/clients": "Members of groups",
-}
 #: Screenshots of the guide: file, page, scheme. `ODRADEK_SCREENSHOTS=docs/images` writes them to the guide's directory.
 SCREENSHOTS = (
     ("console-overview.png", "/", "light"),

@@ -22,7 +22,7 @@ from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE
 from compat_tests.recipes import eventually
 from compat_tests.security.secured import PLAIN_USERS, jaas
-from tests.server.certificates import Authority, pem_properties
+from tests.server.harness.certificates import Authority, pem_properties
 
 
 class Secured(NamedTuple):

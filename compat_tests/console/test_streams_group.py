@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from odradek.cli.client.connection import Connection
-from odradek.console.cluster.own_messages import coordinator_of
 from odradek.protocol.messages.streams_group_topology_description_update import (
     TopologyDescription,
     TopologyDescriptionNode,
     TopologyDescriptionSubtopology,
 )
-from odradek.protocol.schema import Message
 
 from compat_tests.cli.commands import odradek_command
 from compat_tests.console.browser import Browser
-from compat_tests.recipes import eventually
-from compat_tests.streams.application import GROUP, LATER, TOPIC, describe, join
-from compat_tests.wire import WireClient
+from compat_tests.console.harness.streams_group import answered
+from compat_tests.streams.application import GROUP, TOPIC, describe, join
 
 
 def test_topology_of_a_streams_group_is_a_graph(browser: Browser, console_three: str) -> None:
@@ -38,17 +32,3 @@ def test_topology_of_a_streams_group_is_a_graph(browser: Browser, console_three:
     assert len(browser.all(".graph .edge")) == 5
     assert "streams" in browser.text and "Tasks" in browser.text
     assert browser.violations() == []
-
-
-def answered(bootstrap: str, request: Message, version: int) -> Any:
-    """Returns the response of the group's coordinator, once it is available."""
-
-    def ask() -> Any:
-        with Connection({"bootstrap.servers": bootstrap}).admin() as admin:
-            node = coordinator_of(admin, GROUP)
-            (broker,) = [one for one in admin.describe_cluster()["brokers"] if one["broker_id"] == node]
-        with WireClient(f"{broker['host']}:{broker['port']}") as client:
-            answer = client.call(request, version)
-        return None if answer.error_code in LATER else answer
-
-    return eventually(ask, what=f"{type(request).__name__} is answered", deadline_s=60)

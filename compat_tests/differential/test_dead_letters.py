@@ -22,9 +22,9 @@ from compat_tests.java.fetch import SPECIFICATION
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import ApacheKafka
 from compat_tests.recipes import eventually, make_topic
-from tests.server.dead_letter_queue import DeadLetterRecord, dead_letter_records, upgrade
-from tests.server.share_member import ACCEPT, REJECT, RELEASE, Member
-from tests.server.test_share_groups import configure, lag
+from tests.server.harness.dead_letter_queue import DeadLetterRecord, dead_letter_records, upgrade
+from tests.server.harness.share_groups import configure, lag
+from tests.server.harness.share_member import ACCEPT, REJECT, RELEASE, Member
 
 SETTINGS = {
     **UNDER_TEST,

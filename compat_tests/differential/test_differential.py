@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from importlib import import_module
-from pkgutil import iter_modules
 
 import pytest
 
-from compat_tests.broker_process import BrokerProcess
-from compat_tests.differential import known, scenarios
+from compat_tests.differential import known
 from compat_tests.differential.compare import Side, compare, versions_of
-from compat_tests.differential.runner import BY_NAME, advertised, await_coordinators
+from compat_tests.differential.harness.sides import ALL, KNOWN, side
+from compat_tests.differential.runner import BY_NAME
 from compat_tests.differential.scenario import Scenario
 from compat_tests.fixtures import UNDER_TEST
 from compat_tests.java.fetch import SPECIFICATION
@@ -23,18 +21,6 @@ _MOST_SHOWN = 25
 DESCRIPTIONS = {
     "group.streams.topology.description.plugin.class": "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin"
 }
-
-ALL: list[Scenario] = [
-    one
-    for module in iter_modules(scenarios.__path__)
-    for one in import_module(f"{scenarios.__name__}.{module.name}").SCENARIOS
-]
-KNOWN = known.read()
-
-
-def side(name: str, broker: BrokerProcess) -> Side:
-    await_coordinators(broker.bootstrap)
-    return Side(name, broker.bootstrap, advertised(broker.bootstrap))
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.differential import known
 from compat_tests.differential.compare import Difference, compare, versions_of
+from compat_tests.differential.harness.sides import KNOWN, side
 from compat_tests.differential.mixed_groups import MIXED, MIXED_AND_REVOKED
 from compat_tests.differential.scenarios.group_migration import SCENARIOS
-from compat_tests.differential.test_differential import KNOWN, known, side
 from compat_tests.fixtures import UNDER_TEST
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import ApacheKafka

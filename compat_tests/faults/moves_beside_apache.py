@@ -47,7 +47,7 @@ from compat_tests.faults.beside_apache import Reaction
 from compat_tests.faults.fault_proxy import FaultProxy, ProxyFault, Strikes
 from compat_tests.recipes import eventually
 from compat_tests.wire import WireClient
-from tests.server.cluster_process import BROKER, COMBINED
+from tests.server.harness.cluster_process import BROKER, COMBINED
 from tests.testing.clients.python_clients import LAST
 from tests.testing.fault_table import NAMES, Client, Recovery, all_clients, consume_through
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compat_tests.java.conftest import Tool
-from compat_tests.java.test_java_data import events
+from compat_tests.java.harness.events import events
 from compat_tests.recipes import make_topic
 
 NEW = ("--command-property", "group.protocol=consumer")

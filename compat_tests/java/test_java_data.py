@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from compat_tests.java.conftest import Tool
+from compat_tests.java.harness.events import events
 from compat_tests.recipes import make_topic
-
-
-def events(out: str, name: str) -> list[dict[str, object]]:
-    """Returns the lines of a verifiable client for one kind of event."""
-    reported = (json.loads(line) for line in out.splitlines() if line.startswith("{"))
-    return [one for one in reported if one.get("name") == name]
 
 
 def test_the_console_consumer_reads_what_the_console_producer_wrote(tool: Tool, bootstrap: str, topic: str) -> None:

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from compat_tests.java.conftest import Tool
 from compat_tests.java.fetch import ORACLE, classpath, java
-from compat_tests.java.test_java_data import events
+from compat_tests.java.harness.events import events
 from compat_tests.java.tool import JVM_FLAGS
 from compat_tests.recipes import eventually, make_topic
 

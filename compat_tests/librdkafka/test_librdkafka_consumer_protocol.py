@@ -10,8 +10,8 @@ from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, Kaf
 from confluent_kafka.admin import AdminClient
 
 from compat_tests.librdkafka.conftest import ConsumerOf, ProducerOf
+from compat_tests.librdkafka.harness.groups import PARTITIONS, settle
 from compat_tests.librdkafka.steps import DEADLINE_S, poll_until, send, take
-from compat_tests.librdkafka.test_librdkafka_groups import PARTITIONS, settle
 from compat_tests.recipes import eventually, make_topic
 
 #: The broker sets the heartbeat interval, so the client must not.

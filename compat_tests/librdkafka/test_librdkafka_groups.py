@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -11,33 +10,9 @@ from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPart
 from confluent_kafka.admin import AdminClient
 
 from compat_tests.librdkafka.conftest import ConsumerOf, ProducerOf
+from compat_tests.librdkafka.harness.groups import PARTITIONS, settle
 from compat_tests.librdkafka.steps import DEADLINE_S, poll_until, send, take
 from compat_tests.recipes import eventually, make_topic
-
-PARTITIONS = 4
-
-
-def shares(*consumers: Consumer) -> Callable[[], bool]:
-    """Returns a check that the members share all partitions evenly."""
-
-    def even() -> bool:
-        sizes = [len(one.assignment()) for one in consumers]
-        return sum(sizes) == PARTITIONS and max(sizes) - min(sizes) <= 1
-
-    return even
-
-
-def settle(*consumers: Consumer) -> None:
-    """Polls the members in turn until they share the partitions."""
-    even = shares(*consumers)
-
-    def turn() -> bool:
-        for one in consumers:
-            message = one.poll(0.02)
-            assert message is None or message.error() is None
-        return even()
-
-    eventually(turn, what="the members share the partitions")
 
 
 @pytest.mark.parametrize("assignor", ["range", "roundrobin", "cooperative-sticky"])

@@ -12,10 +12,10 @@ from confluent_kafka import Producer
 from compat_tests.broker_process import free_port
 from compat_tests.cluster.mixed import EitherNode, MixedCluster
 from compat_tests.security.round_trips import DEADLINE_S
+from tests.security.harness.sasl_cluster import logs
 from tests.security.issuer import AUDIENCE, ISSUER, Issuer, KeyServer
 from tests.security.kdc import REALM, Kdc
-from tests.security.test_sasl_cluster import logs
-from tests.server.cluster_process import COMBINED, ClusterNode
+from tests.server.harness.cluster_process import COMBINED, ClusterNode
 
 RECORDS = 300
 #: Longer than the test.

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from compat_tests.cluster.mixed import EitherNode, MixedCluster
-from tests.security.test_sasl_cluster import SecuredCluster, logs
-from tests.server.cluster_process import COMBINED
+from tests.security.harness.sasl_cluster import SecuredCluster, logs
+from tests.server.harness.cluster_process import COMBINED
 
 DEADLINE_S = 60
 RECORDS = 300

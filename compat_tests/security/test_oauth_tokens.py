@@ -16,9 +16,9 @@ from odradek.server.security.authentication.sasl import AuthenticationFailed
 
 from compat_tests.java.fetch import ORACLE, classpath, java
 from compat_tests.oracle import QUICK_JVM
+from tests.security.harness.oauth_assertions import ISSUED, NODES, PREFIX, SecuredIssuer, key_file
+from tests.security.harness.oauth_login import PACKAGE, first, login
 from tests.security.issuer import KeyServer, is_signed
-from tests.security.test_oauth_assertions import ISSUED, NODES, PREFIX, SecuredIssuer, key_file
-from tests.security.test_oauth_login import PACKAGE, first, login
 
 _SOURCE = Path(__file__).parent / "OAuthTokens.java"
 _ALLOWED = "org.apache.kafka.sasl.oauthbearer.allowed"

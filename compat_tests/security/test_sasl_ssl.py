@@ -18,7 +18,7 @@ from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE
 from compat_tests.security.secured import PLAIN_USERS, SCRAM_USERS, jaas, upsertions
 from compat_tests.wire import WireClient
-from tests.server.certificates import Authority, pem_properties
+from tests.server.harness.certificates import Authority, pem_properties
 
 DEADLINE_S = 60
 

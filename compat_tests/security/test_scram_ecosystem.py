@@ -18,7 +18,7 @@ from odradek.server.security.provisioning.profile import NODE_NAME, Security
 
 from compat_tests import access
 from compat_tests.broker_process import free_port
-from compat_tests.franz_go.test_franz_go import program  # noqa: F401  (a fixture)
+from compat_tests.franz_go.harness.program import program  # noqa: F401  (a fixture)
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE
 from compat_tests.recipes import make_topic

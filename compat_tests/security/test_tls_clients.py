@@ -17,7 +17,7 @@ from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE, ApacheKafka
 from compat_tests.security.round_trips import DEADLINE_S, through_aiokafka, through_kafka_python
 from compat_tests.security.secured import PLAIN_USERS, jaas
-from tests.server.certificates import PASSWORD, Authority, Identity
+from tests.server.harness.certificates import PASSWORD, Authority, Identity
 
 #: Listener to the format of its stores, made by Java's keytool.
 FORMS = {"PEMS": "PEM", "PKCS": "PKCS12", "JAVA": "JKS"}

@@ -8,9 +8,9 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from compat_tests.cluster.mixed import MixedCluster
-from tests.server.certificates import Authority
-from tests.server.cluster_process import COMBINED, ClusterNode
-from tests.server.tls_cluster import secure
+from tests.server.harness.certificates import Authority
+from tests.server.harness.cluster_process import COMBINED, ClusterNode
+from tests.server.harness.tls_cluster import secure
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.oracle]
 

@@ -19,7 +19,7 @@ from odradek.protocol.records.record import Record, encode_batch
 
 from compat_tests.broker_process import free_port
 from compat_tests.cluster.mixed import MixedCluster
-from tests.server.cluster_process import COMBINED
+from tests.server.harness.cluster_process import COMBINED
 
 from .gate import Gate
 

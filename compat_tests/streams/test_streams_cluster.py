@@ -12,7 +12,7 @@ from compat_tests.asking import ask, coordinator_of
 from compat_tests.exactly_once.cluster import ThreeBrokers
 from compat_tests.oracle import SINGLE_NODE
 from compat_tests.recipes import eventually, make_replicated_topic
-from compat_tests.streams.test_streams_protocol import IMPATIENT, PARTITIONS, STREAMS
+from compat_tests.streams.harness.settings import IMPATIENT, PARTITIONS, STREAMS
 from compat_tests.streams.word_count import WordCount, Words, exactly, lines_of
 
 pytestmark = pytest.mark.timeout(600)

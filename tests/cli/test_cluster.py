@@ -7,9 +7,7 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,35 +16,7 @@ from odradek.cli.cluster_plan import Node, Plan, read_plan, write_plan
 from odradek.protocol.messages.metadata import MetadataRequest
 
 from compat_tests.wire import WireClient
-
-SERVING = re.compile(r"^odradek: (?P<count>\d+) brokers serving on (?P<addresses>\S+) \(data in (?P<data>.+)\)$")
-DEADLINE_S = 120
-
-
-def cluster(verb: str, directory: Path, *more: str) -> list[str]:
-    return [sys.executable, "-m", "odradek", "cluster", verb, "--data-dir", str(directory), *more]
-
-
-def asked(verb: str, directory: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(cluster(verb, directory), capture_output=True, text=True, timeout=DEADLINE_S)
-
-
-def started(directory: Path, *more: str) -> tuple[subprocess.Popen[str], list[str]]:
-    """Starts a cluster. Returns the process and the addresses that it printed."""
-    command = cluster("start", directory, *more)
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    found = SERVING.match(line.rstrip("\n"))
-    assert found, (line, process.stderr and process.stderr.read())
-    return process, found["addresses"].split(",")
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[Path]:
-    """Yields the cluster's directory, and stops what still runs in it."""
-    yield tmp_path / "cluster"
-    asked("stop", tmp_path / "cluster")
+from tests.cli.harness.clusters import DEADLINE_S, SERVING, asked, cluster, started
 
 
 def test_four_brokers_serve_are_shown_and_stop(directory: Path) -> None:

@@ -16,8 +16,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat_tests.recipes import eventually
-from tests.cli.test_cluster import DEADLINE_S, asked, started
-from tests.cli.test_cluster_operations import TOPIC, Clients, restarted, row
+from tests.cli.harness.clusters import DEADLINE_S, asked, started
+from tests.cli.harness.restarts import TOPIC, Clients, restarted, row
 from tests.hostile.full_disk import fill, make_room, small_disk
 
 if os.geteuid() != 0:  # pragma: no cover - a file system is mounted

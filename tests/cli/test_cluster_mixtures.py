@@ -18,10 +18,8 @@ from odradek.cli.cluster_plan import Node, Plan, node_directory, properties_file
 from odradek.cli.main import main
 from odradek.storage.files.lock_holder import lock_holder
 
-from tests.cli.test_cluster import DEADLINE_S, asked, cluster, directory, started
-from tests.cli.test_start import SERVING
-
-__all__ = ["directory"]
+from tests.cli.harness.clusters import DEADLINE_S, asked, cluster, started
+from tests.cli.harness.started import SERVING
 
 NODES = [Node(number, 0) for number in (1, 2, 3)]
 

@@ -13,8 +13,8 @@ from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listen
 from odradek.protocol.uuids import uuid_from_text
 
 from compat_tests.broker_process import free_port
-from tests.server.cluster_process import BROKER, CLUSTER_ID, COMBINED, CONTROLLER, Cluster, ClusterNode
-from tests.server.test_cluster_quorum import directory_of, has_caught_up, quorum
+from tests.server.harness.cluster_process import BROKER, CLUSTER_ID, COMBINED, CONTROLLER, Cluster, ClusterNode
+from tests.server.harness.quorum_processes import directory_of, has_caught_up, quorum
 
 DIRECTORIES = {1: "JEXY6aqzQY-32P5TStzaFg", 2: "VzFzFxKvTpqqvSKvgvwwlA", 3: "oSgNcmLwRxuwpQ0vVtH7zw"}
 DEADLINE_S = 60

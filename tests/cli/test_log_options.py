@@ -26,7 +26,7 @@ from odradek.protocol.records.record import Record, encode_batch
 from compat_tests.broker_process import free_port
 from compat_tests.recipes import eventually, make_topic
 from compat_tests.wire import WireClient
-from tests.cli.test_verbose import Started, change_topics
+from tests.cli.harness.started import Started, change_topics
 from tests.docs.pages import DOCS, ROOT
 
 

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from odradek.cli.client.properties import jaas_options, read_client_properties
 
 from compat_tests.recipes import eventually
-from tests.server.certificates import Authority, pem_properties
+from tests.server.harness.certificates import Authority, pem_properties
 
 DEADLINE_S = 120
 SERVING = re.compile(

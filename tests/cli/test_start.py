@@ -16,8 +16,7 @@ import pytest
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 from compat_tests.wire import WireClient
-
-SERVING = re.compile(r"^odradek: serving on (?P<address>\S+:\d+) \(data in (?P<data>.+)\)$")
+from tests.cli.harness.started import SERVING
 
 
 def started(*arguments: str, cwd: Path) -> subprocess.Popen[str]:

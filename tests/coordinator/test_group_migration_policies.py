@@ -14,7 +14,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
-from tests.coordinator.test_group_migration import Stand
+from tests.coordinator.harness.group_migration import Stand
 
 BOTH_ASSIGNED, NEITHER = [0, 1], b"\0\1" + bytes(4) + b"\xff\xff\xff\xff"
 JOINABLE = ("upgrade", "downgrade", "bidirectional")

@@ -19,11 +19,8 @@ from odradek.protocol.messages.streams_group_heartbeat import (
     Topology,
 )
 
+from tests.coordinator.harness.streams_groups import tasks
 from tests.coordinator.streams_stand import CURRENT, JOINED, TOPICS, Stand, topology
-
-
-def tasks(structures: Any) -> dict[str, list[int]] | None:
-    return None if structures is None else {one.subtopology_id: one.partitions for one in structures}
 
 
 def statuses(response: Any) -> list[int]:

@@ -17,8 +17,8 @@ from odradek.protocol.messages.streams_group_describe import StreamsGroupDescrib
 from odradek.protocol.messages.streams_group_heartbeat import TaskIdsRequest
 
 from tests.coordinator.group_logs import load
+from tests.coordinator.harness.streams_groups import tasks
 from tests.coordinator.streams_stand import CURRENT, Stand
-from tests.coordinator.test_streams_groups import tasks
 
 COUNTS = [TaskId("1", 0), TaskId("1", 1)]
 READS = frozenset({TaskId("0", 0), TaskId("0", 1)})

@@ -12,7 +12,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -23,8 +22,8 @@ from typing import Any
 
 import pytest
 import yaml
-from kafka import KafkaProducer
 
+from tests.docs.harness.deployment import serves_until_sigterm
 from tests.docs.pages import DOCS, Block, blocks
 from tests.docs.shells import DEADLINE_S, free_port
 from tests.wheels import built_wheel
@@ -57,24 +56,6 @@ test = ["pytest", "pytest-xdist", "kafka-python"]
 def block_of(page: Path, language: str, title: str = "") -> Block:
     (found,) = [block for block in blocks(page) if block.language == language and block.title.startswith(title)]
     return found
-
-
-def serves_until_sigterm(
-    command: list[str], port: int, process: type[subprocess.Popen[str]] = subprocess.Popen, **how: Any
-) -> int:
-    """Runs a broker's command until a client has written a record to its port. Returns the status after SIGTERM."""
-    with process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how) as broker:
-        try:
-            assert broker.stdout is not None and broker.stderr is not None
-            line = broker.stdout.readline()
-            assert "serving" in line, line + broker.stderr.read()
-            producer = KafkaProducer(bootstrap_servers=f"127.0.0.1:{port}")
-            assert producer.send("t", b"x").get(timeout=DEADLINE_S).offset == 0
-            producer.close()
-            broker.send_signal(signal.SIGTERM)
-            return broker.wait(DEADLINE_S)
-        finally:
-            broker.kill()
 
 
 # ---- the systemd unit

@@ -24,10 +24,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat_tests.recipes import DEADLINE_S, eventually
+from tests.docs.harness.deployment import serves_until_sigterm
 from tests.docs.pages import DOCS
 from tests.docs.shells import free_port
-from tests.docs.test_deployment import serves_until_sigterm
-from tests.server.http_answers import answered
+from tests.server.harness.http_answers import answered
 
 DEPLOYMENT = DOCS / "deployment"
 KUBERNETES, CONTAINERFILE = DEPLOYMENT / "kubernetes.yaml", DEPLOYMENT / "Containerfile"

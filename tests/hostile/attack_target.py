@@ -30,7 +30,7 @@ from compat_tests.broker_process import BrokerProcess, free_port
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import WireClient
 from tests.hostile.good_report import GoodClient, GoodReport
-from tests.server.cluster_process import COMBINED, Cluster
+from tests.server.harness.cluster_process import COMBINED, Cluster
 
 #: The product's limit on a quiet machine.
 LONGEST_WAIT_MS = 250

@@ -21,7 +21,7 @@ from odradek.storage.files.meta_properties import InvalidMetaProperties
 from odradek.storage.files.open_files import LogDirectoryFailure
 
 from tests.hostile.damaged_files import good_records
-from tests.server.data_path_stand import DataPath, batch_of
+from tests.server.harness.data_path import DataPath, batch_of
 
 #: Small segments, so that each partition has some closed ones.
 TOPIC_CONFIGS = {"internal_segment_bytes": "2048", "index_interval_bytes": "256", "retention_ms": "-1"}
@@ -130,7 +130,7 @@ def fill(path: DataPath, name: str, index: int) -> dict[int, bytes]:
 
 
 def wait_for_checkpoints(directory: Path, sent: dict[Key, dict[int, bytes]]) -> None:
-    from tests.server.data_path_stand import wait_until
+    from tests.server.harness.data_path import wait_until
 
     def are_there() -> bool:
         path = directory / "replication-offset-checkpoint"

@@ -17,7 +17,7 @@ from odradek.protocol.records.record import decode_batch
 from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.partitions.page_cache import COPIED_BYTES
 
-from tests.server.data_path_stand import DataPath, batch_of
+from tests.server.harness.data_path import DataPath, batch_of
 
 #: Large enough for some batches, small enough for many segments.
 SEGMENT_BYTES = 16_384

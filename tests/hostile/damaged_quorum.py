@@ -14,8 +14,8 @@ from odradek.server.quorum.metadata_log import DIRECTORY_NAME
 
 from tests.hostile.attack_target import BUG_LINES
 from tests.hostile.damaged_files import empty, halve, overwrite, segments_of
-from tests.server.cluster_process import Cluster, ClusterNode
-from tests.server.data_path_stand import batch_of
+from tests.server.harness.cluster_process import Cluster, ClusterNode
+from tests.server.harness.data_path import batch_of
 
 RUBBISH = b"\x00rubbish\xff" * 9
 

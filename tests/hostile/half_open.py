@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 
 from compat_tests.wire import WireClient
-from tests.server.certificates import Authority
+from tests.server.harness.certificates import Authority
 
 HALF_OPEN = 2000
 #: The parts of a handshake that attackers send.

@@ -6,7 +6,7 @@ from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopics
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 from compat_tests.wire import WireClient
-from tests.server.data_path_stand import batch_of
+from tests.server.harness.data_path import batch_of
 
 
 def create(client: WireClient, topic: str, *, partitions: int = 1, replicas: int = 1) -> None:

@@ -24,7 +24,7 @@ from odradek.storage.segments.damage import FILE_NAME
 from compat_tests.faults.replicas import differing
 from tests.hostile.attack_target import BUG_LINES
 from tests.hostile.damaged_files import DAMAGES, segments_of
-from tests.server.cluster_process import COMBINED, Cluster
+from tests.server.harness.cluster_process import COMBINED, Cluster
 
 TOPIC = "rotting"
 COUNT = 3

@@ -44,19 +44,9 @@ from compat_tests.authorization.probes import (
 from compat_tests.differential.runner import BY_NAME, build
 from compat_tests.recipes import eventually
 from compat_tests.wire import ConnectionClosed, WireClient, request_frame
+from tests.hostile.harness.error_codes import DENIED, HIDDEN, REFUSED, USERS, codes_of
 
-USERS = {"admin": "admin-secret", "mallory": "mallory-secret"}
 THEIRS, MINE = "orders", "mine"
-DENIED = {
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-}
-#: Errors for a topic without Describe access: the same as for a topic that does not exist.
-HIDDEN = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
-#: Errors of a whole request, before the broker checks its items.
-REFUSED = {ErrorCode.INVALID_REQUEST, ErrorCode.GROUP_ID_NOT_FOUND}
 _NOT_YET = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
 _ALL, _ALLOW, _LITERAL = 2, 3, 3
 
@@ -156,19 +146,6 @@ def versions_of(probe: Probe, request: Message, wanted: tuple[bytes, ...]) -> li
         with contextlib.suppress(Exception):  # for example a name in a version that has an id
             frame = request_frame(request, version, 0, "")
             found += [version] if any(one in frame for one in wanted) else []
-    return found
-
-
-def codes_of(answer: Any) -> set[int]:
-    """Returns every error code in a response, at any depth and in any field."""
-    if isinstance(answer, list):
-        return {code for one in answer for code in codes_of(one)}
-    if not isinstance(answer, Message):
-        return set()
-    found: set[int] = set()
-    for field in answer.SCHEMA.fields:
-        value = getattr(answer, field.name)
-        found |= {value} if field.name.endswith("error_code") else codes_of(value)
     return found
 
 

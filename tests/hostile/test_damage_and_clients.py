@@ -15,7 +15,7 @@ from compat_tests.fixtures import java_tools, tools  # noqa: F401  (found by bei
 from compat_tests.java.tool import ToolHost, ToolResult
 from tests.hostile.batch_readers import CONSOLE_CONSUMER
 from tests.hostile.damaged_files import DAMAGES, RottingTopic, middle_batch, segments_of
-from tests.server.replicas_stand import eventually
+from tests.server.harness.replicas import eventually
 
 DEADLINE_S = 60
 BATCHES = 60

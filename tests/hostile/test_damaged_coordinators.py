@@ -15,7 +15,7 @@ from odradek.protocol.messages.offset_fetch import (
 )
 
 from tests.hostile.damaged_files import batches_in, overwrite
-from tests.server.data_path_stand import DataPath, wait_until
+from tests.server.harness.data_path import DataPath, wait_until
 
 CONFIG = {"offsets.topic.num.partitions": "1"}
 TOPIC = "orders"

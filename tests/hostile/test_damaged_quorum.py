@@ -23,7 +23,7 @@ from tests.hostile.damaged_quorum import (
     produce,
     strays,
 )
-from tests.server.cluster_process import CLUSTER_ID, COMBINED, Cluster
+from tests.server.harness.cluster_process import CLUSTER_ID, COMBINED, Cluster
 
 TOPICS = ["first", "second", "third"]
 ALL = [[1, 2, 3]]

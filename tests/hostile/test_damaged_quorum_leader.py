@@ -17,7 +17,7 @@ from odradek.server.quorum.state_file import FILE_NAME as QUORUM_STATE
 from odradek.testing.simulation import Node, Simulation
 
 from tests.hostile.damaged_files import overwrite, segments_of
-from tests.server.simulated_cluster import NODES, TOPIC, controller_of, create_topic, nodes, until
+from tests.server.harness.simulated_cluster import NODES, TOPIC, controller_of, create_topic, nodes, until
 
 #: Bytes of records between two snapshots: "above" is too large for a snapshot in this test, "below" allows several.
 SNAPSHOT_BYTES = {"above": "20971520", "below": "1500"}

@@ -14,7 +14,7 @@ from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from compat_tests.faults.replicas import differing, log_bytes
 from tests.hostile.damaged_files import batches_in, empty, flip_payload, good_records, halve, remove, segments_of
 from tests.hostile.damaged_quorum import bug_lines, data_of, produce, strays
-from tests.server.cluster_process import COMBINED, Cluster
+from tests.server.harness.cluster_process import COMBINED, Cluster
 
 BATCHES = 24
 CONFIGS = {

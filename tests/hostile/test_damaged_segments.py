@@ -18,7 +18,7 @@ from odradek.server.metrics.damage import damage
 from odradek.storage.repair.verification import SegmentVerifier
 
 from tests.hostile.damaged_files import DAMAGES, RottingTopic, segments_of
-from tests.server.data_path_stand import delete_records, wait_until
+from tests.server.harness.data_path import delete_records, wait_until
 
 #: Damage to one batch, which leaves the other batches of the segment readable.
 ONE_BATCH = set(DAMAGES) - {"zeros", "halved", "emptied", "removed"}

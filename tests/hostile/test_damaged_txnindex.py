@@ -32,7 +32,7 @@ from tests.hostile.transaction_history import (
     read_all,
     remove_snapshots,
 )
-from tests.server.data_path_stand import batch_of
+from tests.server.harness.data_path import batch_of
 
 ENTRY_BYTES = 34
 CONFIG = {"transaction.partition.verification.enable": "false"}

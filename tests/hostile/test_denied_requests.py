@@ -21,8 +21,8 @@ from compat_tests.broker_process import free_port
 from compat_tests.differential.runner import BY_NAME, build
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import WireClient
-from tests.hostile.test_access_bypass import DENIED, HIDDEN, REFUSED, USERS, codes_of
-from tests.hostile.test_half_open_handshakes import least_p99_work_s, p99_work_s
+from tests.hostile.harness.error_codes import DENIED, HIDDEN, REFUSED, USERS, codes_of
+from tests.hostile.harness.loop_work import least_p99_work_s, p99_work_s
 
 #: Names per kind of resource; a broker keeps at most 4,096 events of its audit log, of some 500 bytes each.
 NAMES = 5000

@@ -29,7 +29,7 @@ from tests.hostile.floods import (
     open_descriptors,
 )
 from tests.hostile.requests import create, produce
-from tests.server.cluster_process import scraped
+from tests.server.harness.cluster_process import scraped
 
 _REJECTED = "refusing connections on PLAINTEXT"
 _ROLLING_BYTES = 600_000

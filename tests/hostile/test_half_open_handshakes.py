@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,15 +13,9 @@ from compat_tests.broker_process import free_port
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import WireClient
 from tests.hostile.half_open import HALF_OPEN, PARTS, attack, context_of, p99s_s, sent_by
-from tests.server.certificates import Authority, pem_properties
+from tests.hostile.harness.loop_work import MOST_WORK_S, TRIES, p99_work_s
+from tests.server.harness.certificates import Authority, pem_properties
 
-#: Requests whose latency is measured, before and during the attack.
-REQUESTS = 600
-#: The largest number of measurements, of which the least counts.
-TRIES = 3
-#: The work that may precede a request besides its own: an accept and the beginning of a handshake, a millisecond. The
-#: kernel counts the time of a running process in ticks of 4 ms.
-MOST_WORK_S = 0.008
 #: 1,000 handshakes in progress take 20 MB.
 MOST_GROWTH_BYTES = 80 << 20
 
@@ -59,32 +52,6 @@ def lines_of(broker: OdradekProcess) -> list[str]:
     """Returns the lines about unfinished handshakes, without the counts that follow each minute."""
     lines = broker.log_file.read_text().splitlines()
     return [line for line in lines if "with unfinished TLS handshakes" in line and "more like:" not in line]
-
-
-def worked_s(pid: int) -> float:
-    """Returns the processor time of the broker's event loop (man 5 proc, schedstat)."""
-    return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
-
-
-def p99_work_s(client: WireClient, pid: int) -> float:
-    """Returns the 99th percentile of the broker's processor time per request: other processes do not count."""
-    works = []
-    for _ in range(REQUESTS):
-        before_s = worked_s(pid)
-        client.call(ApiVersionsRequest(), 0)
-        works.append(worked_s(pid) - before_s)
-        time.sleep(0.002)  # the interval between requests, not a wait for an event
-    return sorted(works)[REQUESTS * 99 // 100]
-
-
-def least_p99_work_s(client: WireClient, pid: int, limit_s: float) -> float:
-    """Returns the least of up to `TRIES` measurements, and stops at the first below the limit: caches that other programs
-    fill make the same work longer.
-    """
-    measured: list[float] = []
-    while len(measured) < TRIES and min(measured, default=limit_s) >= limit_s:
-        measured.append(p99_work_s(client, pid))
-    return min(measured)
 
 
 @pytest.mark.parametrize("part", PARTS)

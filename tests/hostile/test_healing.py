@@ -11,7 +11,7 @@ from odradek.server.replica_fetch import healing
 from odradek.storage.segments.damage import DamagedRange
 
 from tests.hostile.damaged_files import DAMAGES, good_records, segments_of
-from tests.server.replicas_stand import Replicas, eventually
+from tests.server.harness.replicas import Replicas, eventually
 
 SMALL = {"internal_segment_bytes": "8192", "index_interval_bytes": "1024", "retention_ms": "-1"}
 BATCHES = 220

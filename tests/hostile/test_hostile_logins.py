@@ -26,6 +26,7 @@ from compat_tests.access import log_in
 from compat_tests.broker_process import free_port
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import WireClient
+from tests.hostile.harness.loop_work import MOST_WORK_S, least_p99_work_s, p99_work_s
 from tests.hostile.hostile_logins import (
     ISSUED,
     LOGIN_ATTACKS,
@@ -37,9 +38,8 @@ from tests.hostile.hostile_logins import (
     attempt,
 )
 from tests.hostile.renegotiator import Renegotiator
-from tests.hostile.test_half_open_handshakes import MOST_WORK_S, least_p99_work_s, p99_work_s
 from tests.security.issuer import AUDIENCE, ISSUER
-from tests.server.certificates import Authority, pem_properties
+from tests.server.harness.certificates import Authority, pem_properties
 
 ATTEMPTS = 20
 DEADLINE_S = 60

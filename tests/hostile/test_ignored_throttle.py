@@ -26,7 +26,7 @@ from compat_tests.broker_process import BrokerProcess
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.recipes import make_topic
 from compat_tests.wire import WireClient, request_frame
-from tests.hostile.test_half_open_handshakes import MOST_WORK_S, least_p99_work_s, p99_work_s
+from tests.hostile.harness.loop_work import MOST_WORK_S, least_p99_work_s, p99_work_s
 
 QUOTA = 10_000
 #: The window of a rate (`quota.window.num` samples of a second): a client may send this much at once.

@@ -14,7 +14,7 @@ from odradek.protocol.messages.produce import PartitionProduceData, ProduceReque
 from compat_tests.wire import WireClient
 from tests.hostile.floods import limited_node, open_descriptors
 from tests.hostile.requests import create, produce
-from tests.server.data_path_stand import batch_of
+from tests.server.harness.data_path import batch_of
 
 ROOT = Path(__file__).resolve().parents[2]
 _LIMIT = 64

@@ -32,7 +32,7 @@ from compat_tests.wire import WireClient
 from tests.hostile.batch_readers import LAST, PYTHON_READERS, Stopped, dump, read_by_console_consumer
 from tests.hostile.batch_sender import BatchSender
 from tests.hostile.poisoned_batches import KINDS, ODD, batch, good_batch, record
-from tests.server.data_path_stand import wait_until
+from tests.server.harness.data_path import wait_until
 
 NOW = 1_700_000_000_000
 COMPACT = LogConfig(compact=True, delete=False, segment_bytes=3000, min_cleanable_dirty_ratio=0.0)

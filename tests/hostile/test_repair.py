@@ -10,7 +10,7 @@ import odradek
 import pytest
 
 from tests.hostile.damaged_files import empty, overwrite, segments_of
-from tests.server.data_path_stand import DataPath, batch_of
+from tests.server.harness.data_path import DataPath, batch_of
 
 VALUES = [b"one", b"two"]
 

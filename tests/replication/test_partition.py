@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.replication.partition import Partition
 
-ME, OTHER, THIRD = 1, 2, 3
-NOW = 1_000_000
+from tests.replication.harness.partition import ME, NOW, OTHER, THIRD, Registration, leader_of
+
 #: More than replica.lag.time.max.ms.
 LATER = NOW + 60_000
-
-
-class Registration(NamedTuple):
-    replicas: tuple[int, ...] = (ME,)
-    isr: tuple[int, ...] = (ME,)
-    leader: int = ME
-    leader_epoch: int = 0
-    partition_epoch: int = 0
-
-
-def leader_of(*isr: int, end: int = 10, high_watermark: int = 0) -> Partition:
-    partition = Partition(ME, end, high_watermark)
-    partition.apply(Registration(replicas=(ME, OTHER, THIRD), isr=isr), NOW)
-    return partition
 
 
 def test_single_replica_commits_its_log_end() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.replication.partition import Partition
 from odradek.replication.read_replica import Candidate, candidates, nearest
 
-from tests.replication.test_partition import ME, NOW, OTHER, THIRD, leader_of
+from tests.replication.harness.partition import ME, NOW, OTHER, THIRD, leader_of
 
 RACKS = {ME: "a", OTHER: "b", THIRD: "b"}
 

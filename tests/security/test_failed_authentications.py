@@ -19,8 +19,8 @@ from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 from compat_tests.wire import ConnectionClosed, WireClient
 from tests.security.exchanges import plain
-from tests.server.certificates import Authority, pem_properties
-from tests.server.data_path_stand import wait_until
+from tests.server.harness.certificates import Authority, pem_properties
+from tests.server.harness.data_path import wait_until
 
 SECRET = "s3cret-of-alice"
 LISTENERS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import ssl
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +10,6 @@ from typing import Any
 
 import jwt
 import pytest
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-)
 from odradek.metadata.configs import InvalidConfig
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.runtime.metadata_cache import MetadataCache
@@ -24,28 +17,18 @@ from odradek.server.security.authentication.oauthbearer import OAuthBearerServer
 from odradek.server.security.authentication.sasl import AuthenticationFailed
 from odradek.server.security.authentication.sasl_listeners import SaslListeners
 
-from tests.security.issuer import AUDIENCE, ISSUER, Issuer, KeyServer
-from tests.security.test_oauth_login import CREDENTIALS, PACKAGE, first, login
-from tests.server.certificates import Authority
+from tests.security.harness.oauth_assertions import ISSUED, NODES, PREFIX, SecuredIssuer, key_file
+from tests.security.harness.oauth_login import CREDENTIALS, PACKAGE, first, login
+from tests.security.issuer import AUDIENCE, ISSUER, KeyServer
 
-ISSUED = Issuer()
 BEARER = {"sasl.oauthbearer.jwt.retriever.class": f"{PACKAGE}.JwtBearerJwtRetriever"}
-PREFIX = "sasl.oauthbearer.assertion."
 PASSPHRASE = "assertion-s3cret-90d1"
-NODES = {"RS256": Issuer("node"), "ES256": Issuer("node", "ES256")}
 
 
 @pytest.fixture
 def endpoint() -> Iterator[KeyServer]:
     with KeyServer({}, ISSUED) as server:
         yield server
-
-
-def key_file(directory: Path, algorithm: str = "RS256", passphrase: str = "") -> Path:
-    how = BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption()
-    path = directory / f"{algorithm}.pem"
-    path.write_bytes(NODES[algorithm].key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, how))
-    return path
 
 
 def payload(assertion: str, algorithm: str = "RS256") -> dict[str, Any]:
@@ -137,23 +120,6 @@ def test_a_node_that_could_make_no_assertion_does_not_start(
 
 
 # ---- TLS to the issuer
-
-
-class SecuredIssuer:
-    """An issuer over HTTPS, with the TLS files of a client that it accepts."""
-
-    def __init__(self, directory: Path) -> None:
-        self.authority = Authority()
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.authority.issue(name="issuer").pem(directory / "issuer.pem"))
-        context.load_verify_locations(cadata=self.authority.pem_text)
-        context.verify_mode = ssl.CERT_REQUIRED
-        self.server = KeyServer(ISSUED.key_set(), ISSUED, tls=context)
-        self.trusting = (
-            f'ssl.truststore.type="PEM" ssl.truststore.location="{self.authority.pem(directory / "ca.pem")}"'
-        )
-        key = self.authority.issue(name="node").pem(directory / "node.pem")
-        self.proving = f'ssl.keystore.type="PEM" ssl.keystore.location="{key}"'
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import odradek
 import pytest
 
 from compat_tests.fixtures import java_tools  # noqa: F401  (found by being here)
-from tests.server.data_path_stand import DataPath
+from tests.server.harness.data_path import DataPath
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from odradek.testing.testcontainers import KafkaContainer, Network, RedpandaContainer, kafka_config
 
-from tests.testing.test_plugin import pytest_of
+from tests.testing.harness.pytest_runs import pytest_of
 
 #: The example of pytest-kafka's README with a changed import.
 PYTEST_KAFKA = """

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.testing.harness.pytest_runs import pytest_of
 
 SUITE = """
 from kafka import KafkaProducer
@@ -56,14 +56,6 @@ def test_that_fails(odradek_broker, odradek_faults):
     producer.send("orders", b"1").get(timeout=10)
     assert odradek_broker.topic("orders").values() == [b"2"]
 """
-
-
-def pytest_of(folder: Path, text: str, *arguments: str) -> str:
-    (folder / "test_suite.py").write_text(text)
-    (folder / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
-    return done.stdout + done.stderr
 
 
 def test_a_suite_uses_the_fixtures_under_xdist(tmp_path: Path) -> None:

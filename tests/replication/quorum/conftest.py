@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.replication.quorum.test_quorum_transcripts import Transcript
+from tests.replication.quorum.harness.transcript import Transcript
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from odradek.protocol.uuids import ZERO_UUID
 from odradek.replication.quorum.effects import Effect, PeerRequest, Reply, Send
 from odradek.replication.quorum.voters import Address
 
+from tests.replication.quorum.harness.transcript import Transcript
 from tests.replication.quorum.quorum_simulator import directory
-from tests.replication.quorum.test_quorum_transcripts import Transcript
 
 OTHER, ITS_OWN = Listener("ANOTHER", "away", 1), Listener("CONTROLLER", "c4", 9093)
 

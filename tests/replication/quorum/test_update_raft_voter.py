@@ -15,8 +15,8 @@ from odradek.protocol.messages.update_raft_voter import (
 )
 from odradek.replication.quorum.effects import PeerRequest
 
+from tests.replication.quorum.harness.transcript import Transcript
 from tests.replication.quorum.quorum_simulator import directory
-from tests.replication.quorum.test_quorum_transcripts import Transcript
 
 MOVED = [Listener("CONTROLLER", "elsewhere", 9093)]
 

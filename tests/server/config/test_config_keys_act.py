@@ -1,0 +1,62 @@
+"""Configuration keys that no package reads are marked as without effect, and no other keys are."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from odradek.metadata.configs.broker_values import synonyms
+from odradek.metadata.configs.key import ConfigKey
+from odradek.metadata.configs.tables import BROKER, OWN, TOPIC
+
+ROOT = Path(__file__).resolve().parents[3]
+#: The keys in this folder are those of clients.
+CLIENT = ROOT / "cli" / "client"
+ROOMS = ("server", "coordinator", "replication", "storage", "cli")
+
+#: Keys that code outside metadata/configs names only for single-node defaults or for a check.
+NAMED_WITHOUT_EFFECT = {
+    "share.coordinator.state.topic.min.isr",
+    "share.coordinator.state.topic.replication.factor",
+}
+
+
+@pytest.fixture(scope="module")
+def named() -> re.Pattern[str]:
+    """Returns a pattern of every name in the code of the packages. A placeholder of an f-string matches any word."""
+    texts: set[str] = set()
+    for room in ROOMS:
+        for file in (ROOT / room).rglob("*.py"):
+            if CLIENT in file.parents:
+                continue
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Constant) and re.fullmatch(r"[a-z0-9.]+", str(node.value)):
+                    texts.add(re.escape(str(node.value)))
+                elif isinstance(node, ast.JoinedStr):
+                    parts = [re.escape(p.value) if isinstance(p, ast.Constant) else r"[a-z0-9]+" for p in node.values]
+                    if any(re.search(r"[a-z].*\\\.|\\\..*[a-z]", part) for part in parts if part != r"[a-z0-9]+"):
+                        texts.add("".join(parts))
+    return re.compile("|".join(sorted(texts)))
+
+
+def is_wrong(key: ConfigKey, is_named: bool) -> bool:
+    return is_named == bool(key.inert) and key.name not in NAMED_WITHOUT_EFFECT
+
+
+def test_every_key_of_a_topic_acts_or_says_why_not(named: re.Pattern[str]) -> None:
+    wrong = [name for name, key in TOPIC.items() if is_wrong(key, bool(named.fullmatch(name)))]
+    assert wrong == [], "give these their reason in the table, or take it away"
+
+
+def test_every_key_of_the_broker_acts_or_says_why_not(named: re.Pattern[str]) -> None:
+    of_topics = {
+        synonym
+        for name, key in TOPIC.items()
+        if key.broker is not None and named.fullmatch(name)
+        for synonym in synonyms(key.broker)
+    }
+    keys = BROKER | OWN
+    wrong = [name for name, key in keys.items() if is_wrong(key, name in of_topics or bool(named.fullmatch(name)))]
+    assert wrong == [], "give these their reason in the table, or take it away"

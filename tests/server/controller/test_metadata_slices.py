@@ -1,0 +1,102 @@
+"""Metadata of many partitions, built in slices: other requests are served in between, and the response is of one image."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import odradek
+import pytest
+from odradek import Broker
+from odradek.metadata.image import EMPTY_IMAGE
+from odradek.protocol.apis import APIS
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.server.handlers import metadata
+from odradek.server.network import large_requests
+from odradek.server.runtime import sliced_work, turns
+
+from compat_tests.wire import WireClient
+from tests.server.harness.replicas import eventually
+
+TOPICS = [CreatableTopic("many", 95, 1), CreatableTopic("few", 3, 1)]
+
+
+def slice_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_requests, "SLICE_S", 0.0)
+    monkeypatch.setattr(turns, "SLICE_S", 0.0)
+    monkeypatch.setattr(sliced_work, "SLICE_S", 0.0)
+
+
+def asked(server: Any, request: MetadataRequest, answers: list[Any], held: list[bool]) -> Any:
+    return SimpleNamespace(
+        request=request,
+        version=13,
+        broker=server,
+        listener="PLAINTEXT",
+        client_id="c",
+        is_parked=True,
+        size=0,
+        route=SimpleNamespace(api=APIS[3], version=13),
+        connection=SimpleNamespace(
+            dispatcher=server.dispatchers["broker"], closed=False, listener=SimpleNamespace(shared=server.listeners)
+        ),
+        reply=answers.append,
+        hold_connection=lambda: held.append(True),
+    )
+
+
+async def test_an_answer_in_slices_is_of_one_image_and_holds_its_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Broker(data_dir=tmp_path) as broker:
+        server, created = broker.server, []
+        server.controller.submit(CreateTopicsRequest(TOPICS, 60_000), 7, created.append)
+        await eventually(lambda: created)
+        run_to_completion: list[Any] = []
+        in_slices: list[Any] = []
+        held: list[bool] = []
+        assert metadata.handle(server.services, asked(server, MetadataRequest(None), run_to_completion, held)) is None
+        assert len(run_to_completion) == 1 and not held, "what is little is answered at once"
+        slice_each_step(monkeypatch)
+        metadata.handle(server.services, asked(server, MetadataRequest(None), in_slices, held))
+        assert not in_slices and held == [True]
+        with monkeypatch.context() as patch:
+            patch.setattr(server.metadata, "image", EMPTY_IMAGE)
+            await eventually(lambda: in_slices)
+        assert in_slices == run_to_completion
+        assert {topic.name: len(topic.partitions) for topic in in_slices[0].topics} == {"many": 95, "few": 3}
+
+
+async def test_failure_in_later_slice_returns_unknown_server_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slice_each_step(monkeypatch)
+    async with Broker(data_dir=tmp_path) as broker:
+        server, created = broker.server, []
+        server.controller.submit(CreateTopicsRequest(TOPICS, 60_000), 7, created.append)
+        await eventually(lambda: created)
+        original, answers = metadata._partition, []
+
+        def partition(view: Any, version: int, index: int, *rest: Any) -> Any:
+            if index == 50:
+                raise LookupError("injected")
+            return original(view, version, index, *rest)
+
+        monkeypatch.setattr(metadata, "_partition", partition)
+        metadata.handle(server.services, asked(server, MetadataRequest(None), answers, []))
+        await eventually(lambda: answers)
+        assert (answers[0].error_code, answers[0].topics) == (ErrorCode.UNKNOWN_SERVER_ERROR, [])
+
+
+def test_answers_of_a_connection_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    with odradek.Broker() as broker, WireClient(broker.bootstrap_servers) as client:
+        assert [topic.error_code for topic in client.call(CreateTopicsRequest(TOPICS), 7).topics] == [0, 0]
+        slice_each_step(monkeypatch)
+        few = MetadataRequest([MetadataRequestTopic(bytes(16), "few")])
+        every = MetadataRequest(None)
+        sent = [(request, client.send(request, 12)) for request in (every, few, every, few)]
+        counts = [len(client.receive(request, 12, number).topics) for request, number in sent]
+        assert counts == [2, 1, 2, 1]

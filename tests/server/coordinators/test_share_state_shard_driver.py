@@ -1,0 +1,121 @@
+"""The driver of a shard of share-group state: snapshots truncate its log, and replaying it restores the same shard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from odradek.coordinator.share_state.shard import TopicsChanged
+from odradek.coordinator.share_state.state import PersisterConfig, ShareKey, StateBatch
+from odradek.protocol.messages import initialize_share_group_state as initialize
+from odradek.protocol.messages import write_share_group_state as write
+from odradek.protocol.records.compression import Compression
+from odradek.protocol.schema import Message
+from odradek.server.coordinators.share_state_driver import PersisterCounters, PersisterShardDriver
+
+from tests.coordinator.share_simulation import TOPIC_ID, image_of
+from tests.server.harness.shard_driver import LOCAL, OTHER, Stand, eventually, now_ms
+
+CONFIG = PersisterConfig(updates_per_snapshot=3)
+KEYS = [ShareKey("g", TOPIC_ID, index) for index in (0, 1)]
+
+
+class StateStand(Stand):
+    """A partition with a second replica in the ISR, which has the records up to the offset that the test sets."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.partition = self.open(isr=(LOCAL, OTHER))
+        self.driver = self.drive()
+
+    def drive(self) -> PersisterShardDriver:  # type: ignore[override]
+        counters = PersisterCounters()
+        driver = PersisterShardDriver(self.partition, CONFIG, now_ms, 10_000, Compression.NONE, image_of(2), counters)
+        driver.load()
+        return driver
+
+    def follower_has(self, offset: int) -> None:
+        self.partition.role.follower_fetched(OTHER, offset, now_ms())
+        self.partition._committed(0)
+
+    async def written(self, request: Message) -> None:
+        """Submits the request and waits until it is in the log."""
+        end = self.partition.log_end_offset
+        self.submit(request, 0)
+        await eventually(lambda: self.partition.log_end_offset == end + 1)
+
+    async def reopened(self) -> None:
+        self.driver.resign()
+        self.partition.log.close(now_ms(), clean=False)
+        self.partition = self.open()
+        self.driver = self.drive()
+        await eventually(lambda: self.driver.shard is not None)
+
+
+def initialized(index: int) -> Message:
+    partition = initialize.PartitionData(partition=index, state_epoch=1, start_offset=0)
+    topic = initialize.InitializeStateData(topic_id=TOPIC_ID, partitions=[partition])
+    return initialize.InitializeShareGroupStateRequest(group_id="g", topics=[topic])
+
+
+def acknowledged(index: int, offset: int) -> Message:
+    batch = write.StateBatch(first_offset=offset, last_offset=offset, delivery_state=2, delivery_count=1)
+    partition = write.PartitionData(
+        partition=index,
+        state_epoch=1,
+        leader_epoch=0,
+        start_offset=0,
+        delivery_complete_count=0,
+        state_batches=[batch],
+    )
+    topic = write.WriteStateData(topic_id=TOPIC_ID, partitions=[partition])
+    return write.WriteShareGroupStateRequest(group_id="g", topics=[topic])
+
+
+async def test_the_log_is_cut_below_snapshots_that_no_failover_can_lose(tmp_path: Path) -> None:
+    stand = StateStand(tmp_path / "__share_group_state-0")
+    stand.follower_has(0)
+    for index in (0, 1):
+        await stand.written(initialized(index))
+    for index in (0, 1):
+        for offset in range(4):
+            await stand.written(acknowledged(index, offset))
+    shard = stand.driver.shard
+    assert shard.state.snapshot_offsets == {KEYS[0]: 5, KEYS[1]: 9}
+    stand.follower_has(6)
+    stand.driver.prune()
+    assert stand.partition.log_start_offset == 0, "without the snapshot at 9, the one at 1 is needed"
+    stand.follower_has(10)
+    assert stand.partition.log_start_offset == 5
+
+    await stand.reopened()
+    states = stand.driver.shard.state.partitions
+    assert {key: states[key].batches for key in states} == dict.fromkeys(KEYS, (StateBatch(0, 3, 2, 1),))
+
+
+async def test_a_cut_that_waits_goes_with_its_shard(tmp_path: Path) -> None:
+    stand = StateStand(tmp_path / "__share_group_state-0")
+    stand.follower_has(0)
+    await stand.written(initialized(0))
+    await stand.written(initialized(0))
+    assert stand.driver.shard.redundant() == (1, 2)
+    stand.driver.prune()
+    stand.driver.resign()
+    stand.driver.load()
+    stand.follower_has(2)
+    assert stand.partition.log_start_offset == 0
+    await eventually(lambda: stand.driver.shard is not None)
+    stand.driver.prune()
+    assert stand.partition.log_start_offset == 1
+
+
+async def test_states_of_topics_that_were_deleted_while_the_log_was_loaded_go(tmp_path: Path) -> None:
+    stand = StateStand(tmp_path / "__share_group_state-0")
+    stand.follower_has(0)
+    await stand.written(initialized(0))
+    stand.follower_has(1)
+    stand.driver.resign()
+    stand.driver = stand.drive()
+    assert stand.driver.shard is None, "it is loaded in later turns"
+    stand.driver.topics_changed(TopicsChanged(image_of(0), frozenset({TOPIC_ID})))
+    await eventually(lambda: stand.driver.shard is not None and stand.partition.log_end_offset == 2)
+    assert stand.driver.shard.state.partitions == {}

@@ -1,0 +1,251 @@
+"""A start that fails at any step: the cause is raised, whatever was started is stopped, and the directories are closed.
+
+A failure is injected at each line of the functions that a start consists of, by a trace function.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import odradek
+import pytest
+from odradek.server.broker import BrokerServer
+from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.metrics.http import MetricsServer
+from odradek.server.network.listener_set import ListenerSet
+from odradek.server.partitions import online_directories
+from odradek.server.quorum import opening
+from odradek.server.quorum.driver import QuorumDriver
+from odradek.server.quorum.formatting import format_directories
+from odradek.server.quorum.opening import InvalidQuorum
+from odradek.server.runtime.thread_pools import ThreadPools
+
+from tests.server.harness.remote_broker import controller_endpoint, first_node, until
+
+#: The functions of a start, in their order.
+STEPS: tuple[Callable[..., Any], ...] = (
+    BrokerServer.start,
+    BrokerServer._serve_metrics,
+    BrokerServer._services,
+    BrokerServer._watch_brokers,
+    ListenerSet.bind,
+    ListenerSet.start,
+    MetricsServer.start,
+    QuorumDriver.start,
+    QuorumDriver._start_alone,
+    opening.open_log,
+    opening._load,
+    online_directories.open_directories,
+)
+#: In a cluster, the functions that a single node does not run.
+CLUSTER_STEPS: tuple[Callable[..., Any], ...] = (
+    BrokerServer.start,
+    BrokerServer._join_quorum,
+    QuorumDriver._start_among_others,
+)
+#: After each such number of failures the directory is used again.
+AGAIN = 5
+
+
+class Injected(Exception):
+    """The failure of a step."""
+
+
+Line = tuple[str, int]
+
+
+class Injector:
+    """Traces the steps. Raises `Injected` before the line `at` runs; with None, records the lines that run."""
+
+    def __init__(self, steps: tuple[Callable[..., Any], ...], at: Line | None = None) -> None:
+        self._codes: dict[CodeType, str] = {step.__code__: step.__qualname__ for step in steps}
+        self._at = at
+        self.seen: dict[Line, None] = {}
+
+    def __enter__(self) -> Injector:
+        self._before = sys.gettrace()
+        sys.settrace(self._call)
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        sys.settrace(self._before)
+
+    def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
+        return self._line if frame.f_code in self._codes else None
+
+    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "line":
+            line = self._codes[frame.f_code], frame.f_lineno - frame.f_code.co_firstlineno
+            if line == self._at and line not in self.seen:
+                self.seen[line] = None
+                raise Injected(str(line))
+            self.seen[line] = None
+        return self._line
+
+
+def config_of(directory: Path, **settings: Any) -> BrokerConfig:
+    return BrokerConfig(
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "log.dirs": f"{directory}/one,{directory}/two",
+            "odradek.metrics.port": "0",
+            "odradek.slow.request.ms": "1000",
+            **{name: str(value) for name, value in settings.items()},
+        }
+    )
+
+
+def open_files() -> Iterator[str]:
+    for fd in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the listing's own
+            yield str(fd.readlink())
+
+
+def open_below(directory: Path) -> list[str]:
+    """Returns the files below the directory that this process has open."""
+    return [path for path in open_files() if path.startswith(f"{directory}/")]
+
+
+def sockets() -> set[str]:
+    return {path for path in open_files() if path.startswith("socket:")}
+
+
+def broker_threads() -> set[str]:
+    return {thread.name for thread in threading.enumerate() if thread.name.startswith("odradek-")}
+
+
+async def check_nothing_is_left(directory: Path, tasks: set[Any], before: set[str], threads: set[str]) -> None:
+    await until(lambda: asyncio.all_tasks() == tasks, "no task is left")
+    assert not open_below(directory)
+    await until(lambda: sockets() <= before, "every socket is closed")
+    assert broker_threads() <= threads
+    assert gc.isenabled()
+
+
+async def check_failure_at(
+    line: Line, steps: tuple[Callable[..., Any], ...], config: BrokerConfig, path: Path, threads: set[str]
+) -> None:
+    """Starts a broker, with a failure at the line. `threads`: those that it need not end."""
+    tasks, before = asyncio.all_tasks(), sockets()
+    broker = BrokerServer(config)
+    with Injector(steps, line):
+        with pytest.raises(Injected) as raised:
+            await broker.start()
+        assert str(raised.value) == str(line)
+    raised.value.__traceback__ = None
+    del broker, raised
+    await check_nothing_is_left(path, tasks, before, threads)
+
+
+async def lines_of(steps: tuple[Callable[..., Any], ...], config: BrokerConfig) -> list[Line]:
+    """Returns the lines that a start runs."""
+    broker = BrokerServer(config)
+    with Injector(steps) as injector:
+        await broker.start()
+    await broker.stop()
+    texts = {step.__qualname__: inspect.getsource(step).splitlines() for step in steps}
+    return [(name, number) for name, number in injector.seen if texts[name][number].strip() != "try:"]
+
+
+async def test_a_failure_at_each_step_of_a_start_is_raised_and_leaves_nothing_open(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = await lines_of(STEPS, config_of(tmp_path / "whole"))
+    assert {name for name, _ in lines} == {step.__qualname__ for step in STEPS}
+    assert len(lines) > 60
+    for number, line in enumerate(lines):
+        directory = tmp_path / str(number)
+        await check_failure_at(line, STEPS, config_of(directory), tmp_path, set())
+        if number % AGAIN == 0:
+            broker = BrokerServer(config_of(directory))
+            await broker.start()
+            await broker.stop()
+    assert not [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
+
+
+@pytest.fixture(autouse=True)
+def _disk_without_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred starts wait long for a disk, and no power is lost here."""
+    for name in ("fsync", "fdatasync", "sync"):
+        monkeypatch.setattr(os, name, lambda *fd: None)
+
+
+#: The first node, in this process, starts some while the second one starts.
+THREADS_OF_FIRST = {f"odradek-{pool.name}_{number}" for pool in ThreadPools() for number in range(pool.size)}
+
+
+@pytest.fixture
+def first() -> Iterator[odradek.Broker]:
+    with first_node() as broker:
+        yield broker
+
+
+async def test_a_failure_at_each_step_of_joining_a_cluster_leaves_nothing_open(
+    tmp_path: Path, first: odradek.Broker
+) -> None:
+    assert first.server is not None
+    endpoint = controller_endpoint(first.server)
+    config = config_of(
+        tmp_path / "second",
+        **{
+            "node.id": 7,
+            "process.roles": "broker",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@{endpoint.host}:{endpoint.port}",
+            "controlled.shutdown.enable": "true",
+        },
+    )
+    format_directories(config, first.server.cluster_id)
+    lines = await lines_of(CLUSTER_STEPS, config)
+    assert {name for name, _ in lines} == {step.__qualname__ for step in CLUSTER_STEPS}
+    for line in lines:
+        await check_failure_at(line, CLUSTER_STEPS, config, tmp_path, THREADS_OF_FIRST)
+
+
+async def test_a_refused_metadata_log_is_the_shown_cause_and_is_closed(tmp_path: Path) -> None:
+    broker = BrokerServer(config_of(tmp_path))
+    await broker.start()
+    await broker.stop()
+    properties = tmp_path / "one" / "meta.properties"
+    lines = [line for line in properties.read_text().splitlines() if not line.startswith("directory.id")]
+    properties.write_text("\n".join([*lines, "directory.id=AAAAAAAAAAAAAAAAAAAAcQ", ""]))
+    tasks, before, threads = asyncio.all_tasks(), sockets(), broker_threads()
+    with pytest.raises(InvalidQuorum, match=r"directory\.id is not that of the voter") as raised:
+        await BrokerServer(config_of(tmp_path)).start()
+    await check_nothing_is_left(tmp_path, tasks, before, threads)
+    assert raised.value.__context__ is None
+
+
+class Later(Exception):
+    """A failure of a part's stop."""
+
+
+async def test_a_part_that_fails_to_stop_keeps_no_other_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(self: Any) -> None:
+        raise Later("this part cannot stop")
+
+    tasks, before, threads = asyncio.all_tasks(), sockets(), broker_threads()
+    broker = BrokerServer(config_of(tmp_path))
+    await broker.start()
+    monkeypatch.setattr(ListenerSet, "stop", fail)
+    with pytest.raises(Later):
+        await broker.stop()
+    assert "this part cannot stop" in caplog.text
+    assert not open_below(tmp_path)
+    assert broker_threads() <= threads
+    monkeypatch.undo()
+    await broker.listeners.stop()
+    await check_nothing_is_left(tmp_path, tasks, before, threads)

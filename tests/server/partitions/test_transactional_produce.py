@@ -1,0 +1,87 @@
+"""A transactional Produce, and events while the coordinator verifies its transaction (KIP-890)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import odradek
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.server.coordinators.transaction_verification import Membership, TransactionVerification
+from odradek.server.partitions.transaction_marker import Marker
+
+from tests.server.harness.data_path import DataPath, batch_of
+
+PRODUCER_ID, EPOCH = 5, 0
+
+
+@pytest.fixture
+def coordinator(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Returns a function that sets the coordinator's reply for each partition: success or `error`, after `meanwhile`."""
+
+    def says(error: int = 0, meanwhile: Callable[[], object] = lambda: None) -> None:
+        def verify(_: Any, __: Any, asked: Membership, answered: Callable[[dict[Any, int]], None]) -> None:
+            meanwhile()
+            answered(dict.fromkeys(asked.partitions, error))
+
+        monkeypatch.setattr(TransactionVerification, "verify", verify)
+
+    return says
+
+
+def batch(sequence: int) -> bytearray:
+    return batch_of(b"v", producer_id=PRODUCER_ID, producer_epoch=EPOCH, base_sequence=sequence, transactional=True)
+
+
+def send(path: DataPath, topic: str, sequence: int) -> tuple[int, int]:
+    """Returns (error code, base offset)."""
+    reported = path.produce(topic, batch(sequence), version=11, transactional_id="t")
+    return reported.error_code, reported.base_offset
+
+
+def end(path: DataPath, topic: str, epoch: int = EPOCH) -> None:
+    marker = Marker(PRODUCER_ID, epoch, False, 0, 1)
+    assert path.hosted(topic).end_transaction(marker, 0).error == 0
+
+
+def test_an_answer_that_comes_after_the_transactions_end_is_worth_nothing(
+    path: DataPath, coordinator: Callable[..., None]
+) -> None:
+    topic = path.topic()
+    coordinator(meanwhile=lambda: end(path, topic))
+    assert send(path, topic, 0) == (ErrorCode.INVALID_TXN_STATE, -1)
+    assert path.hosted(topic).log_end_offset == 1, "only the marker is there"
+    coordinator()
+    assert send(path, topic, 0) == (ErrorCode.NONE, 1)
+
+
+def test_epoch_fenced_during_verification_returns_invalid_producer_epoch(
+    path: DataPath, coordinator: Callable[..., None]
+) -> None:
+    topic = path.topic()
+    coordinator(meanwhile=lambda: end(path, topic, EPOCH + 1))
+    assert send(path, topic, 0) == (ErrorCode.INVALID_PRODUCER_EPOCH, -1)
+
+
+def test_a_batch_behind_one_that_has_to_come_again_has_to_come_again_too(
+    path: DataPath, coordinator: Callable[..., None]
+) -> None:
+    topic = path.topic()
+    coordinator(ErrorCode.NOT_COORDINATOR)
+    assert send(path, topic, 0) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
+    coordinator()
+    another = path.another_client()
+    assert send(another, topic, 1) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    another.close()
+    assert send(path, topic, 1) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1), "as the first was told"
+    assert [send(path, topic, sequence) for sequence in (0, 1)] == [(ErrorCode.NONE, 0), (ErrorCode.NONE, 1)]
+
+
+def test_write_on_other_connection_opens_transaction_for_both(
+    broker: odradek.Broker, path: DataPath, coordinator: Callable[..., None]
+) -> None:
+    topic = path.topic()
+    hosted = path.hosted(topic)
+    coordinator(meanwhile=lambda: hosted.append(batch(0), broker.server.clock.now_ms(), is_in_transaction=True))
+    assert send(path, topic, 1) == (ErrorCode.NONE, 1)

@@ -1,0 +1,90 @@
+"""The compaction process: its priority, its errors, and its end with the broker."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from odradek.server.log_maintenance.compaction_jobs import run_in_process
+from odradek.server.log_maintenance.compaction_process import NICENESS
+from odradek.storage.files.open_files import LogDirectoryFailure
+
+from tests.server.harness.compaction import EndlessJob, JobOnFullDisk
+from tests.server.harness.data_path import wait_until
+
+ROOT = Path(__file__).parents[3]
+
+BROKER = """
+import asyncio, sys
+from pathlib import Path
+from odradek.server.log_maintenance.compaction_jobs import run_in_process
+from tests.server.harness.compaction import EndlessJob
+asyncio.run(run_in_process(EndlessJob(Path(sys.argv[1]))))
+"""
+
+#: A program without `if __name__ == "__main__"`: only one process may run it.
+PROGRAM = """
+import os, sys
+from pathlib import Path
+with Path(sys.argv[1]).open("a") as runs:
+    runs.write("run ")
+import asyncio
+from odradek.server.log_maintenance.compaction_jobs import run_in_process
+from tests.server.harness.compaction import JobOnFullDisk
+try:
+    asyncio.run(run_in_process(JobOnFullDisk()))
+except Exception as failure:
+    print(type(failure).__name__)
+"""
+
+
+def is_running(pid: int) -> bool:
+    """Returns False for zombies, too: there may be no process here that reaps orphans."""
+    found = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return bool(found.stdout.strip()) and not found.stdout.startswith("Z")
+
+
+def started(path: Path) -> tuple[int, int]:
+    wait_until(path.exists)
+    pid, niceness = map(int, path.read_text().split())
+    return pid, niceness
+
+
+def test_the_process_ends_with_a_broker_that_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "job"
+    with subprocess.Popen([sys.executable, "-c", BROKER, str(path)], cwd=ROOT) as broker:
+        pid, niceness = started(path)
+        assert niceness == min(19, os.nice(0) + NICENESS), "it gives way to the broker"
+        broker.kill()
+    wait_until(lambda: not is_running(pid))
+
+
+async def test_a_cancelled_job_ends_its_process(tmp_path: Path) -> None:
+    path = tmp_path / "job"
+    running = asyncio.ensure_future(run_in_process(EndlessJob(path)))  # type: ignore[arg-type]
+    pid, _ = await asyncio.to_thread(started, path)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not is_running(pid)
+
+
+async def test_a_full_disk_reaches_the_broker_as_its_directory_s_failure() -> None:
+    with pytest.raises(LogDirectoryFailure, match=r"/logs: compacting: .*No space left") as raised:
+        await run_in_process(JobOnFullDisk())  # type: ignore[arg-type]
+    assert raised.value.directory == "/logs"
+    assert raised.value.is_full
+
+
+def test_the_main_module_of_an_embedding_program_is_not_run_again(tmp_path: Path) -> None:
+    program, runs = tmp_path / "program.py", tmp_path / "runs"
+    program.write_text(PROGRAM)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(
+        [sys.executable, str(program), str(runs)], env=environment, capture_output=True, text=True, check=True
+    )
+    assert (ran.stdout, runs.read_text()) == ("LogDirectoryFailure\n", "run ")

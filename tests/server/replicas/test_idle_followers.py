@@ -1,0 +1,176 @@
+"""A follower's session inspects active partitions only, and its fetcher names no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.protocol.internal.cluster_metadata import PartitionRecord, TopicRecord
+from odradek.replication.isr import IsrProposal
+from odradek.server.fetch.fetch_session import FetchSession
+from odradek.server.fetch.follower_fetch import FollowerFetch
+from odradek.server.partitions.hosted_partition import HostedPartition
+from odradek.server.replica_fetch.followed_partition import FollowedPartition
+
+from tests.server.harness.data_path import batch_of
+from tests.server.harness.replicas import TOPIC, TOPIC_ID, Replicas, eventually
+
+MANY = 40
+
+
+def create_many(replicas: Replicas) -> None:
+    """Creates partitions with broker 1 as their leader and broker 2 as their follower."""
+    replicas.publish(
+        TopicRecord(TOPIC, TOPIC_ID),
+        *(
+            PartitionRecord(
+                partition_id=index,
+                topic_id=TOPIC_ID,
+                replicas=[1, 2],
+                isr=[1, 2],
+                leader=1,
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=[bytes(16)] * 2,
+            )
+            for index in range(MANY)
+        ),
+    )
+
+
+def hosted(replicas: Replicas, number: int, index: int) -> HostedPartition:
+    found = replicas.server(number).partitions.get((TOPIC, index))
+    assert found is not None
+    return found
+
+
+def produce(replicas: Replicas, index: int, value: bytes) -> None:
+    server = replicas.server(1)
+    assert not hosted(replicas, 1, index).append(batch_of(value), server.clock.now_ms()).error
+
+
+def sessions(replicas: Replicas) -> list[FetchSession]:
+    return [session for session in replicas.server(1).fetch_sessions if session.is_follower]
+
+
+def is_idle(replicas: Replicas) -> bool:
+    found = sessions(replicas)
+    return sum(len(one.partitions) for one in found) == MANY and not any(one.active_partitions for one in found)
+
+
+async def idle(replicas: Replicas) -> FetchSession:
+    """Returns the session of broker 2, once all its partitions are idle."""
+    await eventually(lambda: is_idle(replicas), "all partitions come to rest")
+    return max(sessions(replicas), key=lambda one: len(one.partitions))
+
+
+class Calls:
+    """Counts the calls of a method."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
+        self.count, original = 0, getattr(owner, name)
+
+        def counted(*arguments: Any) -> Any:
+            self.count += 1
+            return original(*arguments)
+
+        monkeypatch.setattr(owner, name, counted)
+
+
+async def test_a_round_that_finds_nothing_looks_at_no_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Replicas(tmp_path, 2, each={2: {"replica.fetch.wait.max.ms": "20"}}) as replicas:
+        create_many(replicas)
+        session = await idle(replicas)
+        asked = Calls(monkeypatch, FollowedPartition, "wanted")
+        looked = Calls(monkeypatch, FollowerFetch, "_is_idle")
+        epoch = session.epoch
+        await eventually(lambda: session.epoch >= epoch + 5, "the follower goes on asking")
+        assert (asked.count, looked.count) == (0, 0)
+
+
+async def test_write_inspects_only_its_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Replicas(tmp_path, 2) as replicas:
+        create_many(replicas)
+        await idle(replicas)
+        looked = Calls(monkeypatch, FollowerFetch, "_is_idle")
+        produce(replicas, 7, b"one")
+        await eventually(lambda: hosted(replicas, 2, 7).high_watermark == 1, "it is committed, and known to be")
+        await idle(replicas)
+        assert 0 < looked.count < MANY
+
+
+async def test_every_partition_that_is_written_to_is_followed_again_and_again(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 2) as replicas:
+        create_many(replicas)
+        for number in range(3):
+            await idle(replicas)
+            for index in range(MANY):
+                produce(replicas, index, b"%d" % number)
+        await eventually(lambda: all(hosted(replicas, 2, index).high_watermark == 3 for index in range(MANY)))
+        await idle(replicas)
+
+
+async def test_settled_follower_counts_as_caught_up_until_write(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 2, each={2: {"replica.fetch.wait.max.ms": "20"}}) as replicas:
+        create_many(replicas)
+        session = await idle(replicas)
+        follower = hosted(replicas, 1, 7).role.followers[2]
+        follower.last_caught_up_ms = follower.last_fetch_ms = 0
+        produce(replicas, 7, b"one")
+        assert follower.last_caught_up_ms == follower.last_fetch_ms == session.last_used_ms
+
+
+async def test_settled_follower_removed_from_isr_rejoins(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 2) as replicas:
+        create_many(replicas)
+        await idle(replicas)
+        replicas.change(isr=[1])
+        await eventually(lambda: replicas.partition(1).isr == (1, 2), "its fetches have it proposed")
+
+
+async def test_removed_follower_rejoins_when_response_precedes_metadata(
+    tmp_path: Path,
+) -> None:
+    async with Replicas(tmp_path, 2) as replicas:
+        create_many(replicas)
+        await idle(replicas)
+        leader = hosted(replicas, 1, 0)
+        role, now_ms = leader.role, replicas.server(1).clock.now_ms()
+        proposal = role.proposal = IsrProposal((1,), role.leader_epoch, role.partition_epoch)
+        leader.isr_accepted(proposal, (1,), role.leader_epoch, role.partition_epoch + 1, now_ms)
+        replicas.change(isr=[1])
+        await eventually(lambda: replicas.partition(1).isr == (1, 2), "its fetches have it proposed")
+
+
+async def test_new_epoch_of_the_same_leader_is_sent_by_the_follower_and_becomes_idle(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 2) as replicas:
+        create_many(replicas)
+        await idle(replicas)
+        replicas.change(leader=1)
+        await eventually(
+            lambda: any(
+                one.current_leader_epoch == 1 for session in sessions(replicas) for one in session.partitions.values()
+            )
+        )
+        await idle(replicas)
+        produce(replicas, 0, b"one")
+        await eventually(lambda: hosted(replicas, 2, 0).high_watermark == 1)
+
+
+async def test_a_session_that_begins_where_another_rests_takes_its_place(tmp_path: Path) -> None:
+    """A broker that was killed and comes back never uses its old session again."""
+    async with Replicas(tmp_path, 2) as replicas:
+        create_many(replicas)
+        before = await idle(replicas)
+        for fetcher in replicas.server(2).replication()._fetchers.values():
+            fetcher._end_session()
+        produce(replicas, 7, b"one")
+        await eventually(lambda: len(sessions(replicas)) == 2 or before not in sessions(replicas))
+        now = next(one for one in sessions(replicas) if one is not before)
+        await eventually(lambda: not now.active_partitions)
+        assert all(len(hosted(replicas, 1, index).end_watchers) == 1 for index in range(MANY))
+        produce(replicas, 7, b"two")
+        await eventually(lambda: hosted(replicas, 2, 7).high_watermark == 2)
