@@ -1,8 +1,7 @@
 """The features of a cluster: levels that all nodes must support before they take effect (KIP-584, KIP-1022).
 
-`built` is the range that this broker implements and advertises. `known` is the range that it can carry: it opens a
-directory in which Apache Kafka has finalized such a level and keeps its records, even if it does not implement the
-level.
+`built` is the highest level that this node implements, advertises and accepts: a node does not take part in a cluster in
+which a higher level is finalized.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
 class Feature(NamedTuple):
     minimum: int
     built: int
-    known: int
     #: The level in a newly formatted directory.
     formatted: int
     #: The metadata.version that each level above 0 requires; 0 if none.
@@ -32,13 +30,13 @@ class Feature(NamedTuple):
 
 
 FEATURES: dict[str, Feature] = {
-    ELIGIBLE_LEADER_REPLICAS: Feature(0, 1, 1, 1, levels.ELIGIBLE_LEADER_REPLICAS),
-    GROUP_VERSION: Feature(0, 1, 1, 1),
-    KRAFT_VERSION: Feature(0, 1, 1, 1),
-    METADATA_VERSION: Feature(levels.MINIMUM, levels.MAXIMUM, levels.MAXIMUM, levels.DEFAULT),
-    SHARE_VERSION: Feature(0, 2, 2, 1),
-    STREAMS_VERSION: Feature(0, 1, 1, 1),
-    TRANSACTION_VERSION: Feature(0, 2, 2, 2),
+    ELIGIBLE_LEADER_REPLICAS: Feature(0, 1, 1, levels.ELIGIBLE_LEADER_REPLICAS),
+    GROUP_VERSION: Feature(0, 1, 1),
+    KRAFT_VERSION: Feature(0, 1, 1),
+    METADATA_VERSION: Feature(levels.MINIMUM, levels.MAXIMUM, levels.DEFAULT),
+    SHARE_VERSION: Feature(0, 2, 1),
+    STREAMS_VERSION: Feature(0, 1, 1),
+    TRANSACTION_VERSION: Feature(0, 2, 2),
 }
 
 
@@ -66,23 +64,12 @@ def formatted_levels(asked: Mapping[str, int]) -> dict[str, int]:
     return formatted
 
 
-def supported_features(finalized: FeaturesImage) -> dict[str, tuple[int, int]]:
-    """Returns the (lowest, highest) supported level of each feature; finalized levels are included. By name."""
-    ranges = {name: (feature.minimum, max(feature.built, finalized.level(name))) for name, feature in FEATURES.items()}
-    return {name: (low, high) for name, (low, high) in ranges.items() if high > 0}
+def supported_features() -> dict[str, tuple[int, int]]:
+    """Returns the (lowest, highest) supported level of each feature, by name."""
+    return {name: (feature.minimum, feature.built) for name, feature in FEATURES.items() if feature.built > 0}
 
 
 def finalized_features(image: FeaturesImage, kraft_version: int) -> dict[str, int]:
     """Returns the finalized levels as ApiVersions lists them, without levels of 0. By name."""
     every = dict(image.finalized) | {KRAFT_VERSION: kraft_version}
     return {name: level for name, level in sorted(every.items()) if level > 0}
-
-
-def unknown_feature(image: FeaturesImage) -> str | None:
-    """Returns why a directory with this image cannot be opened, or None."""
-    for name, level in sorted(image.finalized.items()):
-        feature = FEATURES.get(name)
-        if feature is None or not feature.minimum <= level <= feature.known:
-            highest = 0 if feature is None else feature.known
-            return f"{name} is finalized at level {level}; this broker supports levels up to {highest}"
-    return None

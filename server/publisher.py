@@ -17,8 +17,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..metadata.image import EMPTY_IMAGE
+from ..metadata.unsupported import unsupported
 from .cluster.change_lines import log_changes
-from .runtime.halting import cause_of
+from .runtime.halting import UnsupportedMetadata, cause_of
 from .runtime.internal_topics import SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
@@ -41,9 +42,14 @@ class Publisher:
             pass
 
     def steps(self, delta: MetadataDelta, image: MetadataImage) -> Iterator[None]:
-        """Publishes an image in steps. `delta` leads to it from the image that is published now."""
+        """Publishes an image in steps. `delta` leads to it from the image that is published now. Raises
+        UnsupportedMetadata before any part has followed it.
+        """
         node, published = self._node, self._node.metadata.image
         assert image.offset >= published.offset, f"offset {image.offset} published after {published.offset}"
+        why = unsupported(delta, image)
+        if why is not None:
+            raise UnsupportedMetadata(why)
         with self._contained("the broker's configuration"):
             node.config.apply(delta, image)
         with self._contained("quotas of clients"):

@@ -46,5 +46,5 @@ KEYS = (
     key("remote.log.storage.manager.class.name", STRING, None, non_empty, inert=TIERED),
     key("remote.log.storage.manager.class.path", STRING, inert=TIERED),
     key("remote.log.storage.manager.impl.prefix", STRING, "rsm.config.", non_empty, inert=TIERED),
-    key("remote.log.storage.system.enable", BOOLEAN, False, inert=TIERED),
+    key("remote.log.storage.system.enable", BOOLEAN, False),
 )

@@ -88,7 +88,7 @@ def _check_not_negative(_state: ControllerState, update: FeatureUpdateKey) -> st
 
 def _check_supported(state: ControllerState, update: FeatureUpdateKey) -> str | None:
     name, level = update.feature, update.max_version_level
-    local = supported_features(state.image.features).get(name, (0, 0))
+    local = supported_features().get(name, (0, 0))
     reason = _reason(f"Local controller {state.node_id}", local, level)
     for broker_id, broker in sorted(state.image.cluster.brokers.items()):
         reason = reason or _reason(f"Broker {broker_id}", broker.features.get(name, (0, 0)), level)

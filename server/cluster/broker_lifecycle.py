@@ -272,7 +272,7 @@ class BrokerLifecycle:
             )
 
     def _of_broker(self) -> BrokerRegistrationRequest:
-        return self._registration.of_broker(self._metadata.image.features, self._incarnation_id)
+        return self._registration.of_broker(self._incarnation_id)
 
     def _heartbeat(self) -> BrokerHeartbeatRequest:
         leaves = self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN

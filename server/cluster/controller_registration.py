@@ -51,7 +51,7 @@ class ControllerRegistrar:
         if is_known or self._is_asking or not image.features.finalized:
             return
         self._is_asking = True
-        request = self._registration.of_controller(image.features, self._incarnation_id)
+        request = self._registration.of_controller(self._incarnation_id)
         self._forwarding().send_to_controller(request, self._answered, timeout_ms=_TIMEOUT_MS)
 
     def _answered(self, response: Any) -> None:

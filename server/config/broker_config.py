@@ -61,6 +61,8 @@ _MOST_NAME_CHARACTERS = 100
 #: Keys that Kafka passes on to its authorizer, without knowing them.
 PLUGIN_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
 
+_TIERED_SYSTEM_KEY = "remote.log.storage.system.enable"
+
 Changed = Callable[[frozenset[str]], None]
 
 
@@ -72,6 +74,7 @@ class BrokerConfig:
         self.values = BrokerValues(_with_defaults(said))
         validate_broker_configs(self.values)
         _check_paths(self.values)
+        _check_tiered_storage(self.values)
         self.listeners: Listeners = read_listeners(self.values)
         self._subscribers: list[Changed] = []
         #: Called when the dynamic values of this broker were written, even to what they were: files that they name may
@@ -244,6 +247,14 @@ def _check_paths(values: BrokerValues) -> None:
     for name in ("log.dirs", "log.dir", "metadata.log.dir"):
         if "\0" in str(values.texts.get(name, "")):
             raise InvalidConfig(f"{name} has a NUL character, which no path can have")
+
+
+def _check_tiered_storage(values: BrokerValues) -> None:
+    if values.get(_TIERED_SYSTEM_KEY):
+        raise InvalidConfig(
+            f"{_TIERED_SYSTEM_KEY}=true: this broker has no tiered storage; a cluster with tiered topics stays on Apache "
+            "Kafka, any other sets the key to false"
+        )
 
 
 def _warn_of_inert(names: Iterable[str]) -> None:

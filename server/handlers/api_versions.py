@@ -112,7 +112,7 @@ def _add_features(response: ApiVersionsResponse, services: NodeServices, version
     registration = image.broker(services.node_id)
     response.finalized_features_epoch = image.offset
     # A node that is only a controller has no registration; nor has a broker that has not met its cluster yet.
-    supported = registration.features if registration is not None else supported_features(image.features)
+    supported = registration.features if registration is not None else supported_features()
     ranges = tuple((name, levels) for name, levels in supported.items() if levels[0] > 0 or version >= 4)
     response.supported_features = [*_supported(ranges)]
     finalized = finalized_features(image.features, services.controller.kraft_version)

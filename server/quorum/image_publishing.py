@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ...metadata.delta import MetadataDelta
 from ...metadata.image import MetadataImage
-from ..runtime.halting import unusable
+from ..runtime.halting import cause_of, unusable
 from ..runtime.sliced_work import SlicedWork, without_gc
 from .commits import Commits
 
@@ -38,7 +38,7 @@ class ImagePublishing:
         self.on_published: Callable[[int], None]
         #: Called when a fetched snapshot has replaced the commits.
         self.on_loaded: Callable[[], None]
-        #: Called when committed records cannot be read, or the first image cannot be published.
+        #: Called when committed records cannot be read, or an image cannot be published.
         self.on_failed: Callable[[Exception], None]
         #: Done when this node has published everything that was committed when it joined the quorum.
         self.caught_up: asyncio.Future[None]
@@ -127,10 +127,10 @@ class ImagePublishing:
 
     def _publishing_failed(self, failure: Exception) -> None:
         """Handles a failed publication. The publisher isolates failing subscribers; a failure here is a first image
-        that cannot be served, or a bug.
+        that cannot be served, a reason to halt, or a bug.
         """
-        if not self.caught_up.done():
-            self.on_failed(unusable("the first image", failure))
+        if not self.caught_up.done() or cause_of(failure) is not None:
+            self.on_failed(unusable("an image", failure))
         else:
             log.error("a bug: an image was not published", exc_info=failure)
             self._unpublished = True

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...metadata.features import supported_features
-from ...metadata.image import FeaturesImage
 from ...protocol.messages import broker_registration as brokers
 from ...protocol.messages import controller_registration as controllers
 from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -51,7 +50,7 @@ class Registration:
         self._config = config
         self._directories = directories
 
-    def of_broker(self, features: FeaturesImage, incarnation_id: bytes) -> brokers.BrokerRegistrationRequest:
+    def of_broker(self, incarnation_id: bytes) -> brokers.BrokerRegistrationRequest:
         """Returns the registration as a broker. `previous_broker_epoch` shows that the last stop was clean: then every
         directory has stored the same epoch.
         """
@@ -61,21 +60,19 @@ class Registration:
             cluster_id=self.cluster_id,
             incarnation_id=incarnation_id,
             listeners=self._listeners(brokers.Listener, self.endpoints.advertised_endpoints()),
-            features=_features(brokers.Feature, features),
+            features=_features(brokers.Feature),
             rack=self._config.get("broker.rack"),
             log_dirs=[d.directory_id for d in self._directories if d.directory_id is not None],
             previous_broker_epoch=epochs.pop() if len(epochs) == 1 else -1,
         )
 
-    def of_controller(
-        self, features: FeaturesImage, incarnation_id: bytes
-    ) -> controllers.ControllerRegistrationRequest:
+    def of_controller(self, incarnation_id: bytes) -> controllers.ControllerRegistrationRequest:
         """Returns the registration as a controller (KIP-919)."""
         return controllers.ControllerRegistrationRequest(
             controller_id=self.node_id,
             incarnation_id=incarnation_id,
             listeners=self._listeners(controllers.Listener, self.endpoints.controller_endpoints()),
-            features=_features(controllers.Feature, features),
+            features=_features(controllers.Feature),
         )
 
     def heartbeat(
@@ -110,8 +107,8 @@ class Registration:
         ]
 
 
-def _features(kind: type[Any], features: FeaturesImage) -> list[Any]:
+def _features(kind: type[Any]) -> list[Any]:
     return [
         kind(name=name, min_supported_version=low, max_supported_version=high)
-        for name, (low, high) in supported_features(features).items()
+        for name, (low, high) in supported_features().items()
     ]

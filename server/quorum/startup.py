@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.delta import MetadataDelta
-from ...metadata.features import unknown_feature
 from ...metadata.image import METADATA_VERSION
+from ...metadata.unsupported import unsupported
 from ...protocol.codec import MalformedMessage
 from ...protocol.internal.control_records import Endpoint as VoterEndpoint
 from ...protocol.internal.control_records import LeaderChangeMessage, LeaderChangeVoter, VotersVoter
@@ -62,9 +62,9 @@ def take_over(
     MetadataLost.
     """
     image = loaded.delta.apply(quorum_log.end_offset - 1, loaded.last_epoch, loaded.last_append_timestamp_ms)
-    unknown = unknown_feature(image.features)
-    if unknown is not None:
-        raise InvalidQuorum(f"{quorum_log.directory}: {unknown}")
+    why = unsupported(loaded.delta, image)
+    if why is not None:
+        raise InvalidQuorum(f"{quorum_log.directory}: {why}")
     epoch_start_offset = quorum_log.end_offset
     epoch = _begin_epoch(registration, quorum_log, loaded, clock.now_ms())
     controller.load(image, quorum_log.end_offset, quorum_log.quorum.kraft_version)
@@ -190,12 +190,10 @@ class _Start:
         return result.response
 
     def register_controller(self) -> None:
-        features = self._controller.image.features
-        self.decide(self._registration.of_controller(features, new_incarnation_id()), 0)
+        self.decide(self._registration.of_controller(new_incarnation_id()), 0)
 
     def register_broker(self) -> int:
-        features = self._controller.image.features
-        registered = self.decide(self._registration.of_broker(features, new_incarnation_id()), 4)
+        registered = self.decide(self._registration.of_broker(new_incarnation_id()), 4)
         assert isinstance(registered, BrokerRegistrationResponse)
         broker_epoch = registered.broker_epoch
         self.decide(self._registration.heartbeat(broker_epoch, self._controller.next_offset - 1), 1)

@@ -26,6 +26,10 @@ class ActivationFailed(Exception):
     """A new controller could not begin: it leads the quorum, and no request would ever be decided."""
 
 
+class UnsupportedMetadata(Exception):
+    """The cluster has a feature level, or a topic in tiered storage, that this node cannot serve."""
+
+
 class Cause(NamedTuple):
     failure: type[Exception]
     reason: str
@@ -36,6 +40,11 @@ class Cause(NamedTuple):
 EXIT_CODE = 1
 
 CAUSES = (
+    Cause(
+        UnsupportedMetadata,
+        "The cluster uses what this node has not implemented. To follow its metadata could lose records.",
+        EXIT_CODE,
+    ),
     Cause(
         LogDirectoryFailure,
         "The disk of the metadata log failed, or no log directory is left. Nothing can be stored any more, and "

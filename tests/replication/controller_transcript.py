@@ -128,7 +128,7 @@ class Transcript:
 
     def _register(self, broker_id: int, options: dict[str, Any], *, quietly: bool) -> list[str]:
         before = self.controller.image.broker(broker_id)
-        features = supported_features(self.controller.image.features)
+        features = supported_features()
         directories = [directory_id(name) for name in options.get("dirs", [f"d{broker_id}"])]
         request = self._message(
             APIS_BY_NAME["BrokerRegistration"].request,
