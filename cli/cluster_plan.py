@@ -133,7 +133,7 @@ class ListenerNames(NamedTuple):
 def grown(plan: Plan | None, brokers: int, first_port: int | None, *, has_internal: bool = False) -> Plan:
     """The plan with this many brokers; nodes that are there keep their ids. Raises ValueError where it has more already."""
     from ..protocol.uuids import uuid_to_text
-    from ..replication.controller.random_ids import random_uuid
+    from ..replication.controller.state import random_uuid
 
     if first_port is not None and first_port + brokers - 1 > MOST_PORT:
         raise ValueError(f"--port {first_port} leaves no ports for {brokers} brokers: the last is {MOST_PORT}")

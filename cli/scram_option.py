@@ -10,7 +10,7 @@ import base64
 import binascii
 import secrets
 
-from ..metadata.scram import (
+from ..metadata.credentials import (
     BY_NAME,
     MAX_ITERATIONS,
     MIN_ITERATIONS,

@@ -6,8 +6,8 @@
   `start_offsets` of the next.
 - `Split`: offsets of one partition that one process reads; plain data to pickle. `split.size` is in bytes, estimated.
 - `read_split(split, columns)`: an iterable of `pyarrow.RecordBatch` with these columns of `SCHEMA`, in this order; some
-  megabytes each. `.next_offset`: all records of the split below it were yielded; `.unread`: offsets that could not be read, with
-  `on_unreadable="skip"`; `.count()`: the records by the headers of their batches alone.
+  megabytes each. `.next_offset`: all records of the split below it were yielded; `.unread`: offsets that could not be
+  read, with `on_unreadable="skip"`; `.count()`: the records by the headers of their batches alone.
 - Errors: `UnreadableOffsets`, whose `unread` has topic, partition, offsets, file, position and reason; `ScanError` and
   `InvalidScan` for a scan that cannot be made. Errors can be pickled.
 

@@ -21,7 +21,7 @@ from odradek.cli.client.commands import COMMANDS
 from odradek.cli.client.run import app_of
 from odradek.cli.main import parser
 from odradek.metadata.configs import ConfigKey, ResourceType, to_text
-from odradek.metadata.configs.documentation import documentation
+from odradek.metadata.configs.describe import documentation
 from odradek.metadata.configs.key import NO_DEFAULT
 from odradek.metadata.configs.tables import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC
 from odradek.testing.embedded_clock import EmbeddedClock

@@ -5,8 +5,11 @@ A value is three unsigned varints (frame version, record key, record version) an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..protocol.codec import MalformedMessage, decode, encode
 from ..protocol.internal import cluster_metadata as records
+from ..protocol.internal.cluster_metadata import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 from ..protocol.schema import Message
 from ..protocol.varint import Buffer, encode_varint, varint
 from . import metadata_version as levels
@@ -76,3 +79,33 @@ def decode_record(value: Buffer) -> Message:
     if end != len(value):
         raise MalformedMessage(f"{len(value) - end} bytes after a {cls.__name__}")
     return message
+
+
+# Transactions of metadata records (KIP-868): records between Begin and End take effect together, or not at all after
+# Abort.
+
+
+class MetadataTransactions:
+    """A stage between the log and a delta: holds back the records of a transaction until it ends."""
+
+    def __init__(self) -> None:
+        self._held: list[Message] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._held is not None
+
+    def take(self, record: Message) -> Sequence[Message]:
+        """Takes the next record of the log. Returns the records to replay now."""
+        if isinstance(record, BeginTransactionRecord):
+            assert self._held is None, "a transaction of metadata begins inside another"
+            self._held = []
+            return ()
+        if isinstance(record, EndTransactionRecord | AbortTransactionRecord):
+            held, self._held = self._held, None
+            assert held is not None, "a transaction of metadata ends that has not begun"
+            return held if isinstance(record, EndTransactionRecord) else ()
+        if self._held is None:
+            return (record,)
+        self._held.append(record)
+        return ()

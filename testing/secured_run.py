@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..metadata.configs import InvalidConfig
-from ..metadata.scram import (
+from ..metadata.credentials import (
     BY_NAME,
     MIN_ITERATIONS,
     SALT_BITS,

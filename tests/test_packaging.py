@@ -16,7 +16,18 @@ from tests.release import DESCRIPTION, URLS, copy_tracked, describe
 from tests.wheels import ADDRESS, built_wheel
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("cli", "columns", "console", "coordinator", "metadata", "protocol", "replication", "server", "storage", "testing")
+ROOMS = (
+    "cli",
+    "columns",
+    "console",
+    "coordinator",
+    "metadata",
+    "protocol",
+    "replication",
+    "server",
+    "storage",
+    "testing",
+)
 
 
 def listed_packages() -> set[str]:

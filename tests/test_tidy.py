@@ -15,7 +15,18 @@ MOST_FUNCTION_LINES = 70
 MOST_MEDIAN_FUNCTION_LINES = 20
 #: Tables, whose length has no limit.
 TABLES = ("protocol/messages/", "protocol/internal/")
-ROOMS = ("protocol", "metadata", "storage", "replication", "coordinator", "server", "testing", "cli", "columns", "console")
+ROOMS = (
+    "protocol",
+    "metadata",
+    "storage",
+    "replication",
+    "coordinator",
+    "server",
+    "testing",
+    "cli",
+    "columns",
+    "console",
+)
 PURE_ROOMS = ("protocol", "metadata", "replication", "coordinator")
 
 

@@ -9,7 +9,7 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
-from odradek.metadata.scram import SCRAM_SHA_256, salted_password
+from odradek.metadata.credentials import SCRAM_SHA_256, salted_password
 from odradek.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from odradek.metadata.scram import BY_CODE, salted_password
+from odradek.metadata.credentials import BY_CODE, salted_password
 from odradek.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,

@@ -54,10 +54,12 @@ def messages(backend: Backend, request: Request) -> Page:
 
 def unread(topic: str, found: Found) -> list[Part]:
     """Names offsets that partitions do not have, partitions that were not read, and the brokers that could lead them."""
-    return [Text(f"{line[0].upper()}{line[1:]}.", "bad") for line in found.notes] + [
-        Text(f"{topic}-{partition} has no leader that answers: start one of the brokers {numbers(replicas)}.", "bad")
+    notes = [f"{line[0].upper()}{line[1:]}." for line in found.notes]
+    notes += [
+        f"{topic}-{partition} has no leader that answers: start one of the brokers {numbers(replicas)}."
         for partition, replicas in list(found.leaderless.items())[:_MOST_UNREAD]
     ]
+    return [Text(note, "bad") for note in notes]
 
 
 def _above(request: Request, query: Query) -> list[Part]:

@@ -40,9 +40,10 @@ from ...protocol.messages.txn_offset_commit import (
 )
 from ...protocol.uuids import ZERO_UUID
 from ..common.result import GroupRequest
-from .base.group import Group, ShardState
+from .base.group import Group
 from .base.kind import OffsetRules
 from .base.offsets import CommittedOffset, OffsetStore, Partitions
+from .base.state import ShardState
 from .error_responses import commit_error, transactional_commit_error
 
 

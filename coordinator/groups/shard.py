@@ -24,8 +24,8 @@ from ...protocol.schema import Message
 from ..common.result import GroupRequest, GroupsConfig, MetadataChanged, Output, Record, TopicsDeleted
 from ..common.timers import Timer
 from . import offsets
-from .base.group import ShardState
 from .base.kind import Operation
+from .base.state import ShardState
 from .classic.group import ClassicGroup, State, find_or_make
 from .error_responses import error_response
 from .kinds import KINDS

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from ...metadata.topic_partitions import TopicPartition
+from ...metadata.image import TopicPartition
 from ...protocol.codec import MalformedMessage
 from ...protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ...protocol.messages.describe_transactions import DescribeTransactionsRequest

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ...metadata.topic_partitions import TopicPartition
+from ...metadata.image import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.transaction_state import TransactionLogKey, TransactionLogValue
 from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from ...metadata.topic_partitions import TopicPartition
+from ...metadata.image import TopicPartition
 from ...protocol.internal.transaction_state import PartitionsSchema, TransactionLogKey, TransactionLogValue
 from ...protocol.varint import Buffer
 from ..common.record_frames import UnknownRecord, decode_key, decode_value, encode_framed, number_of, prefix

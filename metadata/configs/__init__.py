@@ -1,22 +1,23 @@
 """Every configuration key of Kafka 4.4: type, default, validation, scope.
 
-The tables are `broker_*.py`, `topic.py`, `group.py` and `client_metrics.py`, one row per key. `odradek_keys.py` has
-Odradek's own keys. `*_rules.py` have the rules for several values together, and `broker_values.py` the precedence of a
+The tables are `broker.py` and `resources.py`, one row per key; the last table of `resources.py` has Odradek's own keys.
+`broker_rules.py` and `rules.py` have the rules for several values together, and `broker_values.py` the precedence of a
 broker's layers. All of it is pure: it takes texts and typed values, and returns typed values or raises InvalidConfig.
 """
 
 from __future__ import annotations
 
-from .broker_changes import validate_broker_change
-from .broker_rules import connection_overrides, validate_broker_configs
-from .broker_values import BrokerValues, broker_key, synonyms, topic_default, topic_defaults
-from .client_metrics_rules import validate_client_metrics_configs
-from .dynamic import usable_dynamic_configs, validate_dynamic_names
-from .group_rules import validate_group_configs
+from .broker_rules import (
+    connection_overrides,
+    usable_dynamic_configs,
+    validate_broker_change,
+    validate_broker_configs,
+    validate_dynamic_names,
+)
+from .broker_values import BrokerValues, broker_key, suggestion, synonyms, topic_default, topic_defaults
 from .key import ConfigKey, ResourceType, Scope
-from .suggestions import suggestion
+from .rules import lenient_topic_values, validate_client_metrics_configs, validate_group_configs, validate_topic_configs
 from .tables import definition
-from .topic_rules import lenient_topic_values, validate_topic_configs
 from .values import ConfigType, InvalidConfig, Password, Value, to_text
 
 __all__ = [

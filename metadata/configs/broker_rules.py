@@ -1,14 +1,88 @@
-"""Rules for several values of a broker together. A rule is a small function that returns an error text, or None.
+"""The update modes of broker configs: which can change while the broker runs, and for which scope (KIP-226).
 
-The texts are Kafka's. Rules about listeners need parsed addresses and are in the server's listeners.
+A read-only key cannot. A per-broker key can be set for one broker, not as the default of all. A TLS key can be set
+only with a listener prefix, as `listener.name.<listener>.<key>`. An unknown key can be set: it is for a plug-in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from .broker_values import BrokerValues, retention_ms, roll_jitter_ms, roll_ms
+from .broker import LISTENER_ONLY
+from .broker_values import LISTENER_PREFIX, BrokerValues, retention_ms, roll_jitter_ms, roll_ms
+from .key import Scope
+from .tables import BROKER
 from .values import InvalidConfig, Value
+
+# Keys that stay cluster-wide even with a listener prefix.
+_CLUSTER_WIDE_OF_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+
+
+def _of_type(name: str, text: str) -> str | None:
+    found = LISTENER_PREFIX.fullmatch(name)
+    key = BROKER.get(found.group(1) if found else name)
+    if key is None or key.scope is Scope.READ_ONLY:
+        return None
+    try:
+        key.parse(text)
+    except InvalidConfig as rejected:
+        return str(rejected)
+    return None
+
+
+def _is_read_only(name: str) -> bool:
+    return name in BROKER and BROKER[name].scope is Scope.READ_ONLY
+
+
+def _is_per_broker(name: str) -> bool:
+    found = LISTENER_PREFIX.fullmatch(name)
+    if found:
+        return found.group(1) not in _CLUSTER_WIDE_OF_LISTENERS
+    return name in BROKER and BROKER[name].scope is Scope.PER_BROKER
+
+
+def validate_dynamic_names(configs: Mapping[str, str], *, per_broker: bool) -> None:
+    """Raises InvalidConfig if a key cannot be set in this scope, with Kafka's texts and order."""
+    _reject("Cannot update these configs dynamically", filter(_is_read_only, configs))
+    _reject(
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+        (name for name in configs if name in LISTENER_ONLY),
+    )
+    for name, text in configs.items():
+        broken = _of_type(name, text)
+        if broken:
+            raise InvalidConfig(broken)
+    if not per_broker:
+        _reject(
+            "Cannot update these configs at default cluster level, broker id must be specified",
+            filter(_is_per_broker, configs),
+        )
+
+
+def _reject(words: str, names: Iterable[str]) -> None:
+    found = list(names)
+    if found:
+        raise InvalidConfig(f"{words}: [{', '.join(found)}]")
+
+
+def usable_dynamic_configs(
+    configs: Mapping[str, str], *, per_broker: bool, rejected: Callable[[str, str], None]
+) -> dict[str, str]:
+    """Returns the stored values that can be applied; calls `rejected(name, why)` for each of the others."""
+    usable: dict[str, str] = {}
+    for name, text in configs.items():
+        try:
+            validate_dynamic_names({name: text}, per_broker=per_broker)
+            usable[name] = text
+        except InvalidConfig as why:
+            rejected(name, str(why))
+    return usable
+
+
+# Rules for several values of a broker together. A rule is a small function that returns an error text, or None.
+#
+# The texts are Kafka's. Rules about listeners need parsed addresses and are in the server's listeners.
+
 
 Rule = Callable[[BrokerValues], str | None]
 _MIB = 1 << 20
@@ -201,3 +275,66 @@ def _group_bounds(values: BrokerValues) -> Iterator[str]:
     assert isinstance(assignors, tuple)
     if len(assignors) != 1:
         yield f"group.share.assignors must contain exactly one assignor, but found {len(assignors)}"
+
+
+# Validation of dynamic configuration changes on a running broker (KIP-226).
+
+
+# A thread count may change to between half and double of its value, as in Kafka. Here these threads do no work.
+_THREADS = (
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+    "remote.log.manager.copier.thread.pool.size",
+    "remote.log.manager.expiration.thread.pool.size",
+    "remote.log.manager.follower.thread.pool.size",
+    "remote.log.reader.threads",
+)
+
+
+def validate_broker_change(current: BrokerValues, configs: Mapping[str, str], *, per_broker: bool) -> BrokerValues:
+    """Returns the values after `configs` replaces this broker's dynamic values (`per_broker`) or the cluster-wide
+    default.
+
+    Raises InvalidConfig.
+    """
+    validate_dynamic_names(configs, per_broker=per_broker)
+    if per_broker:
+        after = BrokerValues(current.static, current.dynamic_default, configs)
+    else:
+        after = BrokerValues(current.static, configs, current.dynamic_broker)
+    validate_broker_configs(after, before="requirement failed: ")
+    for broken in (*_thread_counts(current, after), _cleaner_threads(current, after)):
+        if broken:
+            why = f"org.apache.kafka.common.config.ConfigException: {broken}"
+            raise InvalidConfig(f"Invalid value {why} for configuration Invalid dynamic configuration")
+    return after
+
+
+def _thread_counts(current: BrokerValues, after: BrokerValues) -> list[str]:
+    broken = []
+    for name in _THREADS:
+        old, new = current.get(name), after.get(name)
+        assert isinstance(old, int)
+        assert isinstance(new, int)
+        failed = f"Dynamic thread count update validation failed for {name}={new}"
+        if new != old and new < old // 2:
+            broken.append(f"{failed}, value should be at least half the current value {old}")
+        elif new != old and new > old * 2:
+            broken.append(f"{failed}, value should not be greater than double the current value {old}")
+    return broken
+
+
+def _cleaner_threads(current: BrokerValues, after: BrokerValues) -> str | None:
+    old, new = current.get("log.cleaner.threads"), after.get("log.cleaner.threads")
+    assert isinstance(old, int)
+    assert isinstance(new, int)
+    if new < 1:
+        return "Log cleaner threads should be at least 1"
+    if new < old // 2:
+        return f"Log cleaner threads cannot be reduced to less than half the current value {old}"
+    if new > old * 2:
+        return f"Log cleaner threads cannot be increased to more than double the current value {old}"
+    return None

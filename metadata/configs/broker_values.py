@@ -174,3 +174,37 @@ def topic_default(name: str, values: BrokerValues) -> Value:
     if name in _CONVERTED:
         return _CONVERTED[name](values)
     return values.get(key.broker) if key.broker else key.default_value
+
+
+# Suggestions of the key that was probably meant by an unknown one.
+
+
+#: Less similar names have different meanings.
+_LIKENESS = 0.75
+#: No key is longer. A longer name takes time to compare and is similar to none.
+_MOST_COMPARED = 100
+
+
+def suggestion(name: str) -> str:
+    """Returns `, did you mean X?` for an unknown property of a broker; "" if no key is similar."""
+    meant = _respelled(name) or _default_of_topics(name) or _most_alike(name)
+    return f", did you mean {meant}?" if meant else ""
+
+
+def _respelled(name: str) -> str | None:
+    """Returns the key for another spelling: NUM_PARTITIONS, num-partitions."""
+    spelled = name.strip().lower().replace("_", ".").replace("-", ".")
+    return spelled if broker_key(spelled) is not None else None
+
+
+def _default_of_topics(name: str) -> str | None:
+    """Returns the broker's key for the default of a topic's key."""
+    key = TOPIC.get(name)
+    return key.broker if key is not None else None
+
+
+def _most_alike(name: str) -> str | None:
+    from difflib import get_close_matches
+
+    found = get_close_matches(name[:_MOST_COMPARED].lower(), [*BROKER, *OWN], n=1, cutoff=_LIKENESS)
+    return found[0] if found else None

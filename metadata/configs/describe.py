@@ -1,20 +1,53 @@
-"""DescribeConfigs entries of a resource's keys: value, source and synonyms (KIP-226, KIP-569).
-
-Results are lists of the protocol's entries, ordered by name. The source of a value is that of its first synonym.
-Synonyms are listed from the strongest layer to the weakest. Those of a broker's key begin with the key itself, so a
-value that comes from another unit (log.retention.hours) lists none.
-"""
+"""Descriptions of keys, for DescribeConfigs with documentation. The texts are loaded on first use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
+from functools import lru_cache
 
 from ...protocol.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
 from .broker_values import BrokerValues, broker_key, synonyms, topic_defaults
-from .key import ConfigKey, Scope
-from .tables import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC
+from .key import ConfigKey, ResourceType, Scope
+from .tables import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC, definition
 from .values import ConfigType, InvalidConfig, Value, to_text
+
+
+def documentation(resource_type: int, name: str) -> str | None:
+    """Returns one or two sentences; None if the key is unknown."""
+    key = broker_key(name) if resource_type == ResourceType.BROKER else definition(resource_type).get(name)
+    if key is None:
+        return None
+    words = _words()[resource_type][key.name]
+    return f"{words} It has no effect here: {key.inert}." if key.inert else words
+
+
+@lru_cache(maxsize=1)
+def _words() -> dict[int, dict[str, str]]:
+    from .descriptions import (
+        CLIENT_METRICS,
+        GROUPS_BROKER,
+        GROUPS_GROUP,
+        LOG_BROKER,
+        LOG_TOPIC,
+        SECURITY_BROKER,
+        SERVER_BROKER,
+    )
+
+    return {
+        ResourceType.BROKER: SERVER_BROKER | LOG_BROKER | GROUPS_BROKER | SECURITY_BROKER,
+        ResourceType.TOPIC: LOG_TOPIC,
+        ResourceType.GROUP: GROUPS_GROUP,
+        ResourceType.CLIENT_METRICS: CLIENT_METRICS,
+    }
+
+
+# DescribeConfigs entries of a resource's keys: value, source and synonyms (KIP-226, KIP-569).
+#
+# Results are lists of the protocol's entries, ordered by name. The source of a value is that of its first synonym.
+# Synonyms are listed from the strongest layer to the weakest. Those of a broker's key begin with the key itself, so a
+# value that comes from another unit (log.retention.hours) lists none.
+
 
 Entry = DescribeConfigsResourceResult
 Synonym = DescribeConfigsSynonym

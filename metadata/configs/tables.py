@@ -4,42 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from . import (
-    broker_groups,
-    broker_log,
-    broker_network,
-    broker_node,
-    broker_operations,
-    broker_remote,
-    broker_replication,
-    broker_security,
-    broker_share,
-    broker_streams,
-    broker_transactions,
-    client_metrics,
-    group,
-    odradek_keys,
-    topic,
+from .broker import (
+    GROUPS_KEYS,
+    LOG_KEYS,
+    NETWORK_KEYS,
+    NODE_KEYS,
+    OPERATIONS_KEYS,
+    REMOTE_KEYS,
+    REPLICATION_KEYS,
+    SECURITY_KEYS,
+    SHARE_KEYS,
+    STREAMS_KEYS,
+    TRANSACTIONS_KEYS,
 )
 from .key import ConfigKey, ResourceType, table
+from .resources import CLIENT_METRICS_KEYS, GROUP_KEYS, OWN_KEYS, TOPIC_KEYS
 
 BROKER = table(
-    broker_groups.KEYS,
-    broker_log.KEYS,
-    broker_network.KEYS,
-    broker_node.KEYS,
-    broker_operations.KEYS,
-    broker_remote.KEYS,
-    broker_replication.KEYS,
-    broker_security.KEYS,
-    broker_share.KEYS,
-    broker_streams.KEYS,
-    broker_transactions.KEYS,
+    GROUPS_KEYS,
+    LOG_KEYS,
+    NETWORK_KEYS,
+    NODE_KEYS,
+    OPERATIONS_KEYS,
+    REMOTE_KEYS,
+    REPLICATION_KEYS,
+    SECURITY_KEYS,
+    SHARE_KEYS,
+    STREAMS_KEYS,
+    TRANSACTIONS_KEYS,
 )
-TOPIC = table(topic.KEYS)
-GROUP = table(group.KEYS)
-CLIENT_METRICS = table(client_metrics.KEYS)
-OWN = table(odradek_keys.KEYS)
+TOPIC = table(TOPIC_KEYS)
+GROUP = table(GROUP_KEYS)
+CLIENT_METRICS = table(CLIENT_METRICS_KEYS)
+OWN = table(OWN_KEYS)
 
 _BY_TYPE = {
     ResourceType.BROKER: BROKER,

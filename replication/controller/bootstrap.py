@@ -17,7 +17,7 @@ from ...protocol.internal.cluster_metadata import (
     FeatureLevelRecord,
 )
 from ...protocol.schema import Message
-from .min_isr import min_isr_records
+from .partition_change import min_isr_records
 from .state import ControllerState
 
 

@@ -37,10 +37,9 @@ from ...protocol.messages.controller_registration import ControllerRegistrationR
 from ...protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from ...protocol.messages.unregister_controller import UnregisterControllerRequest, UnregisterControllerResponse
 from ...protocol.schema import Message
-from .brokers_to_partitions import LEADERLESS
-from .leadership import MAX_MOVES, Move, leadership_records, leaving_records
+from .partition_change import MAX_MOVES, Move, leadership_records, leaving_records
 from .result import ControllerResult, RequestError
-from .state import ControllerState
+from .state import LEADERLESS, ControllerState
 
 #: Directory ids below this number are reserved by the protocol: unassigned, lost, ...
 _RESERVED_DIRECTORIES = 100

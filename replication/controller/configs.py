@@ -28,11 +28,10 @@ from ...protocol.messages import alter_configs as legacy
 from ...protocol.messages import incremental_alter_configs as incremental
 from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfigs
 from ...protocol.schema import Message
-from .min_isr import MIN_ISR
+from .partition_change import MIN_ISR
 from .result import ApiError, ControllerResult
 from .security.policies import ConfigAlteration, violation
-from .state import ControllerState
-from .topic_names import check_name
+from .state import ControllerState, check_name
 
 # IncrementalAlterConfigs' operation codes.
 _SET, _DELETE, _APPEND, _SUBTRACT = 0, 1, 2, 3

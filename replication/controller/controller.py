@@ -16,11 +16,9 @@ from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from .bootstrap import activation_records
-from .random_ids import RandomSource
 from .result import MAX_RECORDS_PER_REQUEST, ControllerResult, RequestError
 from .security.policies import Policies
-from .sessions import BrokerSessions
-from .state import ANONYMOUS, Caller, ControllerState, Elections, MutationQuota
+from .state import ANONYMOUS, BrokerSessions, Caller, ControllerState, Elections, MutationQuota, RandomSource
 
 Decision = Callable[[ControllerState, Any, int], ControllerResult]
 
@@ -33,7 +31,7 @@ DECISIONS = {
     "AlterPartitionReassignments": ("reassignments", "alter_partition_reassignments"),
     "AlterPartition": ("alter_partition", "alter_partition"),
     "AlterUserScramCredentials": ("security.scram_credentials", "alter_user_scram_credentials"),
-    "AssignReplicasToDirs": ("directories", "assign_replicas_to_directories"),
+    "AssignReplicasToDirs": ("alter_partition", "assign_replicas_to_directories"),
     "BalanceLeaders": ("maintenance", "balance_leaders"),
     "BrokerHeartbeat": ("brokers", "heartbeat"),
     "BrokerRegistration": ("brokers", "register_broker"),

@@ -16,7 +16,7 @@ from ...protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from ...protocol.schema import Message
-from .min_isr import min_isr_records
+from .partition_change import min_isr_records
 from .result import ControllerResult
 from .state import ControllerState
 

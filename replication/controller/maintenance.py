@@ -13,11 +13,17 @@ from ...metadata.image import NO_LEADER, PartitionImage
 from ...protocol.internal.cluster_metadata import NoOpRecord, PartitionChangeRecord
 from ...protocol.schema import INT16, INT32, INT64, Message, struct, wire
 from .brokers import check_epoch, fencing_records
-from .brokers_to_partitions import IMBALANCED, LEADERLESS
-from .leadership import MAX_MOVES, Move, leadership_records, leaving_records
-from .partition_change import LEADER_UNCHANGED, Election, PartitionChange
+from .partition_change import (
+    LEADER_UNCHANGED,
+    MAX_MOVES,
+    Election,
+    Move,
+    PartitionChange,
+    leadership_records,
+    leaving_records,
+)
 from .result import ControllerResult
-from .state import ControllerState
+from .state import IMBALANCED, LEADERLESS, ControllerState
 
 #: The maximum number of leaders moved at once. The driver submits the rest immediately after.
 MAX_ELECTIONS_PER_IMBALANCE = 1000

@@ -25,11 +25,10 @@ from ...protocol.messages.list_partition_reassignments import (
     OngoingTopicReassignment,
 )
 from ...protocol.schema import Message
-from .brokers_to_partitions import REASSIGNING
 from .partition_change import Election, PartitionChange
 from .partitions import check_assignment
 from .result import ApiError, ControllerResult
-from .state import ControllerState
+from .state import REASSIGNING, ControllerState
 
 #: None: the request names the partition, and it needs no change.
 _Outcome = PartitionChangeRecord | ApiError | None

@@ -23,14 +23,12 @@ from .partitions import (
     all_fenced_in_placement,
     check_assignment,
     new_partition,
+    place,
     usable_brokers,
 )
-from .placement import place
-from .random_ids import random_uuid
 from .result import MAX_PARTITIONS_PER_REQUEST, ApiError, ControllerResult, RequestError, in_own_words
 from .security.policies import TopicCreation, violation
-from .state import ControllerState
-from .topic_names import CLUSTER_METADATA_TOPIC, check_collision, check_name
+from .state import CLUSTER_METADATA_TOPIC, ControllerState, check_collision, check_name, random_uuid
 
 #: From this version on the response contains the configs of created topics.
 _SHOWS_CONFIGS = 5

@@ -9,10 +9,8 @@ from typing import NamedTuple, Protocol
 from ...protocol.internal.control_records import KRaftVersionRecord, VotersRecord
 from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID
-from .effects import Effect, ElectionState, Flush, Reply, Send, WriteState
-from .invariants import must_hold
-from .log import ControlAt, ReplicatedLog, SnapshotId
-from .roles import MAY_FOLLOW, Follower, Role, Unattached
+from .log import ControlAt, Effect, ElectionState, Flush, ReplicatedLog, Reply, Send, SnapshotId, WriteState
+from .roles import MAY_FOLLOW, Follower, Role, Unattached, must_hold
 from .voters import NO_NODE, Address, ReplicaKey, VoterHistory, VoterSet
 
 #: A voter stands for election almost at once after its start. If a leader exists, the pre-vote is rejected without

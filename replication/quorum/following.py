@@ -14,9 +14,8 @@ from ...protocol.messages.update_raft_voter import KRaftVersionFeature, Listener
 from ...protocol.schema import Message
 from . import wire
 from .core import Core
-from .invariants import DivergedCommit
 from .log import EpochEnd, SnapshotId
-from .roles import Follower, Unattached
+from .roles import DivergedCommit, Follower, Unattached
 from .voters import NO_NODE
 
 #: Voters detect a lost leader within the first delay of each other. A vote takes less than the second.

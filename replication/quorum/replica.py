@@ -18,9 +18,12 @@ from ...protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnaps
 from ...protocol.messages.update_raft_voter import UpdateRaftVoterResponse
 from ...protocol.messages.vote import VoteRequest, VoteResponse
 from ...protocol.schema import Message
-from . import kraft_version, wire
+from . import wire
 from .core import Core, QuorumConfig, RandomSource
-from .effects import (
+from .elections import Elections
+from .following import Following
+from .leading import Leading
+from .log import (
     Appended,
     Effect,
     ElectionState,
@@ -29,14 +32,12 @@ from .effects import (
     PeerRequest,
     PeerResponse,
     RaiseKRaftVersion,
+    ReplicatedLog,
+    SnapshotId,
     Synced,
 )
-from .elections import Elections
-from .following import Following
-from .leading import Leading
-from .log import ReplicatedLog, SnapshotId
 from .roles import NEVER, Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
-from .voter_changes import VoterChanges, is_voter_request
+from .voter_changes import VoterChanges, error_text, is_voter_request, upgrade_records
 from .voters import NO_NODE, ReplicaKey, VoterHistory, VoterSet
 
 
@@ -119,7 +120,7 @@ class QuorumReplica:
 
     def kraft_upgrade_error(self, version: int) -> str | None:
         """Returns why this leader cannot raise kraft.version to that level now, or None."""
-        return kraft_version.error_text(self._core, version)
+        return error_text(self._core, version)
 
     @property
     def is_leader(self) -> bool:
@@ -141,7 +142,7 @@ class QuorumReplica:
         elif isinstance(message, LeaderGone):
             self._following.leader_is_gone(message.node, now)
         elif isinstance(message, RaiseKRaftVersion):
-            self._leading.append(kraft_version.upgrade_records(self._core, message.version), now)
+            self._leading.append(upgrade_records(self._core, message.version), now)
         elif self.is_leader:
             self._leading.resign(now)
         self._settle(now)

@@ -27,7 +27,7 @@ from ...protocol.schema import Message
 from ...replication.controller.controller import error_response
 from ...replication.controller.maintenance import FenceBrokerRequest, MoveLeadersRequest
 from ...replication.controller.result import RequestError
-from ...replication.controller.sessions import BrokerSessions
+from ...replication.controller.state import BrokerSessions
 from ..peers.probes import is_gone
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from ...metadata.image import EMPTY_IMAGE, TopicImage
 from ..runtime.peer_text import shown
 
 if TYPE_CHECKING:
-    from ...metadata.delta import MetadataDelta
+    from ...metadata.delta import MetadataDelta, TopicDelta
     from ...metadata.image import BrokerImage, MetadataImage
-    from ...metadata.topics_delta import TopicDelta
 
 log = logging.getLogger("odradek.metadata")
 

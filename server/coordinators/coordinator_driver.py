@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ...coordinator.common.result import GroupsConfig, MetadataChanged, TopicsDeleted
-from ...coordinator.groups.base.group import GroupCounters
+from ...coordinator.groups.base.state import GroupCounters
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ...protocol.records.compression import Compression

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged, Record, TopicsDeleted
-from ...coordinator.groups.base.group import GroupCounters
+from ...coordinator.groups.base.state import GroupCounters
 from ...coordinator.groups.error_responses import error_response
 from ...coordinator.groups.kinds import KINDS
 from ...coordinator.groups.loading import ShardLoader, encode_record

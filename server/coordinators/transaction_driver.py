@@ -26,7 +26,7 @@ from ...coordinator.transactions.state import (
 )
 from ...coordinator.transactions.transaction import NO_PRODUCER_ID, encode_record
 from ...metadata.features import TRANSACTION_VERSION
-from ...metadata.topic_partitions import TopicPartition
+from ...metadata.image import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from ..partitions.transaction_marker import Marker

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...metadata.topic_partitions import TopicPartition
+from ...metadata.image import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

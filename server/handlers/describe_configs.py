@@ -14,7 +14,7 @@ from collections.abc import Callable
 from ...metadata.acls import Operation
 from ...metadata.configs import ResourceType
 from ...metadata.configs import describe as entries_of
-from ...metadata.configs.documentation import documentation
+from ...metadata.configs.describe import documentation
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -23,7 +23,7 @@ from ...protocol.messages.describe_configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from ...replication.controller.topic_names import check_name
+from ...replication.controller.state import check_name
 from ..api import loggers
 from ..api.config_changes import Rejected, broker_id_of
 from ..network.call import Call

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation, ResourceType
-from ...metadata.delegation_tokens import may_renew, token_hmac
+from ...metadata.credentials import may_renew, token_hmac
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_delegation_token import (
     DescribedDelegationToken,

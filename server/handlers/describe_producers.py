@@ -17,7 +17,7 @@ from ...protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from ...replication.controller.topic_names import check_name
+from ...replication.controller.state import check_name
 from ..api.authorization import denies
 
 if TYPE_CHECKING:

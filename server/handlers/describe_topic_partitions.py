@@ -19,7 +19,7 @@ from ...protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from ...replication.controller.topic_names import topic_name_fault
+from ...replication.controller.state import topic_name_fault
 from ..api.authorization import authorized_operations, denies
 from ..cluster.cluster_view import ClusterView
 from ..network.call import Call

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation
-from ...metadata.scram import BY_CODE
+from ...metadata.credentials import BY_CODE
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_user_scram_credentials import (
     CredentialInfo,

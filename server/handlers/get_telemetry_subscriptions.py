@@ -16,7 +16,7 @@ from ...protocol.messages.get_telemetry_subscriptions import (
 )
 from ...protocol.records.compression import Compression
 from ...protocol.uuids import ZERO_UUID
-from ...replication.controller.random_ids import random_uuid
+from ...replication.controller.state import random_uuid
 from ..api.telemetry_clients import client_of
 from ..network.call import Call
 from ..services import Services

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ...metadata.topic_partitions import TopicIdPartition
+from ...metadata.image import TopicIdPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.share_fetch import (
     LeaderIdAndEpoch,

@@ -10,7 +10,7 @@ from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from ...protocol.schema import Message
-from ...replication.controller.topic_names import topic_name_fault
+from ...replication.controller.state import topic_name_fault
 from ..api.authorization import authorized_client, denied_names, denies, denies_on_cluster
 from ..coordinators.streams_topics import is_offered
 from ..network.call import Call

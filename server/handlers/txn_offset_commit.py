@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...coordinator.groups.error_responses import transactional_commit_error
 from ...metadata.acls import Operation, ResourceType
-from ...metadata.topic_partitions import TopicPartition
+from ...metadata.image import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,

@@ -16,7 +16,7 @@ from .compaction_jobs import run_job
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ...metadata.topic_partitions import TopicPartition
+    from ...metadata.image import TopicPartition
     from ...storage.compaction.compaction import DirtyRange
     from ...storage.segments.poison import PoisonedBatch
     from ..config.broker_config import BrokerConfig

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from ...coordinator.groups.share.offset_requests import InitializedPartitions, KnownPartitions
-from ...metadata.topic_partitions import TopicPartition
+from ...metadata.image import TopicPartition
 from ...protocol.messages import read_share_group_state_summary as summary
 from ..coordinators.persister import ASKER
 from ..runtime.gather import gather

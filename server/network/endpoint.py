@@ -1,11 +1,8 @@
-"""The address of a listener, and the name by which nodes recognise one another."""
+"""The address of a listener."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-#: The client software (KIP-511) of the connections that nodes open to one another.
-PEER_SOFTWARE = "odradek"
 
 
 @dataclass(frozen=True, slots=True)

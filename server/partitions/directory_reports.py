@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ...metadata.topic_partitions import TopicIdPartition
+from ...metadata.image import TopicIdPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,

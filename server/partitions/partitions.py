@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, ValuesView
 from typing import TYPE_CHECKING
 
-from ...metadata.topic_partitions import TopicIdPartition, TopicPartition
+from ...metadata.image import TopicIdPartition, TopicPartition
 from ...storage.files.open_files import LogDirectoryFailure
 from .online_directories import write_checkpoints
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...metadata.topic_partitions import TopicPartition
+from ...metadata.image import TopicPartition
 from ...storage.directory import DELETE_SUFFIX, LogDirectory, replica_directory_name
 from ...storage.files.open_files import LogDirectoryFailure, check_room
 from ...storage.files.partition_metadata import write_topic_id

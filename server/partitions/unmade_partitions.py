@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from ...metadata.image import MetadataImage, PartitionImage
-from ...metadata.topic_partitions import TopicPartition
+from ...metadata.image import MetadataImage, PartitionImage, TopicPartition
 from ...storage.files.open_files import LogDirectoryFailure
 
 if TYPE_CHECKING:

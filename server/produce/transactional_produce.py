@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...metadata.topic_partitions import TopicPartition
+from ...metadata.image import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import ProduceRequest
 from ...protocol.records.batch import HEADER_BYTES, MAGIC, TRANSACTIONAL_FLAG

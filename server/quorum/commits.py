@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from ...metadata.delta import MetadataDelta
 from ...metadata.image import EMPTY_IMAGE, MetadataImage
-from ...metadata.replacing import replace
-from ...metadata.transactions import MetadataTransactions
+from ...metadata.records import MetadataTransactions
+from ...metadata.snapshot import replace
 from ...protocol.schema import Message
 from ...replication.controller.controller import Controller
 from ..runtime.sliced_work import Steps

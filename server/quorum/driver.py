@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from ...metadata.delta import MetadataDelta
 from ...metadata.image import MetadataImage
-from ...metadata.transactions import MetadataTransactions
+from ...metadata.records import MetadataTransactions
 from ...protocol.schema import Message
 from ...storage.files.open_files import LogDirectoryFailure
 from ..network.endpoint import Endpoint
@@ -141,14 +141,6 @@ class QuorumDriver:
         """The endpoint at which the active controller listens for the quorum; None when it is not known."""
         raft = self._member.raft
         return None if raft is None or self.leader_id == NO_NODE else raft.endpoints.find(self.leader_id)
-
-    def voter_endpoints(self) -> dict[int, Endpoint]:
-        """Returns the endpoints of the quorum's voters, by node id; none while this node is the only one."""
-        raft = self._member.raft
-        if raft is None:
-            return {}
-        found = {node_id: raft.endpoints.find(node_id) for node_id in raft.replica.voter_set.ids}
-        return {node_id: endpoint for node_id, endpoint in found.items() if endpoint is not None}
 
     @property
     def high_watermark(self) -> int:

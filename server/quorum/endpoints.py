@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...protocol.messages import begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, vote
 from ...protocol.schema import Message
 from ...replication.quorum import wire
-from ...replication.quorum.effects import Send
+from ...replication.quorum.log import Send
 from ...replication.quorum.voters import Address, ReplicaKey, Voter, VoterSet
 from ..network.endpoint import Endpoint
 

@@ -28,7 +28,7 @@ from ...protocol.internal.cluster_metadata import FeatureLevelRecord, UserScramC
 from ...protocol.internal.control_records import Endpoint, KRaftVersionFeature, VotersVoter
 from ...protocol.schema import Message
 from ...protocol.uuids import uuid_from_text, uuid_to_text
-from ...replication.controller.random_ids import random_uuid
+from ...replication.controller.state import random_uuid
 from ...storage.files.meta_properties import MetaProperties, check_unused, read_meta_properties, write_meta_properties
 from .metadata_batches import QuorumVoters
 from .metadata_log import DIRECTORY_NAME

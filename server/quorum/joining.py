@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ...replication.quorum.core import QuorumConfig
-from ...replication.quorum.effects import ElectionState
+from ...replication.quorum.log import ElectionState
 from ...replication.quorum.replica import QuorumReplica
 from ...replication.quorum.voters import Address, ReplicaKey, VoterHistory, VoterSet
 from ...storage.files.meta_properties import read_meta_properties

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.delta import MetadataDelta
-from ...metadata.transactions import MetadataTransactions
+from ...metadata.records import MetadataTransactions
 from ...protocol.codec import MalformedMessage
 from ...protocol.records.control import ControlRecord, encode_control_batch
 from ...protocol.records.errors import BatchError

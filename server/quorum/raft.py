@@ -19,7 +19,7 @@ from ...protocol.messages.fetch import FetchResponse
 from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
 from ...replication.quorum import wire
-from ...replication.quorum.effects import (
+from ...replication.quorum.log import (
     Appended,
     ElectionState,
     Flush,

@@ -10,7 +10,7 @@ from ...metadata.features import supported_features
 from ...protocol.messages import broker_registration as brokers
 from ...protocol.messages import controller_registration as controllers
 from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from ...replication.controller.random_ids import random_uuid
+from ...replication.controller.state import random_uuid
 from ..config.listeners import SECURITY_PROTOCOLS
 from ..network.endpoint import Endpoint
 from ..partitions.cordoning import cordoned_ids

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...protocol.uuids import uuid_to_text
-from ...replication.controller.random_ids import random_uuid
+from ...replication.controller.state import random_uuid
 from ...replication.quorum.log import SnapshotId
 from ...storage.directory import METADATA_LOG, parse_replica_directory
 from ...storage.files.checkpoints import (

@@ -13,7 +13,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchPartition, PartitionData
 from ...protocol.records.batch import BatchHeader, check_crc, iter_headers
 from ...protocol.records.errors import BatchError, CorruptBatch
-from ...replication.follower import truncation_offset
+from ...replication.divergence import truncation_offset
 from ...storage.files.open_files import LogDirectoryFailure
 
 if TYPE_CHECKING:

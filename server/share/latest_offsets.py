@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...metadata.topic_partitions import TopicPartition
+from ...metadata.image import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.list_offsets import (
     ListOffsetsPartition,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...coordinator.share_partition.partition import AckBatch, AckType, ValidationError
 from ...coordinator.share_state.state import ShareKey
-from ...metadata.topic_partitions import TopicIdPartition
+from ...metadata.image import TopicIdPartition
 from ...protocol.errors import ErrorCode
 from ..runtime.gather import gather
 from .share_sessions import SessionKey

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...coordinator.share_partition.acquiring import AcquireRequest
 from ...coordinator.share_state.state import ShareKey
-from ...metadata.topic_partitions import TopicIdPartition
+from ...metadata.image import TopicIdPartition
 from ...protocol.messages.share_fetch import PartitionData
 from ...protocol.records.errors import BatchError
 from ..partitions.page_cache import NotInPageCache

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...metadata.topic_partitions import TopicIdPartition
+from ...metadata.image import TopicIdPartition
 from ...protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from ..polling import reached
 from .topics import leaders
 
 if TYPE_CHECKING:
-    from ...coordinator.groups.base.group import ShardState
+    from ...coordinator.groups.base.state import ShardState
     from ..broker_run import EmbeddedRun
     from ..run_holder import RunHolder
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from odradek.coordinator.groups.base import offsets as member_commits
+from odradek.coordinator.groups.base import member_commits
 from odradek.coordinator.groups.consumer import group as writing
 from odradek.coordinator.groups.consumer import heartbeat as validation
 from odradek.coordinator.groups.consumer import reconciliation

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.base.group import ShardState
+from odradek.coordinator.groups.base.state import ShardState
 from odradek.coordinator.groups.classic import join as rebalance
 from odradek.coordinator.groups.classic.group import ClassicGroup
 from odradek.coordinator.groups.consumer import migration

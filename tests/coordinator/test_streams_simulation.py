@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from odradek.coordinator.groups.base.group import ShardState
+from odradek.coordinator.groups.base.state import ShardState
 from odradek.coordinator.groups.streams import description, reconciliation
 from odradek.coordinator.groups.streams import group as writing
 from odradek.coordinator.groups.streams import heartbeat as validation

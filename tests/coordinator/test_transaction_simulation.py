@@ -16,7 +16,7 @@ from odradek.coordinator.transactions import operations, transaction
 from odradek.coordinator.transactions.shard import TransactionShard
 from odradek.coordinator.transactions.state import SendMarkers, TransactionRequest, TransactionsState
 from odradek.coordinator.transactions.transaction import NOT_IN_TRANSACTION, State, Transaction
-from odradek.metadata.topic_partitions import TopicPartition
+from odradek.metadata.image import TopicPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.log import transaction_checks
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.coordinator.transactions.state import SendMarkers
-from odradek.metadata.topic_partitions import TopicPartition
+from odradek.metadata.image import TopicPartition
 from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,

@@ -10,7 +10,7 @@ import random
 
 from odradek.coordinator.common.result import GroupRequest
 from odradek.coordinator.groups.loading import encode_record
-from odradek.metadata.topic_partitions import TopicPartition
+from odradek.metadata.image import TopicPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequest,

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Generator
 from typing import Any
 
-from odradek.metadata.topic_partitions import TopicPartition
+from odradek.metadata.image import TopicPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from odradek.protocol.messages.end_txn import EndTxnRequest

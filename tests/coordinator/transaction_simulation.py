@@ -26,7 +26,7 @@ from odradek.coordinator.transactions.state import (
     TransactionsConfig,
 )
 from odradek.coordinator.transactions.transaction import encode_record
-from odradek.metadata.topic_partitions import TopicPartition
+from odradek.metadata.image import TopicPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 

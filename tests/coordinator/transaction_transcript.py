@@ -25,7 +25,7 @@ from odradek.coordinator.transactions.transaction import (
     encode_record,
     transaction_record,
 )
-from odradek.metadata.topic_partitions import TopicPartition
+from odradek.metadata.image import TopicPartition
 from odradek.protocol.internal.transaction_state import TransactionLogValue
 from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

@@ -20,8 +20,8 @@ from odradek.protocol.messages.vote import PartitionDataRequest as VotePartition
 from odradek.protocol.messages.vote import TopicDataRequest as VoteTopic
 from odradek.protocol.messages.vote import VoteRequest
 from odradek.replication.controller.controller import Controller
-from odradek.replication.quorum.invariants import BrokenInvariant, DivergedCommit
 from odradek.replication.quorum.replica import QuorumReplica
+from odradek.replication.quorum.roles import BrokenInvariant, DivergedCommit
 from odradek.server.broker import BrokerServer
 from odradek.server.coordinators.coordinator_driver import CoordinatorDriver
 from odradek.server.handlers import list_groups, metadata

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from odradek.metadata.configs import ConfigType, InvalidConfig, ResourceType, definition, synonyms, to_text, validate
-from odradek.metadata.configs.broker_security import LISTENER_ONLY
+from odradek.metadata.configs.broker import LISTENER_ONLY
 
 from compat_tests.java.fetch import SPECIFICATION, classpath, java
 

@@ -22,7 +22,7 @@ from odradek.metadata.configs import (
     validate_group_configs,
     validate_topic_configs,
 )
-from odradek.metadata.configs.documentation import documentation
+from odradek.metadata.configs.describe import documentation
 from odradek.metadata.configs.tables import OWN
 from odradek.metadata.configs.values import java_double
 from odradek.protocol.errors import ErrorCode

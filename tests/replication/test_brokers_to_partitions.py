@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from odradek.metadata.image import EMPTY_IMAGE, NO_LEADER, BrokerImage, PartitionImage, TopicImage
-from odradek.replication.controller.brokers_to_partitions import IMBALANCED, BrokersToPartitions
 from odradek.replication.controller.controller import Controller
-from odradek.replication.controller.state import ControllerState
+from odradek.replication.controller.state import IMBALANCED, BrokersToPartitions, ControllerState
 
 from tests.replication.controller_transcript import Transcript
 

@@ -9,8 +9,8 @@ from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.replication.controller.brokers import fencing_records
 from odradek.replication.controller.controller import Controller
-from odradek.replication.controller.leadership import MAX_MOVES
 from odradek.replication.controller.maintenance import FenceBrokerRequest, MoveLeadersRequest
+from odradek.replication.controller.partition_change import MAX_MOVES
 
 from tests.replication.controller_transcript import Transcript
 

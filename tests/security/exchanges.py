@@ -6,8 +6,8 @@ import base64
 import hashlib
 import hmac
 
+from odradek.metadata.credentials import SCRAM_SHA_256, SCRAM_SHA_512, ScramMechanism, credential_of, salted_password
 from odradek.metadata.image import ScramCredential
-from odradek.metadata.scram import SCRAM_SHA_256, SCRAM_SHA_512, ScramMechanism, credential_of, salted_password
 from odradek.server.security.authentication.authentication import Settings
 from odradek.server.security.authentication.plain import password_check, plain_mechanism
 from odradek.server.security.authentication.scram import ScramUsers, TokenCredential, scram_mechanism

@@ -6,7 +6,7 @@ import base64
 import time
 
 import pytest
-from odradek.metadata.scram import SCRAM_SHA_256, SCRAM_SHA_512
+from odradek.metadata.credentials import SCRAM_SHA_256, SCRAM_SHA_512
 from odradek.server.security.authentication.plain import PlainServer, password_check
 from odradek.server.security.authentication.sasl import AuthenticationFailed, Identity
 from odradek.server.security.authentication.scram import ScramServer

@@ -18,8 +18,8 @@ from ...common.result import Record
 from ...common.timers import Timer
 
 if TYPE_CHECKING:
-    from .group import ShardState
     from .kind import Replay
+    from .state import ShardState
 
 
 AMember = TypeVar("AMember")
@@ -320,3 +320,32 @@ def wrong_epoch(kind: str, size: str, epoch: int, known_epoch: int, besides: str
         f"({known_epoch}){besides}. The member must abandon all its partitions and rejoin."
     )
     return ValidationError(ErrorCode.FENCED_MEMBER_EPOCH, words)
+
+
+# The part that ConsumerGroupDescribe, ShareGroupDescribe and StreamsGroupDescribe have in common.
+
+DescribedGroup = TypeVar("DescribedGroup", bound=AssignedGroup[Any, Any])
+Described = TypeVar("Described")
+
+
+def described(
+    state: ShardState,
+    group_id: str,
+    group_class: type[DescribedGroup],
+    described_class: Callable[..., Described],
+    own_fields: Callable[[DescribedGroup], dict[str, Any]],
+) -> Described:
+    """Returns the description of a group; `own_fields` returns what only this kind has. A group that does not exist, or
+    is of another kind, is described by an error.
+    """
+    group = state.find(group_class, group_id)
+    if group is None:
+        error, words = no_group(state.groups, group_id, group_class.kind, "Group")
+        return described_class(group_id=group_id, error_code=error, error_message=words)
+    return described_class(
+        group_id=group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.target_epoch,
+        **own_fields(group),
+    )

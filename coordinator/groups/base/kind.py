@@ -1,10 +1,14 @@
-"""The part that ConsumerGroupDescribe, ShareGroupDescribe and StreamsGroupDescribe have in common."""
+"""The parts of a kind of groups. The shard, the offsets and the tools use them, and know no kind by name.
+
+A new kind is a folder with a `kind.py` that makes one of these, and a row in kinds.py. The state that operations
+take is a `ShardState`; it is not named here because state.py imports this module.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.offset_commit import OffsetCommitRequest
@@ -13,44 +17,10 @@ from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ....protocol.schema import Message
 from ...common.result import GroupRequest
 from ...common.timers import Event
-from .assigned_group import AssignedGroup, no_group
 from .offsets import CommittedOffset
 
 if TYPE_CHECKING:
-    from .group import ShardState
-
-
-AGroup = TypeVar("AGroup", bound=AssignedGroup[Any, Any])
-Described = TypeVar("Described")
-
-
-def described(
-    state: ShardState,
-    group_id: str,
-    group_class: type[AGroup],
-    described_class: Callable[..., Described],
-    own_fields: Callable[[AGroup], dict[str, Any]],
-) -> Described:
-    """Returns the description of a group; `own_fields` returns what only this kind has. A group that does not exist, or
-    is of another kind, is described by an error.
-    """
-    group = state.find(group_class, group_id)
-    if group is None:
-        error, words = no_group(state.groups, group_id, group_class.kind, "Group")
-        return described_class(group_id=group_id, error_code=error, error_message=words)
-    return described_class(
-        group_id=group_id,
-        group_state=group.state.value,
-        group_epoch=group.epoch,
-        assignment_epoch=group.target_epoch,
-        **own_fields(group),
-    )
-
-
-# The parts of a kind of groups. The shard, the offsets and the tools use them, and know no kind by name.
-#
-# A new kind is a folder with a `kind.py` that makes one of these, and a row in kinds.py. The state that operations
-# take is a `ShardState`; it is not named here because state.py imports this module.
+    pass
 
 
 #: A ShardState.

@@ -24,7 +24,8 @@ from ....protocol.messages.sync_group import SyncGroupResponse
 from ....protocol.schema import Message
 from ...common.result import Reply
 from ...common.timers import Timer, Timers
-from ..base.group import ShardState, group_record
+from ..base.group import group_record
+from ..base.state import ShardState
 
 if TYPE_CHECKING:
     from ..base.group import Group

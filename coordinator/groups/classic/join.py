@@ -18,7 +18,8 @@ from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ....protocol.primitives import MAX_STRING_BYTES
 from ...common.result import GroupRequest
 from ...common.timers import Timer
-from ..base.group import ShardState, encoded_size
+from ..base.group import encoded_size
+from ..base.state import ShardState
 from .group import ClassicGroup, Member, State, create_group, join_error, sync_error, write_empty_group, write_group
 
 log = logging.getLogger(__name__)

@@ -31,7 +31,7 @@ from .group import (
 from .join import join_timer_expired, prepare, session_expired, sync_timer_expired
 
 if TYPE_CHECKING:
-    from ..base.group import ShardState
+    from ..base.state import ShardState
 
 
 def _join(request: JoinGroupRequest, error: ErrorCode) -> Message:

@@ -29,7 +29,7 @@ from .group import (
 )
 
 if TYPE_CHECKING:
-    from ..base.group import ShardState
+    from ..base.state import ShardState
 
 
 #: Rounds over all topics. Each roughly halves the imbalance; for most subscriptions the second round moves nothing.

@@ -32,10 +32,10 @@ from ....protocol.schema import Message
 from ....protocol.uuids import uuid_to_text
 from ...common.patterns import compiled
 from ..base.assigned_group import AssignedGroup, AssignedRecords, write
-from ..base.group import number
+from ..base.state import number
 
 if TYPE_CHECKING:
-    from ..base.group import ShardState
+    from ..base.state import ShardState
 
 
 def session_timeout_ms(state: ShardState, group_id: str) -> int:

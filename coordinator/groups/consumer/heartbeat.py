@@ -26,7 +26,7 @@ from ..base.assigned_group import (
     validate_names,
     wrong_epoch,
 )
-from ..base.group import ShardState
+from ..base.state import ShardState
 from ..classic.group import ClassicGroup
 from . import migration
 from .assignment import ASSIGNORS, update_epoch, update_target

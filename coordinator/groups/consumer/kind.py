@@ -27,10 +27,10 @@ from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ....protocol.schema import Message
 from ...common.result import GroupRequest
 from ...common.timers import Event
-from ..base.assigned_group import replays
-from ..base.group import ShardState
-from ..base.kind import Kind, OffsetRules, described
-from ..base.offsets import is_expired, stale, validate_commit, validate_delete, validate_fetch
+from ..base.assigned_group import described, replays
+from ..base.kind import Kind, OffsetRules
+from ..base.member_commits import is_expired, stale, validate_commit, validate_delete, validate_fetch
+from ..base.state import ShardState
 from . import heartbeat, migration
 from . import migration as classic_members
 from .assignment import restore

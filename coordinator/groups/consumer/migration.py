@@ -69,7 +69,7 @@ from .group import (
 from .reconciliation import reconcile_member
 
 if TYPE_CHECKING:
-    from ..base.group import ShardState
+    from ..base.state import ShardState
 
 
 _VERSION = struct.Struct(">h")

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from .group import ConsumerGroup, Member, MemberState, Partitions, write_current
 
 if TYPE_CHECKING:
-    from ..base.group import ShardState
+    from ..base.state import ShardState
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,11 +28,11 @@ from ....protocol.internal.share_group_records import (
 )
 from ....protocol.schema import Message
 from ..base.assigned_group import AssignedGroup, AssignedRecords, write
-from ..base.group import number
+from ..base.state import number
 from ..consumer.group import JOIN_EPOCH, LEAVE_EPOCH, Partitions, as_partitions
 
 if TYPE_CHECKING:
-    from ..base.group import ShardState
+    from ..base.state import ShardState
 
 
 def session_timeout_ms(state: ShardState, group_id: str) -> int:

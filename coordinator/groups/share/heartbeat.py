@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ....metadata.topic_partitions import TopicIdPartition
+from ....metadata.image import TopicIdPartition
 from ....protocol.errors import ErrorCode
 from ....protocol.internal.share_group_records import ShareGroupMemberMetadataValue
 from ....protocol.messages.share_group_heartbeat import Assignment as AssignmentResponse
@@ -53,7 +53,7 @@ from .group import (
 from .offset_requests import Followed, begin
 
 if TYPE_CHECKING:
-    from ..base.group import ShardState
+    from ..base.state import ShardState
 
 
 Assignment = dict[str, dict[bytes, frozenset[int]]]

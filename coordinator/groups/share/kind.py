@@ -28,8 +28,8 @@ from ....protocol.messages.share_group_describe import Member as DescribedMember
 from ....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from ....protocol.schema import Message
 from ...common.result import GroupRequest
-from ..base.assigned_group import replays
-from ..base.kind import Kind, OffsetRules, described
+from ..base.assigned_group import described, replays
+from ..base.kind import Kind, OffsetRules
 from . import heartbeat, offset_requests
 from .group import RECORD_TYPES, Member, ShareGroup, delete_group
 from .heartbeat import expired, restore
@@ -47,7 +47,7 @@ from .offset_requests import (
 )
 
 if TYPE_CHECKING:
-    from ..base.group import ShardState
+    from ..base.state import ShardState
 
 
 def _heartbeat(request: ShareGroupHeartbeatRequest, error: ErrorCode) -> Message:

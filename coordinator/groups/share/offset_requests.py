@@ -32,7 +32,7 @@ from .group import (
 )
 
 if TYPE_CHECKING:
-    from ..base.group import ShardState
+    from ..base.state import ShardState
 
 
 Response = TypeVar("Response", bound=Message)

@@ -30,7 +30,7 @@ from .group import (
 from .topology import ConfiguredSubtopology
 
 if TYPE_CHECKING:
-    from ..base.group import ShardState
+    from ..base.state import ShardState
 
 
 class Candidate(NamedTuple):

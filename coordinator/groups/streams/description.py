@@ -31,7 +31,7 @@ from ..base.assigned_group import ValidationError, first_error, invalid, no_grou
 from .group import NO_TOPOLOGY_EPOCH, DescriptionWait, StreamsGroup, write_group_metadata, write_topology
 
 if TYPE_CHECKING:
-    from ..base.group import ShardState
+    from ..base.state import ShardState
 
 Request = StreamsGroupTopologyDescriptionUpdateRequest
 

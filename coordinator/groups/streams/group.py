@@ -28,11 +28,11 @@ from ....protocol.internal.streams_group_records import (
 from ....protocol.schema import Message
 from ...common.timers import Timer
 from ..base.assigned_group import FIRST_EPOCH, AssignedGroup, AssignedRecords, write
-from ..base.group import number
+from ..base.state import number
 from .topology import ConfiguredTopology, input_topics, is_same, required_topics
 
 if TYPE_CHECKING:
-    from ..base.group import ShardState
+    from ..base.state import ShardState
 
 
 def session_timeout_ms(state: ShardState, group_id: str) -> int:

@@ -71,7 +71,7 @@ from .reconciliation import Target, reconcile
 from .topology import ConfiguredTopology, InvalidTopology, Status, as_record, configure, is_same, required_topics
 
 if TYPE_CHECKING:
-    from ..base.group import ShardState
+    from ..base.state import ShardState
 
 
 Heartbeat = StreamsGroupHeartbeatRequest

@@ -31,16 +31,16 @@ from ....protocol.messages.streams_group_topology_description_update import (
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ....protocol.schema import Message
 from ...common.result import GroupRequest
-from ..base.assigned_group import replays
-from ..base.kind import Kind, OffsetRules, described
-from ..base.offsets import is_expired, validate_commit, validate_delete, validate_fetch
+from ..base.assigned_group import described, replays
+from ..base.kind import Kind, OffsetRules
+from ..base.member_commits import is_expired, validate_commit, validate_delete, validate_fetch
 from . import description, heartbeat
 from .assignment import expired, restore
 from .group import RECORD_TYPES, HeldTasks, Member, StreamsGroup, TaskId, Tasks, by_subtopology, delete_group
 from .topology import subtopology_of
 
 if TYPE_CHECKING:
-    from ..base.group import ShardState
+    from ..base.state import ShardState
 
 
 def _heartbeat(request: StreamsGroupHeartbeatRequest, error: ErrorCode) -> Message:

@@ -18,9 +18,8 @@ from ....protocol.messages.delete_acls import (
     DeleteAclsResponse,
 )
 from ....protocol.schema import Message
-from ..random_ids import random_uuid
 from ..result import MAX_RECORDS_PER_REQUEST, ControllerResult, RequestError
-from ..state import ControllerState
+from ..state import ControllerState, random_uuid
 
 #: Kafka's words.
 _NO_AUTHORIZER = "No Authorizer is configured."

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from ....metadata.configs import Password
-from ....metadata.delegation_tokens import TokenIds, is_expired, may_renew
+from ....metadata.credentials import TokenIds, is_expired, may_renew
 from ....metadata.image import DelegationTokenImage
 from ....metadata.metadata_version import DELEGATION_TOKENS
 from ....protocol.errors import ErrorCode
@@ -19,9 +19,8 @@ from ....protocol.messages.expire_delegation_token import ExpireDelegationTokenR
 from ....protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from ....protocol.schema import INT16, Message, struct, wire
 from ....protocol.uuids import uuid_to_text
-from ..random_ids import random_uuid
 from ..result import ControllerResult
-from ..state import ControllerState
+from ..state import ControllerState, random_uuid
 
 _SECRET_KEY = "delegation.token.secret.key"
 _FOREVER_MS = 2**63 - 1

@@ -6,8 +6,8 @@ that were changed first, deletions before upsertions, then the others with their
 
 from __future__ import annotations
 
+from ....metadata.credentials import BY_CODE, MAX_ITERATIONS, MIN_ITERATIONS, credential_of
 from ....metadata.metadata_version import SCRAM
-from ....metadata.scram import BY_CODE, MAX_ITERATIONS, MIN_ITERATIONS, credential_of
 from ....protocol.errors import ErrorCode
 from ....protocol.internal.cluster_metadata import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from ....protocol.messages.alter_user_scram_credentials import (

@@ -7,7 +7,7 @@ import secrets
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-from ....metadata.scram import (
+from ....metadata.credentials import (
     BY_NAME,
     MAX_ITERATIONS,
     MIN_ITERATIONS,

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ....metadata.configs import InvalidConfig, Password
-from ....metadata.scram import BY_NAME
+from ....metadata.credentials import BY_NAME
 from ..plugins import is_own_class, load_class
 from .authentication import Settings
 from .client import PASSWORD_MECHANISMS, Login, PasswordLogin

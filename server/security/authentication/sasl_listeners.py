@@ -10,8 +10,8 @@ from ....metadata.configs import InvalidConfig
 from ...runtime.lazy import Lazy
 
 if TYPE_CHECKING:
+    from ....metadata.credentials import ScramMechanism
     from ....metadata.image import ScramCredential
-    from ....metadata.scram import ScramMechanism
     from ...config.broker_config import BrokerConfig
     from ...runtime.metadata_cache import MetadataCache
     from .authentication import Settings

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
+from ....metadata.credentials import MIN_ITERATIONS, SALT_BITS, ScramMechanism, hash_of, hmac_of, salt_text
 from ....metadata.image import ScramCredential
-from ....metadata.scram import MIN_ITERATIONS, SALT_BITS, ScramMechanism, hash_of, hmac_of, salt_text
 from .sasl import AuthenticationFailed, Identity
 from .scram_messages import (
     ClientFirst,

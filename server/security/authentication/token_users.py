@@ -9,9 +9,16 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 
-from ....metadata.delegation_tokens import token_hmac
+from ....metadata.credentials import (
+    MIN_ITERATIONS,
+    SALT_BITS,
+    ScramMechanism,
+    credential_of,
+    salt_text,
+    salted_password,
+    token_hmac,
+)
 from ....metadata.image import DelegationTokenImage, ScramCredential
-from ....metadata.scram import MIN_ITERATIONS, SALT_BITS, ScramMechanism, credential_of, salt_text, salted_password
 from .scram import TokenCredential
 from .scram_messages import encoded
 

@@ -28,7 +28,7 @@ from ....protocol.schema import Message
 from ....protocol.uuids import ZERO_UUID
 from ....replication.controller.controller import error_response
 from ....replication.controller.result import RequestError
-from ....replication.controller.topic_names import CLUSTER_METADATA_TOPIC
+from ....replication.controller.state import CLUSTER_METADATA_TOPIC
 from .cluster_operations import CONTROLLER_OPERATIONS, DENIED_ON_CLUSTER, rejected
 from .sessions import AuthorizationSession
 

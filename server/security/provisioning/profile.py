@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ....metadata.configs import InvalidConfig
-from ....metadata.scram import BY_NAME
+from ....metadata.credentials import BY_NAME
 from .authority import Authority, Identity
 
 Protocol = Literal["SSL", "SASL_SSL", "SASL_PLAINTEXT"]

@@ -17,7 +17,7 @@ from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listen
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
 from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from odradek.replication.quorum.core import QuorumConfig
-from odradek.replication.quorum.effects import (
+from odradek.replication.quorum.log import (
     Appended,
     Effect,
     ElectionState,

@@ -9,7 +9,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.uuids import ZERO_UUID
-from odradek.replication.quorum.effects import Effect, PeerRequest, Reply, Send
+from odradek.replication.quorum.log import Effect, PeerRequest, Reply, Send
 from odradek.replication.quorum.voters import Address
 
 from tests.replication.quorum.harness.transcript import Transcript

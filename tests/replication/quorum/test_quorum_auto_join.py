@@ -11,7 +11,7 @@ from odradek.protocol.messages.fetch import FetchRequest
 from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from odradek.replication.quorum import wire
 from odradek.replication.quorum.core import QuorumConfig
-from odradek.replication.quorum.effects import ElectionState, PeerResponse, Send
+from odradek.replication.quorum.log import ElectionState, PeerResponse, Send
 from odradek.replication.quorum.replica import QuorumReplica
 from odradek.replication.quorum.voters import Address, ReplicaKey, Voter, VoterHistory, VoterSet
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from odradek.replication.quorum import wire
 from odradek.replication.quorum.core import QuorumConfig
-from odradek.replication.quorum.effects import Appended, ElectionState, Flush, PeerRequest, Reply, Synced
-from odradek.replication.quorum.log import SnapshotId
+from odradek.replication.quorum.log import Appended, ElectionState, Flush, PeerRequest, Reply, SnapshotId, Synced
 from odradek.replication.quorum.replica import QuorumReplica
 from odradek.replication.quorum.voters import ReplicaKey, Voter, VoterHistory, VoterSet
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 
 from odradek.replication.quorum.core import QuorumConfig
-from odradek.replication.quorum.effects import RaiseKRaftVersion
+from odradek.replication.quorum.log import RaiseKRaftVersion
 from odradek.replication.quorum.voters import ReplicaKey, Voter, VoterHistory, VoterSet
 
 from tests.replication.quorum.quorum_simulator import Simulation, voter

@@ -13,7 +13,7 @@ from odradek.protocol.messages.update_raft_voter import (
     UpdateRaftVoterRequest,
     UpdateRaftVoterResponse,
 )
-from odradek.replication.quorum.effects import PeerRequest
+from odradek.replication.quorum.log import PeerRequest
 
 from tests.replication.quorum.harness.transcript import Transcript
 from tests.replication.quorum.quorum_simulator import directory

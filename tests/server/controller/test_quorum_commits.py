@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
-from odradek.metadata.transactions import MetadataTransactions
+from odradek.metadata.records import MetadataTransactions
 from odradek.protocol.internal import cluster_metadata as records
 from odradek.protocol.records.errors import CorruptBatch
 from odradek.protocol.schema import Message

@@ -9,7 +9,7 @@ from typing import Any
 
 from odradek.protocol.errors import ErrorCode
 from odradek.replication.quorum.core import QuorumConfig
-from odradek.replication.quorum.effects import (
+from odradek.replication.quorum.log import (
     Appended,
     ElectionState,
     Flush,

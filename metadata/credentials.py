@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from .image import ScramCredential
+from .image import DelegationTokenImage, ScramCredential
 
 
 class ScramMechanism(NamedTuple):
@@ -70,3 +71,46 @@ def credential_of(mechanism: ScramMechanism, salted: bytes, salt: bytes, iterati
     """Returns the credential of a salted password."""
     stored_key = hash_of(mechanism, client_key(mechanism, salted))
     return ScramCredential(salt, stored_key, server_key(mechanism, salted), iterations)
+
+
+# Delegation tokens (KIP-48, KIP-900): the password of a token, and the tokens that have one password.
+#
+# The password is the HMAC of the token's id under `delegation.token.secret.key`, which all nodes of a cluster share.
+# It is never stored. In SASL it is written in base64.
+
+
+def token_hmac(secret: str, token_id: str) -> bytes:
+    return hmac.digest(secret.encode(), token_id.encode(), "sha512")
+
+
+def may_renew(token: DelegationTokenImage, principal: str) -> bool:
+    return principal == token.owner or principal in token.renewers
+
+
+def is_expired(token: DelegationTokenImage, now_ms: int) -> bool:
+    return min(token.max_timestamp, token.expiration_timestamp) < now_ms
+
+
+class TokenIds:
+    """Finds a token by its HMAC. A token's HMAC is computed once, when the token is met first."""
+
+    def __init__(self, secret: str) -> None:
+        self.secret = secret
+        self._hmacs: dict[str, bytes] = {}
+        self._ids: dict[bytes, str] = {}
+        self._seen: Mapping[str, DelegationTokenImage] | None = None
+
+    def hmac_of(self, token_id: str) -> bytes:
+        return token_hmac(self.secret, token_id)
+
+    def find(self, tokens: Mapping[str, DelegationTokenImage], wanted: bytes) -> str | None:
+        """Returns the id of the token among `tokens` that has this HMAC."""
+        if tokens is not self._seen:
+            self._seen = tokens
+            for token_id in self._hmacs.keys() - set(tokens):
+                del self._ids[self._hmacs.pop(token_id)]
+            for token_id in tokens:
+                if token_id not in self._hmacs:
+                    made = self._hmacs[token_id] = self.hmac_of(token_id)
+                    self._ids[made] = token_id
+        return self._ids.get(wanted)

@@ -1,0 +1,178 @@
+"""The state of a shard, and the one way to change it: `write` records a decision and replays it at once.
+
+Durable state is set in no other way, so a shard that replays its log reaches the same state
+(`ClassicGroup.durable`, what consumer groups are, and the committed offsets).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ....metadata.image import EMPTY_IMAGE, GROUP_RESOURCE, MetadataImage
+from ....protocol.errors import ErrorCode
+from ....protocol.internal.classic_group_records import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from ....protocol.schema import Message
+from ...common.result import Bounds, GroupRequest, GroupsConfig, Record, Reply
+from ...common.timers import Timers
+from .group import Group, offset_record
+from .kind import Kind, Replay
+from .offsets import OffsetStore
+
+
+@dataclass(slots=True)
+class GroupCounters:
+    offset_commits: int = 0
+    """Offsets, in transactions too."""
+    offset_deletions: int = 0
+    """Offsets that requests have deleted."""
+    offset_expirations: int = 0
+    classic_rebalances: int = 0
+    """Completed ones: the leader has assigned."""
+    consumer_rebalances: int = 0
+    """New epochs of groups since members, subscriptions or topics are others."""
+    share_rebalances: int = 0
+    streams_rebalances: int = 0
+    descriptions_kept: int = 0
+    """Of topologies (KIP-1331)."""
+    descriptions_rejected: int = 0
+    descriptions_reported: int = 0
+    descriptions_deleted: int = 0
+
+
+# Settings of a group: its own configuration if present, else the broker's.
+
+
+def number(state: ShardState, group_id: str, key: str, of_broker: int, bounds: Bounds | None = None) -> int:
+    """Returns a setting. The group's own value is clamped to the broker's bounds, which may have changed since."""
+    own = state.image.config(GROUP_RESOURCE, group_id).get(key)
+    if own is None:
+        return of_broker
+    return int(own) if bounds is None else min(max(int(own), bounds[0]), bounds[1])
+
+
+AGroup = TypeVar("AGroup", bound=Group)
+
+
+class ShardState:
+    """`make_simple_group`: makes the group that a committed offset without a group stands for."""
+
+    def __init__(
+        self,
+        config: GroupsConfig,
+        kinds: Mapping[str, Kind],
+        replays: Mapping[type[Message], Replay],
+        make_simple_group: Callable[[ShardState, str], Group],
+    ) -> None:
+        self.config = config
+        self._make_simple_group = make_simple_group
+        self._kinds = kinds
+        self._replays = replays
+        self.groups: dict[str, Group] = {}
+        #: The last group of which a record said that it is no more: a record behind that may say what became of it.
+        self.last_removed: Group | None = None
+        #: Topics and the groups' own configurations, as last published.
+        self.image: MetadataImage = EMPTY_IMAGE
+        self.offsets = OffsetStore()
+        self.counters = GroupCounters()
+        self.timers = Timers()
+        self.records: list[Record] = []
+        self.replies: list[Reply] = []
+        #: The offset that the next record will have in the log; this shard is its partition's only writer.
+        self.next_offset = 0
+
+    def reply(self, message: GroupRequest, response: Message) -> None:
+        self.replies.append(Reply(message.token, response))
+
+    def is_too_large(self, data: bytes) -> bool:
+        """Returns True if no record of the topic can hold it."""
+        return len(data) > self.config.max_record_bytes
+
+    # Groups.
+
+    def find(self, kind: type[AGroup], group_id: str) -> AGroup | None:
+        """The group, if it is of this kind."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, kind) else None
+
+    def every(self, kind: type[AGroup]) -> list[AGroup]:
+        return [group for group in self.groups.values() if isinstance(group, kind)]
+
+    def kind_of(self, group: Group) -> Kind:
+        return self._kinds[group.kind]
+
+    def put(self, group: Group) -> None:
+        """In the place of the group of another kind that had its id. For what replays."""
+        self._take_out(group.group_id)
+        self.groups[group.group_id] = group
+
+    def remove(self, group_id: str) -> None:
+        """Removes a group. Called by replay functions only."""
+        self.last_removed = self._take_out(group_id)
+
+    def _take_out(self, group_id: str) -> Group | None:
+        group = self.groups.pop(group_id, None)
+        if group is not None:
+            group.cancel_timers()
+        return group
+
+    def may_replace(self, group_id: str) -> bool:
+        """Returns whether the id is free for a group of another kind: no group has it, or an empty group."""
+        group = self.groups.get(group_id)
+        if group is None:
+            return True
+        kind = self.kind_of(group)
+        return kind.replaceable_when_empty and kind.validate_deletion(group) is ErrorCode.NONE
+
+    def replace(self, group_id: str) -> bool:
+        """Deletes the empty group that has the id; its offsets stay. False when it may not be."""
+        group = self.groups.get(group_id)
+        if group is None:
+            return True
+        if not self.may_replace(group_id):
+            return False
+        self.kind_of(group).delete(self, group)
+        return True
+
+    def answer_as_other_kind(self, message: GroupRequest, group_id: str, now: int) -> bool:
+        """Has a group of another kind answer a request of the classic protocol; False when there is none that does."""
+        group = self.groups.get(group_id)
+        if group is None or self.may_replace(group_id):
+            return False
+        answer = self.kind_of(group).classic_requests.get(type(message.request))
+        if answer is None:
+            return False
+        answer(self, group, message, now)
+        return True
+
+    # Changes.
+
+    def write_offset(self, group_id: str, topic: str, partition: int, value: OffsetCommitValue | None) -> None:
+        """`value` None deletes the committed offset."""
+        self.write(offset_record(group_id, topic, partition, value))
+
+    def write_transactional_offset(
+        self, group_id: str, topic: str, partition: int, value: OffsetCommitValue, producer: tuple[int, int]
+    ) -> None:
+        """`producer`: id and epoch of the one whose transaction it is of."""
+        self.write(offset_record(group_id, topic, partition, value, *producer))
+
+    def replay(self, record: Record, producer_id: int = -1) -> None:
+        """`producer_id` is not -1 for a record of a transaction, which counts once the transaction is committed."""
+        key, value, *_ = record
+        if isinstance(key, OffsetCommitKey):
+            assert value is None or isinstance(value, OffsetCommitValue)
+            if value is not None and key.group not in self.groups:
+                self._make_simple_group(self, key.group)
+            self.offsets.replay(key, value, self.next_offset, producer_id)
+        else:
+            self._replays[type(key)](self, key, value)
+        self.next_offset += 1
+
+    def write(self, record: Record) -> None:
+        self.records.append(record)
+        self.replay(record, record.producer_id)
