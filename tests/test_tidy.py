@@ -100,6 +100,25 @@ def test_no_module_imports_a_test_module(sources: dict[str, ast.Module]) -> None
     assert not imported
 
 
+def test_imports_of_test_helpers_exist(sources: dict[str, ast.Module]) -> None:
+    """Ruff and mypy do not resolve them, and a collection of all tests takes a minute."""
+    missing = [
+        f"{name}:{node.lineno}: {node.module}"
+        for name, tree in sources.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0
+        if node.module.split(".")[0] in ("tests", "compat_tests")
+        for path in [ROOT.joinpath(*node.module.split("."))]
+        if not path.is_dir() and not path.with_suffix(".py").exists()
+    ]
+    assert not missing
+
+
+def test_tests_of_the_server_follow_its_folders(sources: dict[str, ast.Module]) -> None:
+    flat = [name for name in sources if name.startswith("tests/server/test_")]
+    assert not flat
+
+
 def imported_absolutely(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]

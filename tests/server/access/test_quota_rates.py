@@ -135,10 +135,12 @@ def test_a_new_quota_holds_for_what_was_measured() -> None:
 
 def test_unused_measures_expire() -> None:
     found = made({entity("", None): 5.0})
-    found.of("u", "old", NOW_MS)
-    found.of("u", "new", NOW_MS + sensors.EXPIRY_MS - 1)
-    found.of("u", "newer", NOW_MS + sensors.EXPIRY_MS)
-    assert len(found) == 2
+    old, new = (found.of("u", client, NOW_MS + later) for client, later in (("old", 0), ("new", 1)))
+    assert old is not None and new is not None
+    now_ms = NOW_MS + sensors.EXPIRY_MS
+    assert found.of("u", "newer", now_ms) is not None
+    assert found.of("u", "new", now_ms) is new
+    assert found.of("u", "old", now_ms) is not old
 
 
 def test_clients_that_make_up_ids_do_not_take_memory_or_the_measure_of_an_active_one(

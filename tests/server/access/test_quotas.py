@@ -228,9 +228,14 @@ def test_connections_over_the_quota_of_their_address_are_closed_unserved(held: D
 def test_quotas_hold_after_a_restart(tmp_path: Path) -> None:
     with odradek.Broker(data_dir=tmp_path, config=WINDOWS) as running, WireClient(running.bootstrap_servers) as client:
         change(client, {"client-id": None}, producer_byte_rate=10_000)
-    with odradek.Broker(data_dir=tmp_path, config=WINDOWS) as running:
+    with odradek.Broker(data_dir=tmp_path, config=WINDOWS) as running, StillClock(running) as clock:
         path = DataPath(running, client_id="any")
-        assert produced(path, path.topic(), 11_000).throttle_time_ms > 0
+        topic = path.topic()
+        assert produced(path, topic, 9000).throttle_time_ms == 0
+        # Some 13,000 bytes in a second.
+        assert 300 < produced(path, topic, 4000).throttle_time_ms < 400
+        clock.advance(10_000)
+        assert produced(path, topic, 9000).throttle_time_ms == 0
         path.close()
 
 

@@ -272,12 +272,18 @@ async def test_more_than_a_bounded_number_of_requests_is_not_kept(
 
 
 async def test_answer_that_its_caller_cannot_handle_affects_no_other_request(peers: Peers) -> None:
+    failed: list[Message | None] = []
+
     def fail(response: Message | None) -> None:
+        failed.append(response)
         raise ValueError("an injected bug")
 
     async with odradek.Broker() as broker:
         peers.send(endpoint_of(broker), MetadataRequest(topics=[]), fail, timeout_ms=TIMEOUT_MS)
-        assert await answer(ask(peers, endpoint_of(broker), MetadataRequest(topics=[]))) is not None
+        response = await answer(ask(peers, endpoint_of(broker), MetadataRequest(topics=[])))
+        assert response is not None
+        # Both requests went over one connection, in order.
+        assert failed == [response]
 
 
 @pytest.mark.skipif(not hasattr(select, "POLLRDHUP"), reason="the system does not show ended connections")
