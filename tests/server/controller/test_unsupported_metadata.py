@@ -14,13 +14,13 @@ from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTop
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.quorum.metadata_log import DIRECTORY_NAME, QuorumLog
-from tests.server.cluster_process import BROKER, CLUSTER_ID, COMBINED, CONTROLLER, Cluster, ClusterNode
 
 from compat_tests.broker_process import BrokerFailed, free_port
 from compat_tests.cli.commands import odradek_command
 from compat_tests.cluster.mixed import MixedCluster
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.recipes import make_topic
+from tests.server.harness.cluster_process import BROKER, CLUSTER_ID, COMBINED, CONTROLLER, Cluster, ClusterNode
 
 TOPIC = "tiered"
 #: Leader epochs of which only the last is of the local part of the log.
