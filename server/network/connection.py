@@ -25,8 +25,9 @@ from ..runtime.peer_text import shown_reason
 from ..runtime.turn_budget import TURN_BUDGET_S
 from .call import Call, ProtocolViolation, RequestDispatch
 from .file_sender import AnswerSender, FileSender
-from .frame_buffer import FrameBuffer, grown, rejected_size
-from .holds import TURN, HeldConnection
+from .frame_buffer import READ_BUFFER_BYTES, FrameBuffer, grown, rejected_size
+from .holds import RECEIVING, TURN, HeldConnection
+from .transfer_turns import LEAST_BYTES
 
 if TYPE_CHECKING:
     from ...protocol.schema import Message
@@ -55,7 +56,8 @@ unpack_length = struct.Struct(">i").unpack_from
 class Connection(HeldConnection):
     __slots__ = (
         "_buffer", "_filled", "_needed", "_out", "_out_bytes", "_peer_reads", "_reading", "_receiving", "_sender",
-        "_stuck_bytes", "_taking", "_transport", "active", "authorization", "calls", "client_host", "client_id",
+        "_stuck_bytes", "_taking", "_transfers", "_transport", "active", "authorization", "calls", "client_host",
+        "client_id",
         "client_id_bytes", "closed", "counted_as", "dispatcher", "has_asked", "is_token_authenticated",
         "listener", "listener_name", "max_frame_bytes", "meters", "opened_s", "principal", "rejected_batches",
         "remote_address", "sasl_gate", "software", "takes_descriptor",
@@ -95,6 +97,7 @@ class Connection(HeldConnection):
         self.rejected_batches: Any = None
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._receiving = listener.shared.receiving
+        self._transfers = listener.shared.transfers
         #: A frame that has not come whole: its bytes with the length, how many there are, how many there will be.
         self._buffer: FrameBuffer | None = None
         self._filled = 0
@@ -142,7 +145,7 @@ class Connection(HeldConnection):
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._buffer is None:
             return self.listener.read_view
-        return memoryview(self._buffer)[self._filled :]
+        return memoryview(self._buffer)[self._filled : self._filled + READ_BUFFER_BYTES]
 
     def buffer_updated(self, nbytes: int) -> None:
         self.active = True
@@ -150,10 +153,29 @@ class Connection(HeldConnection):
             return
         if self._buffer is None:
             self._take(self.listener.read_buffer, nbytes)
+        else:
+            self._filled += nbytes
+            if self._transfers.left <= 0:
+                self._await_turn()
+                return
+            if self._filled == len(self._buffer):
+                self._take_own()
+        # The loop reads again at once while a socket fills what it is given: a peer that sends fast could keep it so.
+        if nbytes >= LEAST_BYTES and not self._transfers.spend(nbytes):
+            self._await_turn()
+
+    def _await_turn(self) -> None:
+        """Receives no more in this turn of the loop: all that connections may move in it was moved."""
+        if RECEIVING in self._holds or self.closed:
             return
-        self._filled += nbytes
-        if self._filled == len(self._buffer):
-            self._take_own()
+        self.hold(RECEIVING)
+        if self._reading:
+            self._reading = False
+            self._transport.pause_reading()
+        self._transfers.wait(self._turn_came)
+
+    def _turn_came(self) -> None:
+        self.release(RECEIVING)
 
     # Frames in.
 
@@ -161,10 +183,16 @@ class Connection(HeldConnection):
         """The connection's own buffer is full: its frame is whole, or its length is now known, or it must grow."""
         buffer = cast(FrameBuffer, self._buffer)
         if len(buffer) >= self._needed:
-            self._take(self._release_buffer(), len(buffer))
+            self._take_whole(len(buffer))
         elif not self._grow(buffer):
             self._reading = False
             self._transport.pause_reading()
+
+    def _take_whole(self, end: int) -> None:
+        """Handles the frames of the connection's own buffer. The bytes of a large one are checked, and written to a file."""
+        if end >= LEAST_BYTES:
+            self._transfers.spend(end)
+        self._take(self._release_buffer(), end)
 
     def _grow(self, buffer: FrameBuffer) -> bool:
         """False when there is no memory for that now; `memory_came` is called later."""
@@ -186,7 +214,8 @@ class Connection(HeldConnection):
     @property
     def awaits_rest(self) -> bool:
         """True while the connection reads and the peer has sent only a part of a frame."""
-        return self._reading and self._buffer is not None and self._filled < self._needed
+        reads = self._reading or RECEIVING in self._holds
+        return reads and self._buffer is not None and self._filled < self._needed
 
     @property
     def needed(self) -> int:
@@ -281,7 +310,7 @@ class Connection(HeldConnection):
         if self._reading or self._taking or not self._may_take():
             return
         if self._buffer is not None and self._filled >= self._needed:
-            self._take(self._release_buffer(), self._filled)
+            self._take_whole(self._filled)
             if not self._may_take():
                 return
         if self._buffer is not None and self._filled == len(self._buffer) and not self._grow(self._buffer):
@@ -359,7 +388,7 @@ class Connection(HeldConnection):
     def _may_send_files(self) -> bool:
         """Makes the sender on first use: only where answers are large does a connection need it."""
         if self._sender is None:
-            self._sender = FileSender.of(self._transport, self._resume, self._sending_failed)
+            self._sender = FileSender.of(self._transport, self._transfers, self._resume, self._sending_failed)
         return self._sender is not None
 
     def _sending_failed(self, error: OSError) -> None:

@@ -17,12 +17,10 @@ from typing import Any, Protocol
 
 from ...storage.segments.slices import LogSlice
 from .descriptors import DESCRIPTORS
+from .transfer_turns import LEAST_BYTES, TransferTurns
 
 _MORE = getattr(socket, "MSG_MORE", 0)
 
-
-#: Bytes that one answer sends in one turn of the loop: to copy them to the socket takes some 2 ms.
-SENT_PER_TURN_BYTES = 4 << 20
 #: Bytes that are not worth a copy to save a call.
 UNJOINED_BYTES = 64 << 10
 
@@ -43,16 +41,24 @@ class AnswerSender(Protocol):
 
 class FileSender:
     """Sends pieces in order: bytes, and `LogSlice`s. `drained` is called when all is sent after it had to wait;
-    `failed` when the connection or the file is no good any more.
+    `failed` when the connection or the file is no good any more. `turns`: the bytes of a turn, which all senders share.
     """
 
-    __slots__ = ("_drained", "_failed", "_is_waiting", "_loop", "_pieces", "_position", "_socket")
+    __slots__ = (
+        "_awaits_socket", "_awaits_turn", "_drained", "_failed", "_loop", "_pieces", "_position", "_socket", "_turns",
+    )  # fmt: skip
 
     def __init__(
-        self, fd: int, loop: asyncio.AbstractEventLoop, drained: Callable[[], None], failed: Callable[[OSError], None]
+        self,
+        fd: int,
+        loop: asyncio.AbstractEventLoop,
+        turns: TransferTurns,
+        drained: Callable[[], None],
+        failed: Callable[[OSError], None],
     ) -> None:
         """`fd`: the connection's socket. Raises OSError when there are no descriptors left."""
         self._loop = loop
+        self._turns = turns
         self._drained = drained
         self._failed = failed
         self._socket = socket.socket(fileno=os.dup(fd))
@@ -60,18 +66,22 @@ class FileSender:
         self._pieces: deque[Any] = deque()
         #: How much of the first piece has been sent.
         self._position = 0
-        self._is_waiting = False
+        self._awaits_socket = self._awaits_turn = False
 
     @classmethod
     def of(
-        cls, transport: asyncio.Transport, drained: Callable[[], None], failed: Callable[[OSError], None]
+        cls,
+        transport: asyncio.Transport,
+        turns: TransferTurns,
+        drained: Callable[[], None],
+        failed: Callable[[OSError], None],
     ) -> FileSender | None:
         """None when the connection is a simulated one, or no descriptor can be spared: answers are copied then."""
         found = transport.get_extra_info("socket")
         if found is None or not DESCRIPTORS.take_extra():
             return None
         try:
-            return cls(found.fileno(), asyncio.get_running_loop(), drained, failed)
+            return cls(found.fileno(), asyncio.get_running_loop(), turns, drained, failed)
         except OSError:
             DESCRIPTORS.return_extra()
             return None
@@ -82,37 +92,52 @@ class FileSender:
 
     def send(self, pieces: list[Any]) -> None:
         self._pieces += joined(pieces)
-        if not self._is_waiting:
+        if not self._awaits_socket and not self._awaits_turn:
             self._push()
 
-    def _push(self) -> None:
-        """Sends until all is gone or the socket takes no more."""
-        pieces, left = self._pieces, SENT_PER_TURN_BYTES
+    def _go_on(self) -> None:
+        """The socket takes more, or the turn has come."""
+        self._awaits_turn = False
+        if self._pieces and self._push():
+            self._drained()
+
+    def _push(self) -> bool:
+        """Sends until all is gone, the socket takes no more, or the bytes of this turn are used up. Returns whether all
+        is gone.
+        """
+        pieces, turns = self._pieces, self._turns
+        awaits_socket = False
         try:
-            while pieces and left > 0:
+            while pieces and turns.left > 0:
                 piece = pieces[0]
                 size = len(piece)
-                while self._position < size and left > 0:
-                    sent = self._send_some(piece, min(size, self._position + left))
+                if self._position < size:
+                    sent = self._send_some(piece, min(size, self._position + max(turns.left, LEAST_BYTES)))
                     self._position += sent
-                    left -= sent
+                    turns.spend(sent)
                 if self._position == size:
                     pieces.popleft()
                     self._position = 0
         except BlockingIOError:
-            left = 0
+            awaits_socket = True
         except OSError as error:
             self.close()
             self._failed(error)
+            return False
+        self._await_socket(awaits_socket)
+        if pieces and not awaits_socket:
+            self._awaits_turn = True
+            turns.wait(self._go_on)
+        return not pieces
+
+    def _await_socket(self, awaits: bool) -> None:
+        if awaits == self._awaits_socket:
             return
-        if pieces:
-            if not self._is_waiting:
-                self._is_waiting = True
-                self._loop.add_writer(self._socket.fileno(), self._push)
-        elif self._is_waiting:
-            self._is_waiting = False
+        self._awaits_socket = awaits
+        if awaits:
+            self._loop.add_writer(self._socket.fileno(), self._go_on)
+        else:
             self._loop.remove_writer(self._socket.fileno())
-            self._drained()
 
     def _send_some(self, piece: Any, stop: int) -> int:
         """Sends bytes of a piece before `stop`. Returns their number."""
@@ -128,9 +153,7 @@ class FileSender:
 
     def close(self) -> None:
         self._pieces.clear()
-        if self._is_waiting:
-            self._is_waiting = False
-            self._loop.remove_writer(self._socket.fileno())
+        self._await_socket(False)
         self._socket.close()
         DESCRIPTORS.return_extra()
 

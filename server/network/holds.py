@@ -1,7 +1,8 @@
 """The reasons for which a connection takes no request: it may be held for several at once.
 
 Reasons are a call whose response may be large (it is released by its answer), the connection's share of the turn of the
-loop, the rate of new connections, and the quotas of clients (KIP-219). Reading goes on when none is left.
+loop, the bytes of a turn, the rate of new connections, and the quotas of clients (KIP-219). Reading goes on when none is
+left.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from ..runtime.clock import TIMER_RESOLUTION_S
 
 #: The connection has had its share of this turn of the loop.
 TURN = "turn"
+#: The bytes that connections move in this turn of the loop are used up (transfer_turns.py).
+RECEIVING = "receiving"
 #: Connections are created faster than `max.connection.creation.rate` allows.
 CREATION_RATE = "creation rate"
 #: The client is over a quota.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..security.tls.node_tls import NodeTls
 from .connection_limits import ConnectionLimits
+from .transfer_turns import TransferTurns
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
@@ -46,6 +47,8 @@ class SharedParts:
         self.slow_requests: SlowRequests | None = None
         self.limits = ConnectionLimits(config)
         self.tls = NodeTls(config)
+        #: The bytes that all connections move in one turn of the loop.
+        self.transfers = TransferTurns()
         #: Called with each connection that ended.
         self.on_connection_lost: list[Callable[[Any], None]] = []
 

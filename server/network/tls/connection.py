@@ -77,7 +77,7 @@ class TlsConnection(Connection):
     def _send_large(self, out: list[Any]) -> None:
         """Never past the transport: the socket itself is not encrypted."""
         if self._sender is None:
-            sender = CopiedSender(self._transport, self._resume, self._sending_failed)
+            sender = CopiedSender(self._transport, self._transfers, self._resume, self._sending_failed)
             sender.is_paused = not self._peer_reads
             self._sender = sender
         self._sender.send(out)

@@ -15,11 +15,12 @@ from typing import Any
 
 from ....storage.segments.slices import LogSlice
 from ..file_sender import joined
+from ..transfer_turns import TransferTurns
 
 #: Bytes that are read and encrypted at once: eight records of TLS. They stay in the processor's cache between the two.
 CHUNK_BYTES = 128 << 10
-#: Bytes that one answer sends in one turn of the loop: to encrypt them takes some 2 ms.
-SENT_PER_TURN_BYTES = 2 << 20
+#: To encrypt a byte costs as much as to copy two: so a byte counts twice in the bytes of a turn.
+COST = 2
 
 #: All senders read into it: a transport with TLS encrypts what it is given before `write` returns.
 _chunk = memoryview(bytearray(CHUNK_BYTES))
@@ -34,22 +35,26 @@ class CopiedSender:
         "_drained",
         "_failed",
         "_is_scheduled",
-        "_loop",
         "_pieces",
         "_position",
         "_transport",
+        "_turns",
         "_waited",
         "is_paused",
     )
 
     def __init__(
-        self, transport: asyncio.WriteTransport, drained: Callable[[], None], failed: Callable[[OSError], None]
+        self,
+        transport: asyncio.WriteTransport,
+        turns: TransferTurns,
+        drained: Callable[[], None],
+        failed: Callable[[OSError], None],
     ) -> None:
         self.is_paused = False
+        self._turns = turns
         self._transport = transport
         self._drained = drained
         self._failed = failed
-        self._loop = asyncio.get_running_loop()
         self._pieces: deque[Any] = deque()
         #: How much of the first piece has been sent.
         self._position = 0
@@ -74,22 +79,22 @@ class CopiedSender:
 
     def _push(self) -> None:
         self._is_scheduled = False
-        pieces, left = self._pieces, SENT_PER_TURN_BYTES
-        while pieces and left > 0 and not self.is_paused:
+        pieces, turns = self._pieces, self._turns
+        while pieces and turns.left > 0 and not self.is_paused:
             try:
                 size = self._fill_chunk()
             except OSError as error:
                 self.close()
                 self._failed(error)
                 return
-            left -= size
+            turns.spend(COST * size)
             if size:
                 self._transport.write(_chunk[:size])
         if pieces:
             self._waited = True
             if not self.is_paused:
                 self._is_scheduled = True
-                self._loop.call_soon(self._push)
+                turns.wait(self._push)
         elif self._waited:
             self._waited = False
             self._drained()

@@ -1,0 +1,176 @@
+"""The bytes of one turn of the loop: all connections share them, whether they receive large records or send from files."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import odradek
+import pytest
+from odradek.server.network import file_sender
+from odradek.server.network.connection import Connection
+from odradek.server.network.frame_buffer import READ_BUFFER_BYTES
+from odradek.server.network.transfer_turns import BYTES_PER_TURN, LEAST_BYTES, TransferTurns
+
+from tests.server.data_path_stand import DataPath, batch_of
+
+CONNECTIONS = 6
+RECORD_BYTES = 10 << 20
+
+
+class LoopTurns:
+    """Counts the turns of a broker's loop, and the bytes that were moved in each."""
+
+    def __init__(self, path: DataPath) -> None:
+        assert path.broker._run is not None
+        self.number = 0
+        self.bytes: Counter[int] = Counter()
+        self._loop = path.broker._run.loop
+        self._is_over = False
+        self._loop.call_soon_threadsafe(self._next)
+
+    def _next(self) -> None:
+        self.number += 1
+        if not self._is_over:
+            self._loop.call_soon(self._next)
+
+    def moved(self, count: int) -> None:
+        self.bytes[self.number] += count
+
+    def end(self) -> None:
+        self._is_over = True
+
+
+@pytest.fixture
+def turns(path: DataPath) -> Iterator[LoopTurns]:
+    counted = LoopTurns(path)
+    yield counted
+    counted.end()
+
+
+def together(path: DataPath, work: Callable[[DataPath, int], None]) -> None:
+    """Runs `work` with a client of its own on each of several threads."""
+    failures: list[BaseException] = []
+
+    def run(number: int) -> None:
+        client = path.another_client()
+        try:
+            work(client, number)
+        except BaseException as failure:
+            failures.append(failure)
+        finally:
+            client.close()
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(CONNECTIONS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not failures, failures
+
+
+def test_connections_that_receive_large_records_share_bytes_of_turn(
+    path: DataPath, turns: LoopTurns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = [path.topic(max_message_bytes=str(2 * RECORD_BYTES)) for _ in range(CONNECTIONS)]
+    taken: Counter[int] = Counter()
+    received, take = Connection.buffer_updated, Connection._take_whole
+
+    def buffer_updated(connection: Connection, nbytes: int) -> None:
+        turns.moved(nbytes)
+        received(connection, nbytes)
+
+    def take_whole(connection: Connection, end: int) -> None:
+        taken[turns.number] += end >= RECORD_BYTES
+        take(connection, end)
+
+    monkeypatch.setattr(Connection, "buffer_updated", buffer_updated)
+    monkeypatch.setattr(Connection, "_take_whole", take_whole)
+    batch = batch_of(os.urandom(RECORD_BYTES))
+
+    def produce(client: DataPath, number: int) -> None:
+        for _ in range(2):
+            answer = client.produce(topics[number], bytearray(batch))
+            assert not answer.error_code, answer
+
+    together(path, produce)
+    assert sum(turns.bytes.values()) > 2 * CONNECTIONS * RECORD_BYTES
+    # Each connection may have had its event of this turn already when the bytes were used up.
+    assert max(turns.bytes.values()) <= BYTES_PER_TURN + CONNECTIONS * READ_BUFFER_BYTES
+    assert sum(taken.values()) == 2 * CONNECTIONS
+    assert max(taken.values()) == 1, "records of two connections in one turn"
+
+
+def test_consumers_that_catch_up_share_bytes_of_turn(
+    path: DataPath, turns: LoopTurns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = path.topic()
+    batch = batch_of(os.urandom(900_000))
+    for _ in range(20):
+        assert not path.produce(topic, bytearray(batch)).error_code
+    sendfile = os.sendfile
+
+    def counted(*args: int) -> int:
+        sent = sendfile(*args)
+        turns.moved(sent)
+        return sent
+
+    monkeypatch.setattr(file_sender.os, "sendfile", counted)
+
+    def fetch(client: DataPath, number: int) -> None:
+        for _ in range(2):
+            data = client.fetch(topic, max_bytes=1 << 30)
+            assert len(data.records or b"") == 20 * len(batch)
+
+    together(path, fetch)
+    assert sum(turns.bytes.values()) >= 2 * CONNECTIONS * 20 * len(batch)
+    assert max(turns.bytes.values()) <= BYTES_PER_TURN + LEAST_BYTES
+
+
+def test_transfers_get_turns_in_their_order() -> None:
+    async def run() -> list[str]:
+        turns, order = TransferTurns(), []
+
+        def mover(name: str, left: int) -> None:
+            order.append(name)
+            turns.spend(BYTES_PER_TURN)
+            if left:
+                turns.wait(lambda: mover(name, left - 1))
+
+        for name in ("a", "b", "c"):
+            turns.wait(lambda name=name: mover(name, 2))  # type: ignore[misc]
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return order
+
+    assert asyncio.run(run()) == ["a", "b", "c"] * 3
+
+
+def test_idle_loop_schedules_nothing() -> None:
+    async def run() -> None:
+        turns = TransferTurns()
+        turns.spend(1)
+        assert turns.left < BYTES_PER_TURN and turns._is_scheduled
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert turns.left == BYTES_PER_TURN and not turns._is_scheduled
+
+    asyncio.run(run())
+
+
+def test_slow_consumer_and_others_get_all_bytes(broker: odradek.Broker, path: DataPath) -> None:
+    topic = path.topic()
+    batch = batch_of(os.urandom(700_000))
+    for _ in range(12):
+        assert not path.produce(topic, bytearray(batch)).error_code
+
+    def fetch(client: DataPath, number: int) -> None:
+        for _ in range(3):
+            data = client.fetch(topic, max_bytes=(number + 1) * 2_000_000)
+            count = max(1, (number + 1) * 2_000_000 // len(batch))
+            assert len(data.records or b"") == min(count, 12) * len(batch)
+
+    together(path, fetch)
