@@ -6,16 +6,15 @@ import argparse
 import asyncio
 import contextlib
 import errno
-import gc
 import logging
 import os
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ..server.runtime.gc_policy import GC_PAUSES, LongCollections
 from .broker_properties import properties_of
 from .console_process import check_installed, check_listeners, console_beside
-from .garbage import LongCollections
 from .logs import FORMATS, log_to_standard_error, logger_level
 from .node_place import remember
 from .options import FAILED, MISUSED, UsageError, add_configuration, complain, host, port, warn
@@ -74,7 +73,14 @@ def add_to(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    gc.disable()  # what is made during a start stays: looking for garbage in it only takes time
+    with contextlib.ExitStack() as starting:
+        # Objects made during a start stay: a collection would only take time.
+        starting.enter_context(GC_PAUSES.pause(freeze=True))
+        return _run(options, starting)
+
+
+def _run(options: argparse.Namespace, starting: contextlib.ExitStack) -> int:
+    """`starting`: to be closed when the broker has started."""
     from ..metadata.configs import InvalidConfig
     from ..server.config.broker_config import BrokerConfig
     from ..server.config.listeners import CannotListen
@@ -88,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
         if options.console is not None:
             check_installed()
             check_listeners(config.listeners)
-        return _run_loop(config, options)
+        return _run_loop(config, options, starting)
     except (UsageError, InvalidConfig) as error:
         return complain(error, MISUSED)
     except CannotListen as error:
@@ -120,31 +126,32 @@ def _remedy(options: argparse.Namespace, error: CannotListen) -> str:
     return f"change the port in {error.key}; 0 is any free port"
 
 
-def _run_loop(config: Any, options: argparse.Namespace) -> int:
+def _run_loop(config: Any, options: argparse.Namespace, starting: contextlib.ExitStack) -> int:
     try:
         import uvloop
     except ImportError:  # no uvloop for this platform: asyncio's own loop serves as well, slower
-        return asyncio.run(_serve(config, options))
-    return int(uvloop.run(_serve(config, options)))
+        return asyncio.run(_serve(config, options, starting))
+    return int(uvloop.run(_serve(config, options, starting)))
 
 
-async def _serve(config: Any, options: argparse.Namespace) -> int:
+async def _serve(config: Any, options: argparse.Namespace, starting: contextlib.ExitStack) -> int:
     from ..server.broker import BrokerServer
 
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     stop_on_signals(partial(loop.call_soon_threadsafe, stopping.set))
     try:
-        return await _serve_until(stopping, BrokerServer(config), options)
+        return await _serve_until(stopping, BrokerServer(config), options, starting)
     finally:
         ignore_stop_signals()
 
 
-async def _serve_until(stopping: asyncio.Event, broker: BrokerServer, options: argparse.Namespace) -> int:
+async def _serve_until(
+    stopping: asyncio.Event, broker: BrokerServer, options: argparse.Namespace, starting: contextlib.ExitStack
+) -> int:
     if not await _is_started(broker, stopping):
         return 0
-    gc.freeze()
-    gc.enable()
+    starting.close()
     LongCollections().begin()
     try:
         _remember_place(options, broker)

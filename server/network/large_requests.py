@@ -7,6 +7,7 @@ batches: they are done in the first slice, and handled at once like any other. U
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...protocol.codec import DECODE_FAULTS, MalformedMessage, stepwise_decoder, stepwise_encoder
 from ...protocol.schema import Message
 from ..runtime.memory import release_after
-from ..runtime.turns import SLICE_S, WAITING, Task, Work
+from ..runtime.sliced_work import WAITING, Done, run_slice
+from ..runtime.turn_budget import SLICE_S
+from ..runtime.turns import Task, Work
 from .answer_size import arrays_of, is_large
 from .call import Call, ClientConnection, ProtocolViolation, RequestDispatch
 from .departed_peers import has_left
@@ -297,14 +300,10 @@ def work_in_turns(
 
     `failed`: called with what a later slice raises, in place of the usual answer to a bug.
     """
-    clock = call.connection.listener.shared.turns.clock
-    until = clock() + SLICE_S
-    while clock() < until:
-        try:
-            next(steps)
-        except StopIteration as over:
-            done(over.value)
-            return
+    end = run_slice(steps, call.connection.listener.shared.turns.clock, most_steps=sys.maxsize)
+    if isinstance(end, Done):
+        done(end.result)
+        return
     if not call.is_parked:
         call.connection.park(call)
     call.hold_connection()

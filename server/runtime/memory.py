@@ -11,11 +11,12 @@ empties these free lists.
 
 from __future__ import annotations
 
-import gc
 import threading
 import time
 from collections.abc import Callable
 from functools import cache
+
+from .gc_policy import empty_free_lists
 
 #: Smaller work leaves too little free memory to justify a system call.
 LARGE_BYTES = 8 * 1024 * 1024
@@ -127,25 +128,6 @@ def _malloc_trim_by_ctypes() -> Callable[[], object] | None:
         return None
     function.argtypes, function.restype = [ctypes.c_size_t], ctypes.c_int
     return lambda: function(0)
-
-
-def empty_free_lists() -> None:
-    """Has the interpreter give up the freed objects that it keeps, without a look at all that there is.
-
-    A full collection alone would hold the loop for 0.1 s per million objects. While everything is frozen it has nothing to
-    look at. Objects that other code has frozen stay so: then only the rest is looked at.
-    """
-    if not gc.isenabled():
-        return  # large work is in progress, and calls this again when it ends
-    gc.collect(1)  # the young garbage, which would be frozen with the rest
-    if gc.get_freeze_count():
-        gc.collect()
-        return
-    gc.freeze()
-    try:
-        gc.collect()
-    finally:
-        gc.unfreeze()
 
 
 @cache

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import heapq
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-#: A slice ends after this time or this many steps. It bounds how long one client waits for another client's work.
-SLICE_S = 0.01
+from .gc_policy import GC_PAUSES
+from .turn_budget import SLICE_S
+
+#: A slice of the loop's time ends after this many steps, too: a simulated clock may stand still.
 STEPS_PER_SLICE = 500
 
 T = TypeVar("T")
+#: Yielded by work that cannot continue now.
+WAITING = object()
 #: Work in steps, and its result.
 Steps = Generator[None, None, T]
 
@@ -27,18 +30,42 @@ def run_to_completion(steps: Steps[T]) -> T:
             return result
 
 
+class Done(Generic[T]):
+    """The end of work in steps."""
+
+    __slots__ = ("result",)
+
+    def __init__(self, result: T) -> None:
+        self.result = result
+
+
+def run_slice(
+    steps: Iterator[Any], clock: Callable[[], float], until_s: float | None = None, most_steps: int | None = None
+) -> Done[Any] | object | None:
+    """Runs steps for SLICE_S, or until `until_s`. Returns None when more can be done, WAITING when the work yields that,
+    and Done with the result at the end.
+    """
+    if until_s is None:
+        until_s = clock() + SLICE_S
+    for _ in range(STEPS_PER_SLICE if most_steps is None else most_steps):
+        try:
+            step: object = next(steps)
+        except StopIteration as end:
+            return Done(end.value)
+        if step is WAITING:
+            return WAITING
+        if clock() >= until_s:
+            break
+    return None
+
+
 async def in_slices(steps: Steps[T]) -> T:
     loop = asyncio.get_running_loop()
     while True:
-        over = loop.time() + SLICE_S
-        for _ in range(STEPS_PER_SLICE):
-            try:
-                next(steps)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            if loop.time() >= over:
-                break
+        end = run_slice(steps, loop.time)
+        if isinstance(end, Done):
+            result: T = end.result
+            return result
         await asyncio.sleep(0)
 
 
@@ -47,14 +74,8 @@ def without_gc(steps: Steps[T]) -> Steps[T]:
     them in one go, taking 0.1 s at 100,000 partitions, several times as they grow. So none runs meanwhile, and later
     collections skip these objects.
     """
-    collects = gc.isenabled()
-    gc.disable()
-    try:
+    with GC_PAUSES.pause(freeze=True):
         return (yield from steps)
-    finally:
-        if collects:
-            gc.freeze()
-            gc.enable()
 
 
 #: The number of values sorted in one step: 0.1 ms.
@@ -134,15 +155,14 @@ class SlicedWork:
     def _slice(self) -> None:
         assert self._steps is not None
         loop = asyncio.get_running_loop()
-        over = loop.time() + SLICE_S
         try:
-            for number, _ in enumerate(self._steps, 1):
-                if number >= STEPS_PER_SLICE or loop.time() >= over:
-                    loop.call_soon(self._go_on)
-                    return
+            end = run_slice(self._steps, loop.time)
         except Exception:
             self._steps = None
             raise
+        if end is None:
+            loop.call_soon(self._go_on)
+            return
         self._steps = None
         self._done()
 

@@ -1,7 +1,7 @@
 """The time budget for one turn of the event loop, and the watch for turns that exceed it.
 
 One event loop serves all clients of a broker: while a request holds the loop, all others wait. So one request holds it
-for TURN_BUDGET_S at most. Longer work runs in slices (`turns.py`) or on a thread.
+for TURN_BUDGET_S at most. Longer work runs in slices (`sliced_work.py`, `turns.py`) or on a thread.
 
 The watch costs a connection two clock readings per received data, and nothing else until a turn is too long.
 """
@@ -19,6 +19,9 @@ log = logging.getLogger("odradek.turns")
 
 #: A well-behaved client should not notice a hostile one: Kafka's clients time requests in tens of milliseconds at best.
 TURN_BUDGET_S = 0.020
+#: The time of a slice of long work. A quarter of the budget: the last step of a slice, and other work due in the same
+#: turn, add to it.
+SLICE_S = TURN_BUDGET_S / 4
 #: Longer turns are logged as warnings, since a person may notice them. Shorter ones appear with `-v` and in the metric:
 #: on a busy machine a turn lasts longer than its work, and the first request of an API creates its codec.
 WARNED_TURN_S = 0.100

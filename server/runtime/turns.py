@@ -4,31 +4,26 @@ A piece of work is a generator that yields often. One slice of one piece runs in
 belongs to the next piece: a hundred large requests delay other clients no longer than one does. A piece that waits for
 an answer yields WAITING, and `resume` continues it.
 
-The garbage collector is disabled while there is work. A million live objects trigger full collections, each of which
+The garbage collector pauses while there is work. A million live objects trigger full collections, each of which
 holds the loop far longer than a slice. A request's objects are freed when it is answered, without the collector.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
+import sys
 from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any
 
+from .gc_policy import GC_PAUSES
 from .memory import release_after
-from .turn_budget import TURN_BUDGET_S, TurnWatch
+from .sliced_work import WAITING, run_slice
+from .turn_budget import SLICE_S, TURN_BUDGET_S, TurnWatch
 
-#: A quarter of the budget: the last step of a slice, and other work due in the same turn, add to it.
-SLICE_S = TURN_BUDGET_S / 4
-#: The collector stays disabled for this time after the last slice: work that waits for the disk continues within
+#: The collector pauses for this time after the last slice: work that waits for the disk continues within
 #: milliseconds.
 GC_REST_S = 0.2
-#: Objects that the work has left behind, of which the next collection would look at each: 100 ms for 8,000 new topics.
-#: Beyond this they are excluded from collections, and freed by reference counting only (cli/garbage.py).
-YOUNG_OBJECTS = 50_000
-#: Yielded by work that cannot continue before `resume`.
-WAITING = object()
 
 #: Objects that are freed in one step, within 0.1 ms. A dictionary of no more is left to the interpreter.
 FREED_AT_ONCE = 500
@@ -67,19 +62,16 @@ class Task:
 
     def run(self, until_s: float) -> bool:
         """Works until `until_s`. Returns whether more work can be done without waiting."""
-        clock = self._turns.clock
         try:
-            for step in self.steps:
-                if step is WAITING and not self._is_resumed:
+            while (end := run_slice(self.steps, self._turns.clock, until_s, sys.maxsize)) is WAITING:
+                if not self._is_resumed:
                     self._is_waiting = True
                     return False
-                if step is WAITING:
-                    self._is_resumed = False
-                if clock() >= until_s:
-                    return True
+                self._is_resumed = False
         except Exception as failure:
             self.failed(failure)
-        return False
+            return False
+        return end is None
 
     def resume(self) -> None:
         """Signals that what the work waits for, or is about to wait for, has arrived."""
@@ -98,7 +90,7 @@ class Turns:
         self.clock = watch.clock
         self._ready: deque[Task] = deque()
         self._is_stopped = False
-        self._gc_was_enabled = False
+        self._has_paused_gc = False
         self._collecting: asyncio.TimerHandle | None = None
 
     def begin(self, steps: Work, failed: Callable[[Exception], None]) -> Task:
@@ -118,9 +110,9 @@ class Turns:
             if self._collecting is not None:
                 self._collecting.cancel()
                 self._collecting = None
-            elif gc.isenabled():
-                self._gc_was_enabled = True
-                gc.disable()
+            elif not self._has_paused_gc:
+                self._has_paused_gc = True
+                GC_PAUSES.begin()
             asyncio.get_running_loop().call_soon(self._turn)
 
     def stop(self) -> None:
@@ -133,11 +125,9 @@ class Turns:
 
     def _collect_again(self) -> None:
         self._collecting = None
-        if self._gc_was_enabled:
-            self._gc_was_enabled = False
-            if gc.get_count()[0] > YOUNG_OBJECTS:
-                gc.freeze()
-            gc.enable()
+        if self._has_paused_gc:
+            self._has_paused_gc = False
+            GC_PAUSES.end()
 
     def _turn(self) -> None:
         if not self._ready:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gc
 import io
 import logging
 import random
@@ -146,7 +145,7 @@ def run(words: list[str]) -> Outcome:
     with (
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
-        mock.patch.object(start_command, "_run_loop", lambda config, options: 0),
+        mock.patch.object(start_command, "_run_loop", lambda config, options, starting: 0),
         mock.patch.object(start_command, "log_to_standard_error", lambda **options: None),
         mock.patch("odradek.server.network.descriptors.raise_limit"),
     ):
@@ -157,7 +156,6 @@ def run(words: list[str]) -> Outcome:
         except Exception:  # the test reports the traceback
             outcome.fault = traceback.format_exc()
     outcome.seconds = time.process_time() - began
-    gc.enable()  # a start disables it
     logger.removeHandler(warnings)
     outcome.out, outcome.err, outcome.warnings = out.getvalue(), err.getvalue(), warnings.lines
     return outcome

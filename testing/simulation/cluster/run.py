@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ....protocol.records.batch import iter_headers
 from ....protocol.records.record import decode_batch
+from ....server.runtime.gc_policy import GC_PAUSES
 from ..world import Simulation
 from .client import Client
 from .committer import Committer
@@ -64,11 +64,8 @@ class Run:
 
     def run(self) -> Ran:
         """Raises Broken, and any other exception of this code."""
-        gc.disable()  # garbage is freed when the run is over
-        try:
+        with GC_PAUSES.pause():  # garbage is freed when the run is over
             return self._execute()
-        finally:
-            gc.enable()
 
     def _execute(self) -> Ran:
         with _listening(self._break), self._simulation as simulation:
