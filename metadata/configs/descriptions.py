@@ -503,6 +503,8 @@ SERVER_BROKER = {
     "odradek.audit.format": "The format of the lines of the logger odradek.audit: text as Kafka's authorizer "
     "logger writes it, "
     "or json.",
+    "controlled.shutdown.max.retries": "How many times a controlled shutdown waits again for a response of a controller.",
+    "controlled.shutdown.retry.backoff.ms": "How long a controlled shutdown waits for a response of a controller each time.",
     "odradek.fetch.session.cache.partitions": "The number of partitions that all incremental fetch sessions of this broker "
     "together may name. A further fetch gets a full response and no session.",
     "odradek.metrics.lag.series": "How many partitions, and how many groups, have their lag in the metrics: those with the "

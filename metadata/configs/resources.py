@@ -150,6 +150,9 @@ CLIENT_METRICS_KEYS = (
 
 
 OWN_KEYS = (
+    # Kafka's until 3.9, with its defaults. Kafka 4 waits five minutes for a controller, whatever they say.
+    key("controlled.shutdown.max.retries", INT, 3, at_least(0)),
+    key("controlled.shutdown.retry.backoff.ms", LONG, 5000, at_least(0)),
     key("odradek.audit.format", STRING, "text", one_of("text", "json")),
     # Half is enough for a thousand consumers of a hundred partitions each, plus the followers of 10,000. A full cache
     # takes 50 MB.

@@ -142,6 +142,8 @@ def lifecycle(node: Node) -> BrokerLifecycle:
         registration(node),
         node.forwarding,
         node.broker_sessions,
+        lambda: any(hosted.role.is_leader for hosted in node.partitions.values()),
+        node.listeners,
     )
 
 

@@ -1,8 +1,11 @@
-"""The address of a listener."""
+"""The address of a listener, and the name by which nodes recognise one another."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+#: The client software (KIP-511) of the connections that nodes open to one another.
+PEER_SOFTWARE = "odradek"
 
 
 @dataclass(frozen=True, slots=True)

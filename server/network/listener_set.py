@@ -17,7 +17,7 @@ from ...metadata.configs import InvalidConfig
 from .call import BROKER, CONTROLLER, ListenerKind
 from .descriptors import DESCRIPTORS
 from .dispatch import Dispatcher
-from .endpoint import Endpoint
+from .endpoint import PEER_SOFTWARE, Endpoint
 from .listener import Listener
 from .receive_budget import ReceiveBudget
 from .shared_parts import SharedParts
@@ -118,6 +118,15 @@ class ListenerSet(SharedParts):
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for listener in self._listeners:
             await listener.stop()
+
+    def has_clients(self) -> bool:
+        """Returns whether clients are connected that have sent a request; other nodes are none."""
+        return any(
+            connection.has_asked and (connection.software is None or connection.software[0] != PEER_SOFTWARE)
+            for listener in self._listeners
+            if listener.kind == BROKER
+            for connection in listener.connections
+        )
 
     @property
     def takes_descriptors(self) -> bool:

@@ -19,6 +19,7 @@ from ...protocol.codec import MalformedMessage, decode, encode_pieces
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.schema import Message
+from ..network.endpoint import PEER_SOFTWARE
 
 if TYPE_CHECKING:
     from ..security.authentication.client import Login
@@ -139,7 +140,7 @@ class PeerConnection(asyncio.BufferedProtocol):
             cast(asyncio.Transport, transport).abort()
             return
         self._transport = cast(asyncio.Transport, transport)
-        request = ApiVersionsRequest(client_software_name="odradek", client_software_version="1")
+        request = ApiVersionsRequest(client_software_name=PEER_SOFTWARE, client_software_version="1")
         self._write(APIS[API_VERSIONS_KEY], _API_VERSIONS_VERSION, request, self._learn_versions)
 
     def connection_lost(self, exc: Exception | None) -> None:

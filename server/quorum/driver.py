@@ -142,6 +142,14 @@ class QuorumDriver:
         raft = self._member.raft
         return None if raft is None or self.leader_id == NO_NODE else raft.endpoints.find(self.leader_id)
 
+    def voter_endpoints(self) -> dict[int, Endpoint]:
+        """Returns the endpoints of the quorum's voters, by node id; none while this node is the only one."""
+        raft = self._member.raft
+        if raft is None:
+            return {}
+        found = {node_id: raft.endpoints.find(node_id) for node_id in raft.replica.voter_set.ids}
+        return {node_id: endpoint for node_id, endpoint in found.items() if endpoint is not None}
+
     @property
     def high_watermark(self) -> int:
         """Everything below this offset is committed and replayed here."""

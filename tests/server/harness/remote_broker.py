@@ -64,6 +64,7 @@ class RemoteBroker:
             leader_endpoint=controller_endpoint(first),
             on_leader_changed=[],
             broker_epoch=-1,
+            voter_endpoints=lambda: {first.node_id: controller_endpoint(first), node_id: controller_endpoint(first)},
         )
         self.metadata = MetadataCache()
         self.metadata.image = first.metadata.image
