@@ -7,6 +7,7 @@
 - Version 0 leaves out replicas whose broker is away and adds REPLICA_NOT_AVAILABLE; later versions list them.
 - A leader without the listener is LEADER_NOT_AVAILABLE, from version 6 LISTENER_NOT_FOUND.
 - A long description, as of every topic of a large cluster, is made in slices of the loop, out of one image.
+- A broker that accepts connections lists itself, also in the milliseconds until the controller unfences it.
 - While leaders of a dead broker move, the response waits for a short time (`stopped_brokers.py`).
 """
 
@@ -145,13 +146,16 @@ def _made(services: Services, call: Call, wanted: _Wanted, view: ClusterView) ->
 
 def _response(services: Services, call: Call, request: MetadataRequest, view: ClusterView) -> MetadataResponse:
     """All but the topics."""
-    stopped_brokers = services.stopped_brokers
-    still_listed = stopped_brokers.still_listed() if stopped_brokers is not None else ()
+    stopped_brokers, lifecycle = services.stopped_brokers, services.lifecycle
+    listed = set(stopped_brokers.still_listed()) if stopped_brokers is not None else set()
+    if lifecycle is not None and lifecycle.is_starting:
+        # A client that has just connected would drop the connection of a broker that the response leaves out.
+        listed.add(services.node_id)
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
             for broker, endpoint in view.brokers()
-            if not broker.fenced or broker.id in still_listed
+            if not broker.fenced or broker.id in listed
         ],
         cluster_id=services.cluster_id,
         controller_id=view.controller_id(),
