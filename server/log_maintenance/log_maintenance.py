@@ -104,10 +104,11 @@ class LogMaintenance:
 
     async def delete_old_segments(self) -> None:
         await self._over_logs(self._delete_old_segments)
+        await self._remove_segments()
 
     def _delete_old_segments(self, hosted: HostedPartition) -> None:
         before = hosted.log.log_start_offset
-        count = delete_old_segments(hosted.log, self._clock.now_ms(), hosted.role.high_watermark)
+        count = delete_old_segments(hosted.log, self._clock.now_ms(), hosted.role.high_watermark, defer=True)
         if count:
             log.info(
                 "%s: %d old segments deleted; the log starts at offset %d",
@@ -124,13 +125,23 @@ class LogMaintenance:
         self._with_removed_segments.add(hosted)
 
     async def remove_files(self) -> None:
+        await self._remove_segments()
         now_ms = self._clock.now_ms()
-        for hosted in list(self._with_removed_segments):
-            if hosted.offline or hosted.is_removed or not hosted.log.delete_scheduled(now_ms):
-                self._with_removed_segments.discard(hosted)
         for directory in self._partitions.directories:
             if directory.is_online and directory.has_scheduled_deletions:
                 await self._disk.run(directory.delete_scheduled, now_ms)
+
+    async def _remove_segments(self) -> None:
+        """Renames the files of removed segments, and unlinks those whose time has come, on a thread."""
+        now_ms = self._clock.now_ms()
+        for hosted in list(self._with_removed_segments):
+            if not hosted.offline and not hosted.is_removed:
+                try:
+                    await self._disk.run(hosted.log.delete_scheduled, now_ms)
+                except LogDirectoryFailure as failure:
+                    hosted.on_failure(failure)
+            if hosted.offline or hosted.is_removed or not hosted.log.has_removed_segments:
+                self._with_removed_segments.discard(hosted)
 
     # ---- to the disk
 

@@ -359,6 +359,7 @@ class Log(LogSegments):
 
         Without `sync` the caller syncs the whole file system when the last log is closed (`LogDirectory.close_logs`).
         """
+        self._free_names()
         try:
             if clean:
                 self.active.become_inactive()

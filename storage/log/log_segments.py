@@ -1,7 +1,7 @@
 """The segments of a log, and what must change with them: its ends, epochs, producers' snapshots.
 
 `Log` (log.py) adds appending, reading and flushing. Removed segments are renamed to `.deleted` and unlinked later
-(`file.delete.delay.ms`, see `delete_scheduled`), as Kafka does: readers of them may finish.
+(`file.delete.delay.ms`, see `removals.py`), as Kafka does: readers of them may finish.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 
 from ..files.open_files import (
     CLEANED_SUFFIX,
-    DELETED_SUFFIX,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     LogDirectoryFailure,
@@ -27,6 +26,7 @@ from ..segments.segment import Segment
 from ..segments.snapshots import encode_snapshot
 from .config import LogConfig
 from .loading import LoadedLog, LogLoader
+from .removals import Removals
 from .replay import restore_producers
 
 
@@ -34,8 +34,8 @@ class LogSegments:
     """`log_end_offset` is the offset of the next record; `recovery_point` the offset below which all is on the disk."""
 
     __slots__ = (
-        "_bases", "_directory", "_files", "_full_at_offset", "_jitter", "_limits_of", "_rolls_after",
-        "_scheduled_deletions", "_snapshots", "config", "damage", "epochs", "generation", "last_flush_ms",
+        "_bases", "_directory", "_files", "_full_at_offset", "_jitter", "_limits_of", "_removals",
+        "_rolls_after", "_snapshots", "config", "damage", "epochs", "generation", "last_flush_ms",
         "log_end_offset", "log_start_offset", "opening_notes", "partition", "producers", "recovered_bytes",
         "recovery_point", "segments", "topic",
     )  # fmt: skip
@@ -64,8 +64,7 @@ class LogSegments:
         self.segments = loaded.segments
         self._bases = [segment.base_offset for segment in loaded.segments]
         self._snapshots = loaded.snapshots
-        # Removed segments, and when their files may go.
-        self._scheduled_deletions: list[tuple[int, Segment]] = []
+        self._removals = Removals(directory)
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self.recovery_point = loaded.recovery_point
@@ -106,6 +105,7 @@ class LogSegments:
 
     def move_to(self, path: str) -> None:
         """Renames the partition's directory."""
+        self._free_names()
         try:
             os.rename(self.path, path)
             self._directory.path = path
@@ -217,6 +217,7 @@ class LogSegments:
         if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset, now_ms)
             return
+        self._free_names()
         try:
             while self.active.base_offset > offset:
                 self._remove_last().delete()
@@ -233,6 +234,7 @@ class LogSegments:
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int, log_start_offset: int | None = None) -> None:
         """Removes everything; the next record has `offset`."""
+        self._free_names()
         try:
             while self.segments:
                 self._remove_last().delete()
@@ -287,14 +289,16 @@ class LogSegments:
 
     # ---- removing and replacing segments
 
-    def remove_first(self, count: int, now_ms: int) -> None:
-        """Removes the oldest `count` segments (never the active one); the log then starts no earlier than the next."""
+    def remove_first(self, count: int, now_ms: int, *, defer: bool = False) -> None:
+        """Removes the oldest `count` segments (never the active one); the log then starts no earlier than the next.
+
+        With `defer` the files keep their names until `delete_scheduled`, which a thread may call.
+        """
         assert 0 <= count < len(self.segments), f"{count} of {len(self.segments)} segments"
-        try:
-            self._schedule_deletion(self.segments[:count], now_ms)
-            del self.segments[:count], self._bases[:count]
-        except OSError as error:
-            raise self._failed("removing segments", error) from error
+        self._schedule_deletion(self.segments[:count], now_ms)
+        del self.segments[:count], self._bases[:count]
+        if not defer:
+            self._free_names()
         self.advance_log_start_offset(self._bases[0])
 
     def replace(self, base_offset: int, sources: Sequence[Segment], now_ms: int) -> bool:
@@ -311,10 +315,12 @@ class LogSegments:
             or sources[0].base_offset != base_offset
         ):
             return False
+        self._free_names()
         try:
             cleaned = Segment.existing(self._directory, self._files, base_offset, now_ms, CLEANED_SUFFIX)
             cleaned.change_suffix(SWAP_SUFFIX)
             self._schedule_deletion(sources, now_ms, keep_snapshot=base_offset)
+            self._removals.free_names()
             cleaned.change_suffix("")
         except OSError as error:
             raise self._failed("swapping segments", error) from error
@@ -332,6 +338,7 @@ class LogSegments:
         at = bisect_right(self._bases, base_offset)
         if at >= len(self._bases) or self._bases[at] < next_offset or (at and self._bases[at - 1] == base_offset):
             return False
+        self._free_names()
         try:
             made = Segment.existing(self._directory, self._files, base_offset, now_ms, CLEANED_SUFFIX)
             made.change_suffix("")
@@ -346,26 +353,33 @@ class LogSegments:
         return True
 
     def _schedule_deletion(self, segments: Sequence[Segment], now_ms: int, keep_snapshot: int = -1) -> None:
-        due_ms = now_ms + self.config.file_delete_delay_ms
         for segment in segments:
-            segment.change_suffix(DELETED_SUFFIX)
             segment.close()
-            self._scheduled_deletions.append((due_ms, segment))
         gone = {segment.base_offset for segment in segments} - {keep_snapshot}
-        self._drop_snapshots(gone.__contains__)
+        snapshots = [self._directory.file(offset, SNAPSHOT_SUFFIX) for offset in self._snapshots if offset in gone]
+        self._snapshots = [offset for offset in self._snapshots if offset not in gone]
+        self._removals.add(now_ms + self.config.file_delete_delay_ms, segments, snapshots)
+
+    def _free_names(self) -> None:
+        """Renames removed segments that still have their names: another file may get one."""
+        if not self._removals.keeps_names:
+            return
+        try:
+            self._removals.free_names()
+        except OSError as error:
+            raise self._failed("removing segments", error) from error
+
+    @property
+    def has_removed_segments(self) -> bool:
+        """Returns whether files of removed segments are still there."""
+        return len(self._removals) > 0
 
     def delete_scheduled(self, now_ms: int) -> int:
-        """Unlinks the files of removed segments whose time has come; how many segments still wait."""
-        due = [segment for due_ms, segment in self._scheduled_deletions if due_ms <= now_ms]
-        self._scheduled_deletions = [
-            (due_ms, segment) for due_ms, segment in self._scheduled_deletions if due_ms > now_ms
-        ]
+        """Renames removed segments, and unlinks those whose time has come; how many still wait. Any thread may call it."""
         try:
-            for segment in due:
-                segment.delete()
+            return self._removals.delete(now_ms)
         except OSError as error:
             raise self._failed("deleting segments", error) from error
-        return len(self._scheduled_deletions)
 
     def _failed(self, doing: str, error: OSError) -> LogDirectoryFailure:
         return LogDirectoryFailure(self.log_directory, f"{doing} {self.path}", error)

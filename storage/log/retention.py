@@ -15,15 +15,18 @@ from .log import Log
 Condition = Callable[[Segment], bool]
 
 
-def delete_old_segments(log: Log, now_ms: int, high_watermark: int) -> int:
-    """Deletes old segments of one log, under any cleanup policy. Returns their number. Raises LogDirectoryFailure."""
+def delete_old_segments(log: Log, now_ms: int, high_watermark: int, *, defer: bool = False) -> int:
+    """Deletes old segments of one log, under any cleanup policy. Returns their number. `defer`: see `Log.remove_first`.
+
+    Raises LogDirectoryFailure.
+    """
     conditions: list[Condition] = [
         # As in Kafka the active segment does not go by this one.
         lambda segment: segment is not log.active and segment.next_offset <= log.log_start_offset
     ]
     if log.config.delete:
         conditions += _limits(log, log.config, now_ms)
-    return sum(_delete_while(log, condition, now_ms, high_watermark) for condition in conditions)
+    return sum(_delete_while(log, condition, now_ms, high_watermark, defer) for condition in conditions)
 
 
 def _limits(log: Log, config: LogConfig, now_ms: int) -> list[Condition]:
@@ -48,7 +51,7 @@ def _newest_ms(segment: Segment) -> int:
     return newest if newest >= 0 else segment.modified_ms()
 
 
-def _delete_while(log: Log, condition: Condition, now_ms: int, high_watermark: int) -> int:
+def _delete_while(log: Log, condition: Condition, now_ms: int, high_watermark: int, defer: bool) -> int:
     """Deletes the oldest segments that meet the condition, up to the first that does not."""
     count = 0
     for segment in log.segments:
@@ -59,5 +62,5 @@ def _delete_while(log: Log, condition: Condition, now_ms: int, high_watermark: i
     if count == len(log.segments):
         log.roll(now_ms)
     if count:
-        log.remove_first(count, now_ms)
+        log.remove_first(count, now_ms, defer=defer)
     return count

@@ -287,6 +287,10 @@ class Segment:
 
     def delete(self) -> None:
         self.close()
+        self.unlink()
+
+    def unlink(self) -> None:
+        """Removes its files. Any thread may call it."""
         for kind in SEGMENT_SUFFIXES:
             unlink_if_exists(self._directory.file(self.base_offset, kind + self.suffix))
 

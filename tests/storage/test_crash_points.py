@@ -125,6 +125,17 @@ class Retains(Scenario):
         assert log.log_start_offset <= 20
 
 
+class RetainsLater(Retains):
+    """A thread renames the removed segments after the next appends."""
+
+    def run(self, log):
+        self.append(log, 12)
+        delete_old_segments(log, 0, log.log_end_offset, defer=True)
+        self.append(log, 6)
+        log.delete_scheduled(0)
+        self.append(log, 3)
+
+
 class Truncates(Scenario):
     def run(self, log):
         self.append(log, 20)
@@ -141,7 +152,7 @@ class StartsAnew(Scenario):
         self.append(log, 2)
 
 
-@pytest.mark.parametrize("kind", [Appends, Compacts, Retains, Truncates, StartsAnew])
+@pytest.mark.parametrize("kind", [Appends, Compacts, Retains, RetainsLater, Truncates, StartsAnew])
 def test_after_a_crash_at_any_change_the_log_opens_whole(make_logbook, monkeypatch, kind):
     number, crashed = 0, True
     while crashed:

@@ -7,6 +7,7 @@ import os
 
 import pytest
 from odradek.storage.log.config import LogConfig
+from odradek.storage.log.log import OffsetOutOfRange
 from odradek.storage.log.retention import delete_old_segments
 
 KEEP = LogConfig(retention_ms=-1, segment_bytes=150, file_delete_delay_ms=1000)
@@ -112,3 +113,60 @@ def test_removed_segments_do_not_come_back_after_a_crash(log, logbook):
     delete_old_segments(log, logbook.now_ms + 12_000, 5)
     again = logbook.open(KEEP)
     assert (bases(again), again.log_start_offset) == ([2, 3, 4], 2)
+
+
+# ---- files that a thread renames later
+
+
+def remove_later(log, logbook, count=3):
+    log.remove_first(count, logbook.now_ms, defer=True)
+    assert not list(logbook.path.glob("*.deleted")), "the files keep their names"
+
+
+def test_segments_removed_later_are_not_read_any_more(log, logbook):
+    piece = log.read(0, 1000)
+    whole = piece.bytes()
+    remove_later(log, logbook)
+    assert (bases(log), log.log_start_offset) == ([3, 4], 3)
+    with pytest.raises(OffsetOutOfRange):
+        log.read(2, 1000)
+    assert piece.bytes() == whole, "a reader may finish"
+    assert log.delete_scheduled(logbook.now_ms) == 3 and log.has_removed_segments
+    assert len(list(logbook.path.glob("*.log.deleted"))) == 3
+    assert log.delete_scheduled(logbook.now_ms + 1000) == 0 and not log.has_removed_segments
+    assert not list(logbook.path.glob("*.deleted"))
+
+
+def test_clean_close_leaves_no_removed_segment(log, logbook):
+    remove_later(log, logbook)
+    log.close(logbook.now_ms)
+    again = logbook.open(KEEP, clean=True)
+    assert (bases(again), again.log_start_offset) == ([3, 4], 3)
+
+
+def test_crash_before_thread_renames_brings_whole_segments_back(log, logbook):
+    remove_later(log, logbook)
+    again = logbook.open(KEEP)
+    assert (bases(again), again.log_start_offset, again.log_end_offset) == ([0, 1, 2, 3, 4], 0, 5)
+    assert not again.damage.ranges and len(logbook.values(again)) == 5
+    again.remove_first(3, logbook.now_ms)
+    assert bases(again) == [3, 4]
+
+
+def test_new_segment_with_name_of_removed_one_is_kept(log, logbook):
+    remove_later(log, logbook)
+    log.truncate_fully_and_start_at(2, logbook.now_ms)
+    logbook.append(log, b"new")
+    log.delete_scheduled(logbook.now_ms + 1_000_000)
+    assert logbook.values(log) == [(2, b"new")]
+    again = logbook.open(KEEP)
+    assert logbook.values(again) == [(2, b"new")]
+
+
+def test_thread_that_renames_leaves_names_of_moved_directory(log, logbook):
+    remove_later(log, logbook)
+    log.move_to(f"{logbook.path}-moved")
+    moved = logbook.path.with_name(f"{logbook.path.name}-moved")
+    assert len(list(moved.glob("*.log.deleted"))) == 3
+    log.delete_scheduled(logbook.now_ms + 1_000_000)
+    assert not list(moved.glob("*.deleted")) and len(list(moved.glob("*.log"))) == 2

@@ -239,6 +239,28 @@ def test_old_segments_go_by_size_and_then_their_files(start: Start) -> None:
     assert not list(Path(hosted.log.path).glob("*.deleted"))
 
 
+def test_loop_neither_renames_nor_unlinks_files_of_old_segments(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = start(log_segment_delete_delay_ms="0")
+    topic = filled(path, retention_bytes="1600000")
+    changes: list[tuple[str, bool]] = []
+
+    def recorded(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(name: Any, *rest: Any) -> Any:
+            if f"{topic}-0/" in str(name):
+                changes.append((function.__name__, asyncio._get_running_loop() is None))
+            return function(name, *rest)
+
+        return call
+
+    monkeypatch.setattr(os, "rename", recorded(os.rename))
+    monkeypatch.setattr(os, "unlink", recorded(os.unlink))
+    on_loop(path, path.broker.server.maintenance.delete_old_segments)
+    on_loop(path, path.broker.server.maintenance.remove_files)
+    assert path.hosted(topic).log_start_offset == 4 and not path.hosted(topic).log.has_removed_segments
+    assert {name for name, _ in changes} == {"rename", "unlink"}
+    assert all(is_on_thread for _, is_on_thread in changes), changes
+
+
 def test_reader_of_deleted_offsets_gets_offset_out_of_range(start: Start) -> None:
     path = start()
     topic = filled(path, retention_bytes="1700000")
