@@ -14,9 +14,9 @@ from odradek.server.runtime.sliced_work import SlicedWork, Steps, without_gc
 from odradek.server.runtime.turn_budget import TurnWatch
 from odradek.server.runtime.turns import Turns, Work
 
-from tests.server.remote_broker import until
+from tests.server.harness.remote_broker import until
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PRODUCT = ("protocol", "metadata", "storage", "replication", "coordinator", "server", "testing", "cli", "console")
 OWNER = Path("server/runtime/gc_policy.py")
 #: Functions of `gc` that one part of a program can undo to another.

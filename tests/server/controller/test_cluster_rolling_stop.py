@@ -14,7 +14,7 @@ from odradek.server.cluster.broker_lifecycle import PROBE_CONTROLLERS_MS
 from odradek.testing.simulation import Node, Simulation
 from odradek.testing.simulation.cluster.client import Client
 
-from tests.server.simulated_cluster import (
+from tests.server.harness.simulated_cluster import (
     NODES,
     TOPIC,
     controller_of,

@@ -15,7 +15,7 @@ from odradek.server.network.connection import Connection
 from odradek.server.network.frame_buffer import READ_BUFFER_BYTES
 from odradek.server.network.transfer_turns import BYTES_PER_TURN, LEAST_BYTES, TransferTurns
 
-from tests.server.data_path_stand import DataPath, batch_of
+from tests.server.harness.data_path import DataPath, batch_of
 
 CONNECTIONS = 6
 RECORD_BYTES = 10 << 20
