@@ -14,6 +14,7 @@
 | module | purpose |
 |---|---|
 | `scan.py` | `odradek.scan`: options, the stream of Arrow, the latest record of each key |
+| `cluster.py` | a running broker's topic: its offsets, its directories on this machine, and Fetch |
 | `plan.py` | offsets and splits of a topic in a data directory |
 | `reading.py` | one split from its files, while a broker may change them |
 | `directory.py` | segments, ends and transactions of a partition's directory, read only |
@@ -23,18 +24,23 @@
 """
 
 from .batches import SCHEMA, Aborted
+from .cluster import ClusterError, FetchReader, LocalReader, Reader, read_split
 from .errors import InvalidScan, ScanError, Unread, UnreadableOffsets
 from .plan import PartitionPlan, Plan
-from .reading import FileReader, Split, read_split
+from .reading import FileReader, Split
 from .scan import Scan, scan
 
 __all__ = [
     "SCHEMA",
     "Aborted",
+    "ClusterError",
+    "FetchReader",
     "FileReader",
     "InvalidScan",
+    "LocalReader",
     "PartitionPlan",
     "Plan",
+    "Reader",
     "Scan",
     "ScanError",
     "Split",

@@ -88,8 +88,10 @@ class ReadOptions:
 class FileReader:
     """Yields the records of a split. `next_offset`: all records of the split below it were yielded, or are in `unread`."""
 
-    def __init__(self, split: Split, options: ReadOptions) -> None:
+    def __init__(self, split: Split, options: ReadOptions, *, stops_when_gone: bool = False) -> None:
+        """`stops_when_gone`: ends before the split's end, and reports nothing, where the files are no longer there."""
         assert split.path is not None
+        self._stops_when_gone = stops_when_gone
         self.split = split
         self.next_offset = split.first_offset
         self.unread: list[Unread] = []
@@ -149,6 +151,8 @@ class FileReader:
             holding = [one for one in segments if one.base_offset <= self.next_offset]
             if not holding:
                 self._lost(segments[0].base_offset, "removed by retention or DeleteRecords since the scan was planned")
+                if self._stops_when_gone:
+                    return None
                 continue
             segment = holding[-1]
             if before is not None and before.is_same(segment):
@@ -211,7 +215,7 @@ class FileReader:
 
     def _lost(self, next_offset: int, reason: str) -> None:
         end = min(next_offset, self.split.next_offset)
-        if self.next_offset < end:
+        if self.next_offset < end and not self._stops_when_gone:
             self._report(Unread(self.split.topic, self.split.partition, self.next_offset, end, self._path, -1, reason))
             self.next_offset = end
 
@@ -487,18 +491,3 @@ class _AbortCheck:
                 )
             found.append(Aborted(producer_id, first, offset))
         return tuple(found)
-
-
-def open_split(split: Split, options: ReadOptions) -> FileReader:
-    """The reader of a split, which opens nothing before it is iterated."""
-    return FileReader(split, options)
-
-
-def read_split(
-    split: Split, columns: Sequence[str], *, on_unreadable: str = "raise", check_crcs: bool = True
-) -> FileReader:
-    """An iterable of the split's RecordBatches with these columns of SCHEMA, in this order.
-
-    Its `next_offset` is the offset up to which the split is read, and `unread` lists the offsets that could not be.
-    """
-    return open_split(split, ReadOptions(columns, on_unreadable == "skip", check_crcs))

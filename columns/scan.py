@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from .batches import SCHEMA, schema_of
+from .cluster import Cluster, Reader, open_split
 from .errors import InvalidScan, Unread
 from .plan import READ_COMMITTED, READ_UNCOMMITTED, SPLIT_BYTES, Plan, Request, plan_directory
-from .reading import ReadOptions, Split, open_split
+from .reading import ReadOptions, Split
 
 _LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
 _ON_UNREADABLE = ("raise", "skip")
@@ -60,8 +61,7 @@ class Scan:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         self.unread = []
         if not self._latest_per_key:
-            for split in self.plan.splits:
-                yield from self._read(split, self._options)
+            yield from self._read(self.plan.splits, self._options)
             return
         for one in self.plan.partitions:
             yield from self._latest(one.splits)
@@ -85,18 +85,29 @@ class Scan:
         if self._latest_per_key:
             return sum(len(self._winners(one.splits)) for one in self.plan.partitions)
         found = 0
-        for split in self.plan.splits:
-            reader = open_split(split, self._options)
+        for reader in self._readers(self.plan.splits, self._options):
             found += reader.count()
-            self.unread += reader.unread
         return found
 
-    def _read(self, split: Split, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-        reader = open_split(split, options)
-        try:
+    def _read(self, splits: Sequence[Split], options: ReadOptions) -> Iterator[pa.RecordBatch]:
+        for reader in self._readers(splits, options):
             yield from reader
+
+    def _readers(self, splits: Sequence[Split], options: ReadOptions) -> Iterator[Reader]:
+        """Yields the reader of each split, to be read at once; those of brokers share a connection."""
+        cluster: Cluster | None = None
+        try:
+            for split in splits:
+                if split.path is None and split.client is not None and cluster is None:
+                    cluster = Cluster(split.client)
+                reader = open_split(split, options, cluster)
+                try:
+                    yield reader
+                finally:
+                    self.unread += reader.unread
         finally:
-            self.unread += reader.unread
+            if cluster is not None:
+                cluster.close()
 
     # ---- the latest record of each key
 
@@ -106,16 +117,14 @@ class Scan:
         with_offset = columns if "offset" in columns else (*columns, "offset")
         options = ReadOptions(with_offset, self._options.skip, self._options.check_crcs)
         self.unread = []
-        for split in splits:
-            first, last = np.searchsorted(winners, (split.first_offset, split.next_offset))
-            if first == last:
-                continue
-            for batch in self._read(split, options):
-                offsets = batch.column("offset").to_numpy()
-                at = np.searchsorted(winners, offsets)
-                is_latest = (at < len(winners)) & (winners[np.minimum(at, len(winners) - 1)] == offsets)
-                if is_latest.any():
-                    yield batch.filter(pa.array(is_latest)).select(list(columns))
+        bounds = [np.searchsorted(winners, (one.first_offset, one.next_offset)) for one in splits]
+        needed = [split for split, (first, end) in zip(splits, bounds, strict=True) if first < end]
+        for batch in self._read(needed, options):
+            offsets = batch.column("offset").to_numpy()
+            at = np.searchsorted(winners, offsets)
+            is_latest = (at < len(winners)) & (winners[np.minimum(at, len(winners) - 1)] == offsets)
+            if is_latest.any():
+                yield batch.filter(pa.array(is_latest)).select(list(columns))
 
     def _winners(self, splits: Sequence[Split]) -> Any:
         """The offsets of the latest record of each key of one partition, ascending; without tombstones."""
@@ -123,12 +132,11 @@ class Scan:
         tombstones: list[Any] = []
         options = ReadOptions(("key", "offset", "value"), self._options.skip, self._options.check_crcs)
         waiting: list[pa.Table] = []
-        for split in splits:
-            for batch in self._read(split, options):
-                tombstones.append(batch.column("offset").to_numpy()[batch.column("value").is_null().to_numpy(False)])
-                waiting.append(pa.Table.from_batches([batch.select(list(_KEY_AND_OFFSET))]))
-                if sum(one.num_rows for one in waiting) >= max(_MERGED_ROWS, latest.num_rows):
-                    latest, waiting = _merged([latest, *waiting]), []
+        for batch in self._read(splits, options):
+            tombstones.append(batch.column("offset").to_numpy()[batch.column("value").is_null().to_numpy(False)])
+            waiting.append(pa.Table.from_batches([batch.select(list(_KEY_AND_OFFSET))]))
+            if sum(one.num_rows for one in waiting) >= max(_MERGED_ROWS, latest.num_rows):
+                latest, waiting = _merged([latest, *waiting]), []
         latest = _merged([latest, *waiting])
         found = np.sort(latest.column("offset").to_numpy())
         return np.setdiff1d(found, np.concatenate(tombstones), assume_unique=True) if tombstones else found
@@ -145,6 +153,8 @@ def _merged(tables: list[pa.Table]) -> pa.Table:
 def scan(
     source: str | os.PathLike[str],
     *,
+    bootstrap_servers: str | Sequence[str] | None = None,
+    client: Mapping[str, str] | None = None,
     columns: Sequence[str] | None = None,
     partitions: Sequence[int] | None = None,
     start_offsets: Offsets | None = None,
@@ -159,7 +169,9 @@ def scan(
 ) -> Scan:
     """The records of a topic as Arrow: `odradek.scan("odradek-data/orders").to_table()`.
 
-    `source`: DATA_DIRECTORY/TOPIC, or the directory of one partition, of Odradek or Apache Kafka, also a copy.
+    `source`: DATA_DIRECTORY/TOPIC, or the directory of one partition, of Odradek or Apache Kafka, also a copy. With
+    `bootstrap_servers` a topic of a running cluster: closed segments come from its data directories where this machine has
+    them, the newest records through Fetch. `client`: Kafka's client properties, for secured clusters.
     `columns`: of topic, partition, offset, timestamp, timestamp_type, key, value, headers; only these are built.
     `start_offsets`, `end_offsets`: a number for all partitions or one for each; the end is not included.
     `start_timestamp`, `end_timestamp`: records whose own timestamp is in this range: milliseconds, or datetimes with a zone.
@@ -167,7 +179,7 @@ def scan(
     without a key. The keys are in memory.
     `on_unreadable`: "raise" raises UnreadableOffsets, which names file and offset; "skip" lists them in `Scan.unread`.
 
-    Raises InvalidScan, and ScanError for offsets that the log no longer has.
+    Raises InvalidScan, ScanError for offsets that the log no longer has, and ClusterError.
     """
     _check_choice("isolation_level", isolation_level, _LEVELS)
     _check_choice("on_unreadable", on_unreadable, _ON_UNREADABLE)
@@ -185,7 +197,16 @@ def scan(
     )
     request.all_start, request.start_offsets = _offsets(start_offsets)
     request.all_end, request.end_offsets = _offsets(end_offsets)
-    return Scan(plan_directory(os.fspath(source), request), options, latest_per_key=latest_per_key)
+    properties = dict(client or {})
+    if bootstrap_servers is not None:
+        is_text = isinstance(bootstrap_servers, str)
+        properties["bootstrap.servers"] = bootstrap_servers if is_text else ",".join(bootstrap_servers)  # type: ignore[assignment]
+    if not properties:
+        return Scan(plan_directory(os.fspath(source), request), options, latest_per_key=latest_per_key)
+    if "bootstrap.servers" not in properties:
+        raise InvalidScan("client needs bootstrap.servers")
+    with Cluster(properties) as cluster:
+        return Scan(cluster.plan(os.fspath(source), request), options, latest_per_key=latest_per_key)
 
 
 def checked_columns(columns: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,389 @@
+"""A running broker's topic: offsets, directories that this machine has, and records through Fetch.
+
+Records of closed segments come from files where DescribeLogDirs names a directory of this machine: one with the cluster's
+and the broker's id in `meta.properties`, and the topic's id beside the segments. The newest segment, and everything without
+such a directory, is fetched. So is what the files lack when they are read: they may have moved since the plan.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..cli.client.admin_calls import EARLIEST, LATEST, described_topics, partition_offsets
+from ..cli.client.connection import Connection
+from ..cli.client.errors import CommandError, from_library
+from ..cli.client.wire_requests import ask
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from ..protocol.records.batch import CONTROL_FLAG
+from ..storage.files.meta_properties import InvalidMetaProperties, read_meta_properties
+from ..storage.files.open_files import LogDirectoryFailure
+from . import kernel
+from .batches import Aborted, BatchDecoder, BatchFault, Numbers, data_rows
+from .directory import end_of, segments_of, topic_id_of, transactions_of
+from .errors import InvalidScan, ScanError, Unread, UnreadableOffsets
+from .plan import PartitionPlan, Plan, Request, bounded, chosen_partitions, splits_of_files
+from .reading import FileReader, ReadOptions, Split
+
+#: Bytes of one response; a larger batch comes alone.
+_FETCH_BYTES = 8 << 20
+_MAX_WAIT_MS = 500
+#: Limit of the time without a record while a leader is elected or a broker starts.
+_PATIENCE_S, _PAUSE_S = 30.0, 0.2
+_ROWS = 8192
+_FAR = 1 << 62
+
+_PASSING = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.OFFSET_NOT_AVAILABLE,
+    )
+)  # fmt: skip
+
+
+class ClusterError(ScanError):
+    """The cluster does not answer, or denies a request. `status`: of the command line (docs/command-line.md)."""
+
+    def __init__(self, message: str, status: int = 1) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Raises errors of the client libraries as ClusterError."""
+    try:
+        yield
+    except CommandError as error:
+        raise ClusterError(str(error), error.status) from None
+    except ScanError:
+        raise
+    except Exception as error:
+        found = from_library(error)
+        if found is None:
+            raise
+        raise ClusterError(str(found), found.status) from None
+
+
+class Cluster:
+    """A connection to a cluster: `client` are Kafka's client properties, `bootstrap.servers` among them."""
+
+    def __init__(self, client: Mapping[str, str]) -> None:
+        self.client = dict(client)
+        self._stack = contextlib.ExitStack()
+        #: (topic, partition) -> the leader and the topic's id.
+        self._leaders: dict[tuple[str, int], tuple[int, bytes]] = {}
+        with _explained():
+            self._admin: Any = self._stack.enter_context(Connection(self.client).admin())
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *of_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._stack.close()
+
+    # ---- the plan
+
+    def topics(self) -> list[str]:
+        with _explained():
+            return sorted(self._admin.list_topics())
+
+    def plan(self, topic: str, request: Request) -> Plan:
+        """Raises ClusterError, InvalidScan, ScanError."""
+        with _explained():
+            (described,) = described_topics(self._admin, [topic])
+            known = [one["partition_index"] for one in described["partitions"]]
+            chosen = chosen_partitions(topic, known, request)
+            asked = {**described, "partitions": [described["partitions"][known.index(one)] for one in chosen]}
+            starts = partition_offsets(self._admin, [asked], EARLIEST)
+            ends = partition_offsets(self._admin, [asked], LATEST, committed=request.committed)
+        topic_id = _uuid_bytes(described.get("topic_id"))
+        directories = self._directories(topic, topic_id, chosen)
+        made = []
+        for one in chosen:
+            if (topic, one) not in starts or (topic, one) not in ends:
+                raise ClusterError(f"{topic}-{one} has no leader at the moment")
+            log_start, log_end = starts[topic, one], ends[topic, one]
+            start, end = bounded(topic, one, log_start, log_end, request)
+            fetched = Split(
+                topic, one, start, end, None, topic_id, aborted=() if request.committed else None,
+                first_timestamp=request.times[0], next_timestamp=request.times[1], client=self.client,
+            )  # fmt: skip
+            splits = _splits(fetched, log_end, directories.get(one, ()), request)
+            made.append(PartitionPlan(topic, one, start, end, log_start, log_end, splits))
+        return Plan(topic, tuple(made))
+
+    def _directories(self, topic: str, topic_id: bytes | None, partitions: Sequence[int]) -> dict[int, list[str]]:
+        """Partition -> its directories on this machine; nothing where the cluster does not name them."""
+        found: dict[int, list[str]] = {}
+        try:
+            with _explained():
+                cluster_id = self._admin.describe_cluster()["cluster_id"]
+                brokers = self._admin.describe_log_dirs({topic: list(partitions)})
+        except ClusterError:  # denied
+            return found
+        for broker in brokers:
+            for directory in broker["log_dirs"]:
+                path = directory["log_dir"]
+                if not _is_of(path, cluster_id, broker.get("broker", broker.get("node_id"))):
+                    continue
+                for one in (one for named in directory["topics"] for one in named["partitions"]):
+                    log = f"{path}/{topic}-{one['partition_index']}"
+                    if not one["is_future_key"] and topic_id is not None and topic_id_of(log) == topic_id:
+                        found.setdefault(one["partition_index"], []).append(log)
+        return found
+
+    # ---- records
+
+    def fetch(self, split: Split, offset: int) -> PartitionData:
+        """The response of the partition's leader for one offset, without passing errors. Raises ClusterError."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            with _explained():
+                found = self._admin.repeated(lambda: self._fetched(split, offset))
+            if ErrorCode(found.error_code) not in _PASSING or time.monotonic() > deadline:
+                return found  # type: ignore[no-any-return]
+            time.sleep(_PAUSE_S)
+            self._leaders.clear()
+            self._admin.forget_places()
+
+    def _fetched(self, split: Split, offset: int) -> PartitionData:
+        leader, topic_id = self._leaders.get((split.topic, split.partition)) or self._leader(split)
+        if leader < 0:
+            return PartitionData(split.partition, ErrorCode.LEADER_NOT_AVAILABLE)
+        partition = FetchPartition(partition=split.partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
+        # Until the response is here: a connection that breaks leaves no leader that is gone.
+        self._leaders.pop((split.topic, split.partition), None)
+        request = FetchRequest(
+            max_wait_ms=_MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=_FETCH_BYTES,
+            isolation_level=int(split.aborted is not None),
+            topics=[FetchTopic(topic=split.topic, topic_id=topic_id, partitions=[partition])],
+        )
+        response = ask(self._admin.impatient, request, leader)
+        self._leaders[split.topic, split.partition] = leader, topic_id
+        if response.error_code:
+            return PartitionData(split.partition, response.error_code)
+        return response.responses[0].partitions[0]  # type: ignore[no-any-return]
+
+    def _leader(self, split: Split) -> tuple[int, bytes]:
+        (described,) = described_topics(self._admin.impatient, [split.topic])
+        leaders = {one["partition_index"]: one["leader_id"] for one in described["partitions"]}
+        found = (
+            leaders.get(split.partition, -1),
+            split.topic_id or _uuid_bytes(described.get("topic_id")) or bytes(16),
+        )
+        self._leaders[split.topic, split.partition] = found
+        return found
+
+    def log_start(self, split: Split) -> int:
+        with _explained():
+            (described,) = described_topics(self._admin, [split.topic])
+            return partition_offsets(self._admin, [described], EARLIEST)[split.topic, split.partition]
+
+
+def _splits(fetched: Split, log_end: int, directories: Sequence[str], request: Request) -> tuple[Split, ...]:
+    """Splits of closed segments that a directory of this machine has, and one that is fetched."""
+    for path in directories:
+        with contextlib.suppress(OSError, ScanError):
+            segments = segments_of(path)
+            if len(segments) < 2 or end_of(segments[-1])[0] < log_end:
+                continue  # a follower that is behind: it may lack a marker, too
+            tail = segments[-1].base_offset
+            end = min(fetched.next_offset, tail)
+            if fetched.first_offset >= end:
+                continue
+            aborted = transactions_of(path, segments).aborted if request.committed else None
+            local = replace(fetched, path=path, next_offset=end, aborted=aborted)
+            made = splits_of_files(local, segments, request.split_bytes)
+            rest = replace(fetched, first_offset=end)
+            return (*made, rest) if rest.first_offset < rest.next_offset else made
+    return (fetched,) if fetched.first_offset < fetched.next_offset else ()
+
+
+def _is_of(path: str, cluster_id: str, node_id: int | None) -> bool:
+    if not os.path.isdir(path):
+        return False
+    with contextlib.suppress(InvalidMetaProperties, LogDirectoryFailure):
+        found = read_meta_properties(path)
+        return found is not None and found.cluster_id == cluster_id and node_id in (None, found.node_id)
+    return False
+
+
+def _uuid_bytes(topic_id: Any) -> bytes | None:
+    if topic_id is None:
+        return None
+    from uuid import UUID
+
+    return UUID(str(topic_id)).bytes
+
+
+class FetchReader:
+    """Yields the records of a split as FileReader does, through the partition's leader."""
+
+    def __init__(self, split: Split, options: ReadOptions, cluster: Cluster | None = None) -> None:
+        self.split = split
+        self.next_offset = split.first_offset
+        self.unread: list[Unread] = []
+        self._options = options
+        self._cluster = cluster
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self._read(self._options.columns)
+
+    def count(self) -> int:
+        """The number of records. All of them are fetched."""
+        return sum(batch.num_rows for batch in self._read(()))
+
+    def _read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        if self._cluster is not None:
+            yield from self._read_from(self._cluster, columns)
+        else:
+            assert self.split.client is not None
+            with Cluster(self.split.client) as cluster:
+                yield from self._read_from(cluster, columns)
+
+    def _read_from(self, cluster: Cluster, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        split = self.split
+        decoder = BatchDecoder(split.topic, split.partition, columns, check_crcs=self._options.check_crcs)
+        rows = np.empty((_ROWS, kernel.HEADER_COLUMNS), np.int64)
+        last_progress = time.monotonic()
+        while self.next_offset < split.next_offset:
+            response = cluster.fetch(split, self.next_offset)
+            if response.error_code:
+                self._failed(cluster, response)
+                continue
+            data = memoryview(response.records or b"")
+            view = np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8)
+            count, _, result = kernel.walk_headers(view, 0, len(view), 0, 0, True, rows)
+            if count:
+                yield from self._decode(decoder, data, rows[:count], _ended(response, rows[:count]))
+                last_progress = time.monotonic()
+            elif len(data) and result != kernel.END_OF_BUFFER:
+                self._unreadable(split.next_offset, "the broker's response has no batch")
+            elif time.monotonic() - last_progress > _PATIENCE_S:
+                self._unreadable(split.next_offset, f"the leader returned no record for {_PATIENCE_S:g} s")
+
+    def _decode(
+        self, decoder: BatchDecoder, data: memoryview, rows: Numbers, aborted: Sequence[Aborted]
+    ) -> Iterator[pa.RecordBatch]:
+        bounds = self.split.bounds._replace(first_offset=self.next_offset)
+        wanted = data_rows(rows, bounds, aborted if self.split.aborted is not None else None)
+        while len(rows):
+            try:
+                yield from decoder.decode(data, 0, rows, wanted, bounds)
+                end = int(rows[-1, kernel.BASE_OFFSET] + rows[-1, kernel.LAST_DELTA]) + 1
+                self.next_offset = max(self.next_offset, min(end, self.split.next_offset))
+                return
+            except BatchFault as fault:
+                row = rows[fault.row]
+                self.next_offset = max(self.next_offset, int(row[kernel.BASE_OFFSET]))
+                self._unreadable(int(row[kernel.BASE_OFFSET] + row[kernel.LAST_DELTA]) + 1, fault.reason)
+                rows, wanted = rows[fault.row + 1 :], wanted[fault.row + 1 :]
+
+    def _failed(self, cluster: Cluster, response: PartitionData) -> None:
+        code = ErrorCode(response.error_code)
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            start = cluster.log_start(self.split)
+            if start > self.next_offset:
+                self._unreadable(start, "removed by retention or DeleteRecords since the scan was planned")
+            else:
+                self._unreadable(self.split.next_offset, "the log ends before: it was truncated")
+        elif code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise ClusterError(f"topic {self.split.topic}: not authorized to read it ({code.name})", 5)
+        else:
+            self._unreadable(self.split.next_offset, f"the leader returned {code.name}")
+
+    def _unreadable(self, next_offset: int, reason: str) -> None:
+        split, end = self.split, min(next_offset, self.split.next_offset)
+        servers = (split.client or {}).get("bootstrap.servers", "the brokers")
+        if self.next_offset < end:
+            found = Unread(split.topic, split.partition, self.next_offset, end, f"Fetch from {servers}", -1, reason)
+            if not self._options.skip:
+                raise UnreadableOffsets(found)
+            self.unread.append(found)
+            self.next_offset = end
+
+
+def _ended(response: PartitionData, rows: Numbers) -> list[Aborted]:
+    """The aborted transactions of a response: each ends at the next marker of its producer, here or later."""
+    control = rows[rows[:, kernel.ATTRIBUTES] & CONTROL_FLAG != 0]
+    found = []
+    for one in response.aborted_transactions or ():
+        markers = control[
+            (control[:, kernel.PRODUCER_ID] == one.producer_id) & (control[:, kernel.BASE_OFFSET] > one.first_offset)
+        ]
+        last = int(markers[0, kernel.BASE_OFFSET]) if len(markers) else _FAR
+        found.append(Aborted(one.producer_id, one.first_offset, last))
+    return found
+
+
+class LocalReader:
+    """Reads a split from files, and from the brokers what the files no longer have."""
+
+    def __init__(self, split: Split, options: ReadOptions, cluster: Cluster | None = None) -> None:
+        self.split = split
+        self._options = options
+        self._cluster = cluster
+        self._readers: list[FileReader | FetchReader] = [FileReader(split, options, stops_when_gone=True)]
+
+    @property
+    def next_offset(self) -> int:
+        return self._readers[-1].next_offset
+
+    @property
+    def unread(self) -> list[Unread]:
+        return [unread for reader in self._readers for unread in reader.unread]
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        yield from self._readers[0]
+        rest = self._rest()
+        if rest is not None:
+            yield from rest
+
+    def count(self) -> int:
+        found = self._readers[0].count()
+        rest = self._rest()
+        return found if rest is None else found + rest.count()
+
+    def _rest(self) -> FetchReader | None:
+        if self.next_offset >= self.split.next_offset:
+            return None
+        rest = replace(self.split, first_offset=self.next_offset, path=None)
+        self._readers.append(made := FetchReader(rest, self._options, self._cluster))
+        return made
+
+
+Reader = FileReader | FetchReader | LocalReader
+
+
+def open_split(split: Split, options: ReadOptions, cluster: Cluster | None = None) -> Reader:
+    """The reader of a split, which opens nothing before it is iterated. `cluster`: a connection in use."""
+    if split.path is None:
+        if split.client is None:
+            raise InvalidScan("a split needs a path or a client")
+        return FetchReader(split, options, cluster)
+    return FileReader(split, options) if split.client is None else LocalReader(split, options, cluster)
+
+
+def read_split(
+    split: Split, columns: Sequence[str], *, on_unreadable: str = "raise", check_crcs: bool = True
+) -> Reader:
+    """An iterable of the split's RecordBatches with these columns of SCHEMA, in this order.
+
+    Its `next_offset` is the offset up to which the split is read, and `unread` lists the offsets that could not be.
+    """
+    return open_split(split, ReadOptions(columns, on_unreadable == "skip", check_crcs))
