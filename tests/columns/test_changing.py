@@ -17,7 +17,7 @@ from odradek.storage.files.checkpoints import CLEANER_OFFSETS, write_offsets
 from odradek.storage.files.partition_metadata import write_topic_id
 from odradek.storage.log.config import LogConfig
 
-from tests.columns.logs import NOW_MS, GeneratedLog, rows_of
+from tests.columns.harness.logs import NOW_MS, GeneratedLog, rows_of
 
 CONFIG = LogConfig(segment_bytes=6_000, index_interval_bytes=200, compact=True, file_delete_delay_ms=0)
 

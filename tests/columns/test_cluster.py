@@ -15,7 +15,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from odradek.columns import SCHEMA, ClusterError, InvalidScan, Scan, UnreadableOffsets, read_split, scan
 from odradek.columns.reading import ReadOptions
 
-from tests.columns.test_against_kafka import CODECS, LEVELS, World
+from tests.columns.harness.world import CODECS, LEVELS, World
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from odradek.protocol.records.batch import HEADER_BYTES, iter_headers, read_head
 from odradek.protocol.records.compression import Compression, compress
 from odradek.protocol.records.errors import OldFormatInLog
 
-from tests.columns.logs import GeneratedLog, Row, rows_of
+from tests.columns.harness.logs import GeneratedLog, Row, rows_of
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Bytes around the arrays that the kernel writes to.

@@ -18,7 +18,7 @@ from odradek.protocol.records.record import Record
 from odradek.storage.files.checkpoints import LOG_START_OFFSETS, write_offsets
 from odradek.storage.log.config import LogConfig
 
-from tests.columns.logs import NOW_MS, SMALL, GeneratedLog, rows_of
+from tests.columns.harness.logs import NOW_MS, SMALL, GeneratedLog, rows_of
 
 COMPACTED = LogConfig(segment_bytes=4_000, index_interval_bytes=200, compact=True, file_delete_delay_ms=0)
 
