@@ -141,6 +141,19 @@ def test_few_descriptors_serve_many_segments(logbook):
     assert logbook.read_all(log) == written
 
 
+def test_reader_of_five_thousand_partitions_finds_their_files_open():
+    class Owner:
+        used, releases = True, 0
+
+        def release_file(self):
+            self.releases += 1
+
+    files, owners = OpenFiles(), [Owner() for _ in range(5000)]
+    for owner in owners:
+        files.admit(owner)
+    assert len(files) == 5000 and not any(owner.releases for owner in owners)
+
+
 def test_a_segment_is_rolled_when_a_batch_does_not_fit(logbook):
     log = logbook.open(LogConfig(segment_bytes=1000))
     first = logbook.append(log, b"x" * 800)
