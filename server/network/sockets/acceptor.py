@@ -18,6 +18,10 @@ log = logging.getLogger("odradek.listener")
 
 #: Connections that are accepted in one turn: setting one up takes some 0.1 ms, and requests wait meanwhile.
 ACCEPTS_PER_TURN = 16
+#: While more wait than a turn accepts, and the turns are long because those that were accepted are busy, accepting gets
+#: a third of the loop's time, and this many a turn at most. With 16 the last of a thousand would wait for 60 long turns.
+MOST_ACCEPTS_PER_TURN = 128
+_SECONDS_PER_ACCEPT = 0.0003
 #: The same where connections begin with a TLS handshake. To the end of its handshake one takes up to a millisecond, and
 #: peers may come by the thousand to stall theirs.
 SECURED_ACCEPTS_PER_TURN = 1
@@ -54,6 +58,8 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._pause: asyncio.TimerHandle | None = None
+        #: When the last turn left connections waiting; None when it left none.
+        self._left_some_s: float | None = None
 
     def start(self, backlog: int) -> None:
         self._listening.setblocking(False)
@@ -78,10 +84,12 @@ class Acceptor:
         self._loop.add_reader(self._listening.fileno(), self._accept)
 
     def _accept(self) -> None:
-        for _ in range(self._accepts_per_turn):
+        before_s, self._left_some_s = self._left_some_s, self._loop.time()
+        for _ in range(self._accepts_now(before_s)):
             try:
                 accepted, address = self._listening.accept()
             except BlockingIOError:
+                self._left_some_s = None
                 return
             except OSError as error:
                 if error.errno in _SHORTAGE:
@@ -95,6 +103,14 @@ class Acceptor:
             task = self._loop.create_task(self._set_up(protocol, accepted))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    def _accepts_now(self, before_s: float | None) -> int:
+        """Returns how many connections this turn accepts. `before_s`: when the last turn left some."""
+        count = self._accepts_per_turn
+        elapsed_s = 0.0 if before_s is None else self._loop.time() - before_s
+        if count < ACCEPTS_PER_TURN or elapsed_s > PAUSE_S:
+            return count  # the loop was idle in between
+        return min(MOST_ACCEPTS_PER_TURN, max(count, int(elapsed_s / _SECONDS_PER_ACCEPT)))
 
     def _wait(self, error: OSError) -> None:
         """Nothing can be accepted now, and the socket would be readable all the time."""

@@ -1,9 +1,10 @@
-"""The bytes of one turn of the loop: all connections share them, whether they receive large records or send from files."""
+"""Turns of the loop: the bytes that connections share in one, and the connections that it accepts."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import pytest
 from odradek.server.network import file_sender
 from odradek.server.network.connection import Connection
 from odradek.server.network.frame_buffer import READ_BUFFER_BYTES
+from odradek.server.network.sockets.acceptor import ACCEPTS_PER_TURN, MOST_ACCEPTS_PER_TURN, PAUSE_S, Acceptor
 from odradek.server.network.transfer_turns import BYTES_PER_TURN, LEAST_BYTES, TransferTurns
 
 from tests.server.harness.data_path import DataPath, batch_of
@@ -174,3 +176,37 @@ def test_slow_consumer_and_others_get_all_bytes(broker: odradek.Broker, path: Da
             assert len(data.records or b"") == min(count, 12) * len(batch)
 
     together(path, fetch)
+
+
+# ---- accepting
+
+
+def test_turns_that_get_longer_accept_more_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Clock:
+        now = 0.0
+
+        def time(self) -> float:
+            return self.now
+
+    async def run() -> list[int]:
+        accepted: list[int] = []
+        listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        listening.setblocking(False)
+        acceptor = Acceptor(listening, lambda *_: accepted.append(1), lambda _: None, lambda _: None)
+        clock = Clock()
+        monkeypatch.setattr(acceptor, "_loop", clock)
+        clients = [socket.create_connection(listening.getsockname()) for _ in range(400)]
+        counts = []
+        for turn_s in (0.0, 0.001, 0.020, 0.090, PAUSE_S * 2, 0.001):
+            clock.now += turn_s
+            before = len(accepted)
+            acceptor._accept()
+            counts.append(len(accepted) - before)
+        for client in (*clients, listening):
+            client.close()
+        return counts
+
+    counts = asyncio.run(run())
+    assert counts[:2] == [ACCEPTS_PER_TURN] * 2
+    assert ACCEPTS_PER_TURN < counts[2] < counts[3] == MOST_ACCEPTS_PER_TURN
+    assert counts[4:] == [ACCEPTS_PER_TURN] * 2, "after a pause, or with short turns, a turn accepts few"
