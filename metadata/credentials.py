@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from ..protocol.internal.cluster_metadata import DelegationTokenRecord
 from .image import DelegationTokenImage, ScramCredential
 
 
@@ -77,6 +79,40 @@ def credential_of(mechanism: ScramMechanism, salted: bytes, salt: bytes, iterati
 #
 # The password is the HMAC of the token's id under `delegation.token.secret.key`, which all nodes of a cluster share.
 # It is never stored. In SASL it is written in base64.
+
+
+#: The size of one token, in bytes of UTF-8 of its principals. A record of the metadata log is part of each snapshot, and
+#: of the memory of each node.
+MAX_TOKEN_BYTES = 1 << 20
+#: The size of all tokens of one owner: 50,000 without renewers. A user without rights may create tokens for itself.
+MAX_TOKEN_BYTES_PER_OWNER = 16 << 20
+#: The size of a token besides its principals.
+_TOKEN_BYTES = 100
+
+
+def token_bytes(principals: Iterable[str]) -> int:
+    """Returns the size of a token with these principals: owner, requester and renewers."""
+    return _TOKEN_BYTES + sum(len(name) if name.isascii() else len(name.encode()) for name in principals)
+
+
+class TokenSizes:
+    """The size of each owner's tokens."""
+
+    def __init__(self, tokens: Iterable[DelegationTokenImage]) -> None:
+        self._sizes: Counter[str] = Counter()
+        for token in tokens:
+            self.add(token)
+
+    def of(self, owner: str) -> int:
+        return self._sizes[owner]
+
+    def add(self, token: DelegationTokenImage | DelegationTokenRecord) -> None:
+        self._sizes[token.owner] += token_bytes((token.owner, token.requester, *token.renewers))
+
+    def remove(self, token: DelegationTokenImage) -> None:
+        self._sizes[token.owner] -= token_bytes((token.owner, token.requester, *token.renewers))
+        if self._sizes[token.owner] <= 0:
+            del self._sizes[token.owner]
 
 
 def token_hmac(secret: str, token_id: str) -> bytes:

@@ -26,6 +26,7 @@ from .node import Node
 from .partitions.online_directories import open_directories
 from .quorum.formatting import ensure_formatted
 from .quotas.client_quotas import ClientQuotas
+from .runtime.background import BackgroundTasks
 from .runtime.clock import Clock
 from .runtime.counters import Metrics
 from .runtime.damage_counters import DamageCounters
@@ -100,6 +101,7 @@ class BrokerServer(Node):
         self.metrics_server = None
         self.metrics = Metrics()
         self.damage = DamageCounters()
+        self.background = BackgroundTasks()
         self.directories = []
         self.forwarding = Lazy(lambda: cluster.forwarding(self))
         self.peers = Lazy(lambda: cluster.peers(self))

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .replica_fetch.healing import Healer
     from .replica_fetch.replica_requests import ReplicaRequests
     from .replica_fetch.replication import Replication
+    from .runtime.background import BackgroundTasks
     from .runtime.clock import Clock
     from .runtime.counters import Metrics
     from .runtime.damage_counters import DamageCounters
@@ -85,6 +86,8 @@ class Node:
     pools: ThreadPools
     metrics: Metrics
     damage: DamageCounters
+    #: Failures of background work.
+    background: BackgroundTasks
     turn_watch: TurnWatch
     turns: Turns
     late_imports: LateImports

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .produce.transactional_produce import TransactionalProduce
     from .quorum.driver import QuorumDriver
     from .replica_fetch.replication import Replication
+    from .runtime.background import BackgroundTasks
     from .runtime.clock import Clock
     from .runtime.counters import Metrics
     from .runtime.damage_counters import DamageCounters
@@ -72,6 +73,7 @@ class NodeServices:
     metrics: Metrics
     turn_watch: TurnWatch
     damage: DamageCounters
+    background: BackgroundTasks
     directories: list[LogDirectory]
     listeners: ListenerSet
     dispatchers: Mapping[ListenerKind, Dispatcher]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from immutables import Map
 
 from ...metadata.configs import BrokerValues, Value, definition, topic_default, usable_dynamic_configs
-from ...metadata.credentials import TokenIds
+from ...metadata.credentials import TokenIds, TokenSizes
 from ...metadata.delta import MetadataDelta, TopicsDelta
 from ...metadata.features import ELIGIBLE_LEADER_REPLICAS
 from ...metadata.image import (
@@ -29,8 +29,10 @@ from ...metadata.image import (
 )
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.cluster_metadata import (
+    DelegationTokenRecord,
     PartitionChangeRecord,
     RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
@@ -366,12 +368,14 @@ class ControllerState:
         self.caller = ANONYMOUS
         #: Made with the first use of a delegation token.
         self.token_ids: TokenIds | None = None
+        self._token_sizes: TokenSizes | None = None
         #: The quota of that client for partition mutations.
         self.mutation_quota: MutationQuota | None = None
 
     def load(self, image: MetadataImage, next_offset: int, kraft_version: int) -> None:
         """Starts with an existing image. Topics prepared with `learn` are not processed again."""
         self.image = image
+        self._token_sizes = None
         self.next_offset = next_offset
         self.kraft_version = kraft_version
         if image.topics is not self._learned or image.acls is not self._learned_acls:
@@ -404,6 +408,8 @@ class ControllerState:
                 self.elections.count(record)
             elif isinstance(record, RemoveAccessControlEntryRecord):
                 self.acls.pop(self.image.acls[record.id], None)
+            elif isinstance(record, DelegationTokenRecord | RemoveDelegationTokenRecord):
+                self._count_token(record)
             delta.replay(record)
         self.next_offset += len(records)
         self._partitions.replay(delta.topics)
@@ -413,6 +419,23 @@ class ControllerState:
             if rule is not None:
                 self.acls[rule] = acl_id
         self._learned_acls = self.image.acls
+
+    @property
+    def token_sizes(self) -> TokenSizes:
+        """Returns the sizes of delegation tokens, which are counted from the first use on."""
+        if self._token_sizes is None:
+            self._token_sizes = TokenSizes(self.image.delegation_tokens.values())
+        return self._token_sizes
+
+    def _count_token(self, record: DelegationTokenRecord | RemoveDelegationTokenRecord) -> None:
+        if self._token_sizes is None:
+            return
+        known = self.image.delegation_tokens.get(record.token_id)
+        if isinstance(record, RemoveDelegationTokenRecord):
+            if known is not None:
+                self._token_sizes.remove(known)
+        elif known is None:  # else it is renewed, with the same principals
+            self._token_sizes.add(record)
 
     def partitions_of(self, *places: int) -> Iterator[tuple[TopicImage, Iterator[int]]]:
         """Yields the partitions that any of these brokers leads, has in sync, or may come to lead.

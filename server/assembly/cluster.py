@@ -69,6 +69,7 @@ def healer(node: Node) -> Healer:
         node.cleaner,
         node.maintenance,
         lambda hosted: node.moves.get(hosted) is not None,
+        node.background,
     )
 
 
@@ -85,6 +86,7 @@ def controller(node: Node) -> QuorumDriver:
         node.halt,
         node.authorizer,
         node.policies,
+        node.background,
     )
     made.forward = lambda *request, **client: node.forwarding().submit(*request, **client)
     made.register_controller = lambda: _register_controller(node)

@@ -46,7 +46,9 @@ def fetch_sessions(node: Node) -> FetchSessions:
 def partitions(node: Node) -> Partitions:
     unmade = UnmadePartitions(node.node_id, node.clock, node.metadata, node.lines)
     unmade.on_made.append(lambda image: _take_up_coordinators(node, image))
-    return Partitions(node.directories, unmade, node.clock, node.lines, node.log_directory_failed)
+    made = Partitions(node.directories, unmade, node.clock, node.lines, node.log_directory_failed)
+    made.background = node.background
+    return made
 
 
 def _take_up_coordinators(node: Node, image: MetadataImage) -> None:
@@ -98,7 +100,7 @@ def _replica_creation(node: Node, opening: ReplicaOpening) -> ReplicaCreation:
 
 
 def log_maintenance(node: Node) -> LogMaintenance:
-    return LogMaintenance(node.config, node.clock, node.partitions, node.pools.disk)
+    return LogMaintenance(node.config, node.clock, node.partitions, node.pools.disk, node.background)
 
 
 def log_cleaner(node: Node) -> LogCleaner:
@@ -106,7 +108,14 @@ def log_cleaner(node: Node) -> LogCleaner:
         return node.moves.get(hosted) is not None or node.healer.works_on(hosted)
 
     return LogCleaner(
-        node.config, node.clock, node.partitions, node.maintenance, node.damage, node.pools.disk, is_rewritten
+        node.config,
+        node.clock,
+        node.partitions,
+        node.maintenance,
+        node.damage,
+        node.pools.disk,
+        is_rewritten,
+        node.background,
     )
 
 
@@ -119,8 +128,11 @@ def scrubber(node: Node) -> Scrubber:
         node.cleaner,
         node.pools.scrub,
         lambda hosted: node.healer.wants(hosted),
+        node.background,
     )
 
 
 def replica_moves(node: Node) -> ReplicaMoves:
-    return ReplicaMoves(node.clock, node.partitions, node.cleaner, node.directory_reports, node.pools.disk)
+    return ReplicaMoves(
+        node.clock, node.partitions, node.cleaner, node.directory_reports, node.pools.disk, node.background
+    )

@@ -174,6 +174,7 @@ class CoordinatorDriver:
             return
         for index in new:
             shard = self._shards[index] = self._new_shard(led[index])
+            shard.background = self._partitions.background
             shard.load()
 
     # Overridden by each coordinator.

@@ -24,8 +24,8 @@ from ...protocol.records.batch import check_crc, iter_headers
 from ...protocol.records.compression import Compression
 from ...protocol.records.errors import BatchError, CorruptBatch
 from ...protocol.schema import Message
-from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.segments.damage import SegmentSuspected
+from ..runtime.background import BackgroundTasks
 from .pending_requests import Client, OpenRequests, Pending
 from .shard_batches import append_records, error_for_clients
 
@@ -73,6 +73,8 @@ class ShardDriver:
         self._why_not = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self._loading: asyncio.Task[None] | None = None
         self._reload: asyncio.TimerHandle | None = None
+        #: Takes failures to load the shard.
+        self.background = BackgroundTasks()
         #: True if the last loading found damaged records.
         self._is_damaged = False
         #: Records decided in this turn and not appended yet.
@@ -130,9 +132,9 @@ class ShardDriver:
             self._met_damage(damage)
             return
         except Exception as error:
-            is_bug = not isinstance(error, (OSError, LogDirectoryFailure))
-            log.error("%s cannot be loaded: %s", self.partition.name, error, exc_info=is_bug)
+            self.background.failed(self._load_task, error)
             self._why_not = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            self._load_later()
             return
         finally:
             self._loading = None
@@ -151,7 +153,14 @@ class ShardDriver:
         self._is_damaged = True
         self._why_not = ErrorCode.COORDINATOR_NOT_AVAILABLE
         self.partition.on_damage(self.partition, damage)
+        self._load_later()
+
+    def _load_later(self) -> None:
         self._reload = self._loop.call_later(DAMAGE_RELOAD_DELAY_MS / 1000, self.load)
+
+    @property
+    def _load_task(self) -> str:
+        return f"loading of {self.partition.name}"
 
     async def _feed(self, loader: Any, offset: int) -> int:
         """Feeds the batches from `offset` on to the loader. Returns the offset after them."""
@@ -169,6 +178,7 @@ class ShardDriver:
 
     def _loaded(self, loader: Any) -> None:
         self._is_damaged = False
+        self.background.succeeded(self._load_task)
         self._shard = loader.loaded(self.partition.log_end_offset, self._clock())
         self._took(self._shard, self._clock())
 
@@ -329,6 +339,7 @@ class ShardDriver:
     def resign(self, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
         """Drops the shard and its unwritten decisions. Waiting requests fail with `error`."""
         self._why_not = error
+        self.background.forget(self._load_task)
         for handle in (self._loading, self._wakeup, self._reload):
             if handle is not None:
                 handle.cancel()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...metadata.credentials import MAX_TOKEN_BYTES, token_bytes
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_delegation_token import CreateDelegationTokenResponse
 from ..api.delegation_tokens import may_ask_for_tokens
@@ -26,6 +27,8 @@ def handle(services: NodeServices, call: Call) -> CreateDelegationTokenResponse 
         return _error_response(call, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
     if any(renewer.principal_type != "User" for renewer in call.request.renewers):
         return _error_response(call, ErrorCode.INVALID_PRINCIPAL_TYPE)
+    if token_bytes(renewer.principal_name for renewer in call.request.renewers) > MAX_TOKEN_BYTES:
+        return _error_response(call, ErrorCode.POLICY_VIOLATION)
     to_controller(services, call)
     return None
 

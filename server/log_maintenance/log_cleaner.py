@@ -11,6 +11,7 @@ from ...protocol.records.errors import BatchError
 from ...storage.files.checkpoints import CLEANER_OFFSETS, find_offsets, write_offsets
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.segments.damage import SegmentSuspected
+from ..runtime.background import BackgroundTasks
 from .compaction_jobs import run_job
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class LogCleaner:
         damage: DamageCounters,
         disk: ThreadPool,
         is_rewritten: Callable[[HostedPartition], bool],
+        background: BackgroundTasks | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -50,6 +52,7 @@ class LogCleaner:
         self._damage = damage
         self._disk = disk
         self._is_rewritten = is_rewritten
+        self._background = background or BackgroundTasks()
         self._task: asyncio.Task[None] | None = None
         #: The offset up to which each log is clean, from each directory's checkpoint.
         self._clean_up_to: dict[str, dict[TopicPartition, int]] = {}
@@ -75,8 +78,10 @@ class LogCleaner:
             try:
                 while await self.clean_one():
                     pass
-            except Exception:
-                log.exception("a bug: the log cleaner failed and continues after a pause")
+            except Exception as failure:
+                self._background.failed("log cleaner", failure)
+            else:
+                self._background.succeeded("log cleaner")
 
     async def clean_one(self) -> bool:
         """Cleans the log that needs it most; False when none does."""

@@ -26,6 +26,7 @@ from ...storage.files.checkpoints import (
 )
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.retention import delete_old_segments
+from ..runtime.background import BackgroundTasks
 
 if TYPE_CHECKING:
     from ...storage.directory import LogDirectory
@@ -48,11 +49,19 @@ REMOVAL_INTERVAL_MS = 1_000
 class LogMaintenance:
     """The periodic tasks of all logs here. Threads of `disk` wait for the disk."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock, partitions: Partitions, disk: ThreadPool) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        partitions: Partitions,
+        disk: ThreadPool,
+        background: BackgroundTasks | None = None,
+    ) -> None:
         self._config = config
         self._clock = clock
         self._partitions = partitions
         self._disk = disk
+        self._background = background or BackgroundTasks()
         self._tasks: list[asyncio.Task[None]] = []
         #: The contents of the checkpoints, by path: they are written only when they differ.
         self._written: dict[str, dict[TopicPartition, int]] = {}
@@ -85,8 +94,10 @@ class LogMaintenance:
                 await work()
             except LogDirectoryFailure as failure:
                 self._partitions.directory_failed(failure)
-            except Exception:
-                log.exception("a bug: %s", work.__name__)
+            except Exception as failure:
+                self._background.failed(_task_name(work), failure)
+            else:
+                self._background.succeeded(_task_name(work))
 
     async def _over_logs(self, look: Callable[[HostedPartition], object]) -> None:
         """Calls `look` with every partition whose log is there, some at a time."""
@@ -187,3 +198,7 @@ class LogMaintenance:
     async def expire_producers(self) -> None:
         now_ms, expiration_ms = self._clock.now_ms(), self._config.get("producer.id.expiration.ms")
         await self._over_logs(lambda hosted: hosted.log.producers.expire(now_ms, expiration_ms))
+
+
+def _task_name(work: Callable[..., object]) -> str:
+    return work.__name__.replace("_", " ")

@@ -18,6 +18,7 @@ from ...storage.directory import FUTURE_SUFFIX, LogDirectory, ReplicaDirectory
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.files.partition_metadata import read_topic_id, write_topic_id
 from ...storage.log.log import Log
+from ..runtime.background import RETRY_MS, BackgroundTasks
 
 if TYPE_CHECKING:
     from ..partitions.directory_reports import DirectoryReports
@@ -35,6 +36,10 @@ CHUNK_BYTES = 1 << 20
 LAST_PART_BYTES = 1 << 20
 #: How often a move looks whether the compaction of its log is over.
 _CLEANER_POLL_S = 0.02
+#: Between two looks whether a move that waits for its next attempt has ended.
+_END_POLL_S = 0.1
+#: The task's name in logs, metrics and health.
+TASK = "move between log directories"
 
 
 class _Ended(Exception):
@@ -71,12 +76,14 @@ class ReplicaMoves:
         cleaner: LogCleaner,
         reports: DirectoryReports,
         disk: ThreadPool,
+        background: BackgroundTasks | None = None,
     ) -> None:
         self._clock = clock
         self._partitions = partitions
         self._cleaner = cleaner
         self._reports = reports
         self._disk = disk
+        self._background = background or BackgroundTasks()
         self._moves: dict[HostedPartition, ReplicaMove] = {}
         self._at_a_time = asyncio.Semaphore(max(1, len(partitions.directories)))
         self._is_stopping = False
@@ -137,8 +144,8 @@ class ReplicaMoves:
     async def _run(self, move: ReplicaMove) -> None:
         hosted, began = move.hosted, move.hosted.directory.path
         try:
-            async with self._at_a_time:
-                await self._copy(move)
+            while not await self._copied(move):
+                await self._pause(move)
             log.info("%s moved from %s to %s", hosted.name, began, move.destination.path)
         except _Ended:
             self._end(move)
@@ -150,9 +157,29 @@ class ReplicaMoves:
             self._forget(move)
             if not hosted.is_removed:
                 self._partitions.directory_failed(failure)
-        except Exception:
-            log.exception("a bug: the move of %s to %s failed", hosted.name, move.destination.path)
+        except Exception as failure:
+            self._background.failed(TASK, failure)
             self._end(move)
+
+    async def _copied(self, move: ReplicaMove) -> bool:
+        """Copies. Returns whether it succeeded; a failure that may end is to be tried again."""
+        try:
+            async with self._at_a_time:
+                await self._copy(move)
+        except (_Ended, BatchError, LogDirectoryFailure):
+            raise
+        except Exception as failure:
+            self._background.failed(TASK, failure)
+            return False
+        self._background.succeeded(TASK)
+        return True
+
+    async def _pause(self, move: ReplicaMove) -> None:
+        """Waits for the next attempt, or the end of the move."""
+        for _ in range(int(RETRY_MS / 1000 / _END_POLL_S)):
+            await asyncio.sleep(_END_POLL_S)
+            if not move.is_wanted or move.hosted.is_removed:
+                return
 
     def _forget(self, move: ReplicaMove) -> None:
         if self._moves.get(move.hosted) is move:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
+from ..runtime.background import BackgroundTasks
 
 if TYPE_CHECKING:
     from ...protocol.records.errors import BatchError
@@ -64,6 +65,7 @@ class Scrubber:
         cleaner: LogCleaner,
         thread: ThreadPool,
         heal: Callable[[HostedPartition], object],
+        background: BackgroundTasks | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -72,6 +74,7 @@ class Scrubber:
         self._cleaner = cleaner
         self._thread = thread
         self._heal = heal
+        self._background = background or BackgroundTasks()
         self._task: asyncio.Task[None] | None = None
         #: Inspections under way, by partition and segment, and what waits for them.
         self._inspections: dict[tuple[HostedPartition, int], list[Callable[[], object]]] = {}
@@ -109,8 +112,10 @@ class Scrubber:
         while True:
             try:
                 await self.round()
-            except Exception:
-                log.exception("a bug: a verification round failed")
+            except Exception as failure:
+                self._background.failed("scrubber", failure)
+            else:
+                self._background.succeeded("scrubber")
             await asyncio.sleep(interval_s)
 
     async def round(self) -> None:
@@ -147,8 +152,9 @@ class Scrubber:
         try:
             while self._soon:
                 await self._verify(*self._soon.popleft(), self._bytes_per_second)
-        except Exception:
-            log.exception("a bug: verification of read segments failed")
+            self._background.succeeded("verification of read segments")
+        except Exception as failure:  # the next round verifies the segment
+            self._background.failed("verification of read segments", failure)
         finally:
             self._soon_task = None
 
@@ -171,8 +177,10 @@ class Scrubber:
             segment = hosted.log.segment_of(base_offset)
             if segment.base_offset == base_offset:
                 await self._verify(hosted, segment, INSPECTION_BYTES_PER_SECOND)
-        except Exception:
-            log.exception("a bug: the inspection of %s failed", hosted.name)
+        except Exception as failure:  # the next reader that meets the damage begins another
+            self._background.failed("inspection of damage", failure)
+        else:
+            self._background.succeeded("inspection of damage")
         finally:
             for done in self._inspections.pop((hosted, base_offset)):
                 done()

@@ -58,6 +58,7 @@ def families(services: NodeServices) -> Iterator[Metric]:
     yield from _topics(services)
     yield from _requests(services)
     yield from _turns(services)
+    yield from _background(services)
     yield from _pools(services)
     yield from _connections(services)
     yield from metrics_descriptors.descriptors(services)
@@ -139,6 +140,20 @@ def _requests(services: NodeServices) -> Iterator[Metric]:
     yield counts
     yield bugs
     yield _request_times(times)
+
+
+def _background(services: NodeServices) -> Iterator[Metric]:
+    """Failures of background work (background.py)."""
+    background = services.background
+    words = "Failed attempts of background work since the start; each is tried again."
+    failures = CounterMetricFamily("odradek_background_failures", words, labels=("task",))
+    failing = GaugeMetricFamily(
+        "odradek_background_failing", "1 where the last attempt of background work failed.", labels=("task",)
+    )
+    for task in background.failures or ("",):
+        failures.add_metric([task], background.failures.get(task, 0))
+        failing.add_metric([task], int(task in background.failing))
+    yield from (failures, failing)
 
 
 def _turns(services: NodeServices) -> Iterator[Metric]:

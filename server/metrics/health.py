@@ -2,7 +2,8 @@
 
 Live: the event loop answers. A node that recovers its logs or waits for a quorum is live, and must not be restarted.
 Ready: the node serves, has a leader of the quorum, is registered and not fenced, and all its log directories are
-online. A condition that does not hold is named with its reason.
+online. A condition that does not hold is named with its reason. Background work that fails, and is tried again, is named
+in "failing": the node serves meanwhile, so it stays ready.
 """
 
 from __future__ import annotations
@@ -78,8 +79,9 @@ def _directories(config: BrokerConfig, services: NodeServices) -> Iterator[NotRe
         yield NotReady("directories", f"log directory {', '.join(offline)} is offline")
 
 
-def body(config: BrokerConfig, failed: list[NotReady]) -> bytes:
-    """Returns the JSON answer."""
+def body(config: BrokerConfig, services: NodeServices | None, failed: list[NotReady]) -> bytes:
+    """Returns the JSON response."""
     named = {one.check: one.reason for one in failed}
-    text = json.dumps({"ready": not failed, "node_id": config.node_id, "not_ready": named})
+    found = {"ready": not failed, "node_id": config.node_id, "not_ready": named}
+    text = json.dumps({**found, "failing": services.background.failing if services is not None else {}})
     return f"{text}\n".encode()

@@ -143,7 +143,7 @@ class MetricsServer:
         if path == READY:
             failed = list(not_ready(self._config, self.services, is_stopping=self.is_stopping))
             status = "503 Service Unavailable" if failed else "200 OK"
-            return _Answer(status, "application/json", body(self._config, failed))
+            return _Answer(status, "application/json", body(self._config, self.services, failed))
         if path != "/metrics":
             words = f"metrics are at /metrics, health at {LIVE} and {READY}\n"
             return _Answer("404 Not Found", "text/plain", words.encode())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...metadata.image import TopicIdPartition, TopicPartition
 from ...storage.files.open_files import LogDirectoryFailure
+from ..runtime.background import BackgroundTasks
 from .online_directories import write_checkpoints
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class Partitions:
         self._on_directory_failed = on_directory_failed
         self._by_name: dict[TopicPartition, HostedPartition] = {}
         self._by_id: dict[TopicIdPartition, HostedPartition] = {}
+        #: Takes failures of background work on partitions.
+        self.background = BackgroundTasks()
         #: True when the replicas in the directories have been opened.
         self.are_loaded = False
         #: By the name of the partition, and by its id: bound methods, since every request comes here.

@@ -216,7 +216,9 @@ class _Peer:
                 tls = self._tls(self._listener, self._address[0])
                 await asyncio.get_running_loop().create_connection(lambda: made, *self._address, **tls)
                 await ready
-        except (OSError, ValueError) as error:  # a timeout is the first, a host that is no name the second
+        except Exception as error:
+            if not isinstance(error, OSError | ValueError):  # a timeout is the first, a host that is no name the second
+                log.exception("a bug: no connection to %s:%d; it is tried again", *self._address)
             made.fault = made.fault or node_failure(error) or (str(error) if isinstance(error, InvalidConfig) else "")
             log.debug("no connection to %s:%d: %s", *self._address, error)
             made.end()

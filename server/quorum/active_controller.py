@@ -11,9 +11,10 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Unpack
 
+from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
-from ...replication.controller.controller import Controller
-from ...replication.controller.result import ControllerResult
+from ...replication.controller.controller import Controller, error_response
+from ...replication.controller.result import ControllerResult, RequestError
 from ...replication.controller.state import ANONYMOUS, Caller
 from ...storage.files.open_files import LogDirectoryFailure
 from ..network.call import set_throttle_time
@@ -21,6 +22,7 @@ from ..quotas.mutations import mutation_quota
 from ..runtime.halting import cannot_begin
 from ..runtime.sliced_work import SlicedWork
 from .commits import Appended, replay_decision
+from .metadata_batches import BatchTooLarge
 from .pending_replies import ClientFields, Reply, WaitingReplies, failed_here, not_controller
 from .startup import activation, new_controller
 
@@ -98,7 +100,11 @@ class ActiveController:
             request = permitted
         try:
             result = self._room.admitted(request, self._decided(controller, request, version, client))
-            self.append(result.records, result.atomic)
+            try:
+                self.append(result.records, result.atomic)
+            except BatchTooLarge as error:
+                reply(error_response(request, RequestError(ErrorCode.POLICY_VIOLATION, str(error))))
+                return
             if self._authorizer is not None and client and result.records:
                 self._authorizer.note_change(client.get("principal", ""), client.get("client_host", ""), request)
         except LogDirectoryFailure as failure:
@@ -157,7 +163,9 @@ class ActiveController:
         return permitted, finish
 
     def append(self, records: Sequence[Message], atomic: bool) -> None:
-        """Replays records that the controller has decided, and appends them. Raises LogDirectoryFailure."""
+        """Replays records that the controller has decided, and appends them. Raises LogDirectoryFailure, and BatchTooLarge
+        before anything has changed.
+        """
         if not records:
             return
         controller, member, quorum_log = self.controller, self._member, self._member.log

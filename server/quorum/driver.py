@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..peers.peers import Peers
     from ..quotas.client_quotas import ClientQuotas
+    from ..runtime.background import BackgroundTasks
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
     from ..runtime.repeated_lines import RepeatedLines
@@ -68,7 +69,7 @@ class QuorumDriver:
 
     `pools`: the threads that flush the metadata log and write its snapshots. `halt` ends the node for a failure; it
     returns whether it does. `authorizer`: decides what clients may ask of the controller; None if everything.
-    `policies`: a user's own policies.
+    `policies`: a user's own policies. `background`: takes the failures of background work.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class QuorumDriver:
         halt: Callable[[Exception], bool],
         authorizer: Authorization | None,
         policies: Policies,
+        background: BackgroundTasks,
     ) -> None:
         #: The epoch of this broker's registration. It shows that a request comes from this incarnation of the broker.
         self.broker_epoch = -1
@@ -96,11 +98,12 @@ class QuorumDriver:
         self._clock = clock
         self._disk = pools.disk
         self._halt = halt
+        self._background = background
         self._known_leader = KnownLeader(clock.now_ms)
         #: Called when the leader (or none) or the epoch of the quorum changes, and when this node becomes active.
         self.on_leader_changed = self._known_leader.on_changed
         self.leaderless = self._known_leader.leaderless
-        self._member = member = QuorumMembership(config, registration, clock, peers, pools.metadata)
+        self._member = member = QuorumMembership(config, registration, clock, peers, pools.metadata, background)
         self._images = images = ImagePublishing(publisher, lambda: member.is_caught_up)
         room = LogRoom(config.metadata_log_dir, lines)
         self._active = active = ActiveController(
@@ -185,7 +188,9 @@ class QuorumDriver:
         """
         opened = await in_slices(open_log(self._config, self._clock, directories))
         self._member.opened(opened.log)
-        self._snapshots = Snapshotting(self._config, self._clock, self._disk, opened.log, self._committed_now)
+        self._snapshots = Snapshotting(
+            self._config, self._clock, self._disk, opened.log, self._committed_now, self._background
+        )
         if opened.loaded is None:
             await self._start_among_others()
         else:

@@ -15,6 +15,7 @@ from .single_voter import LoneVoter
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..peers.peers import Peers
+    from ..runtime.background import BackgroundTasks
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
     from ..runtime.thread_pools import ThreadPool
@@ -67,7 +68,13 @@ class QuorumMembership:
     """
 
     def __init__(
-        self, config: BrokerConfig, registration: Registration, clock: Clock, peers: Lazy[Peers], flushing: ThreadPool
+        self,
+        config: BrokerConfig,
+        registration: Registration,
+        clock: Clock,
+        peers: Lazy[Peers],
+        flushing: ThreadPool,
+        background: BackgroundTasks,
     ) -> None:
         #: The Raft driver; None while this node is the only one in the quorum.
         self.raft: QuorumRaft | None = None
@@ -84,6 +91,7 @@ class QuorumMembership:
         self._clock = clock
         self._peers = peers
         self._flushing = flushing
+        self._background = background
         self._alone: LoneVoter | None = None
         self._log: QuorumLog | None = None
 
@@ -135,6 +143,7 @@ class QuorumMembership:
             self._flushing,
             self.on_committed,
             self.on_failed,
+            self._background,
         )
 
     def join(self) -> QuorumRaft:
@@ -166,6 +175,7 @@ class QuorumMembership:
             self._config, self._registration, self._peers, self.log, now_ms, self._flushing, leads_from=leads_from
         )
         raft.changed, raft.failed, raft.replicated.on_adopted = self.on_changed, self.on_failed, self.on_replaced
+        raft.background = self._background
         self.raft = raft
         return raft
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ...metadata.records import decode_record, encode_record
 from ...protocol.internal.control_records import KRaftVersionRecord, SnapshotHeaderRecord, VotersRecord, VotersVoter
-from ...protocol.records.batch import BatchHeader, check_crc, iter_headers
+from ...protocol.records.batch import HEADER_BYTES, BatchHeader, check_crc, iter_headers
 from ...protocol.records.control import decode_control
 from ...protocol.records.errors import CorruptBatch
 from ...protocol.records.record import Record, decode_batch, encode_batch
@@ -18,6 +18,8 @@ from ...protocol.schema import Message
 MAX_BATCH_BYTES = 8 << 20
 #: The number of records per batch when they need not be committed together.
 RECORDS_PER_BATCH = 1024
+#: The size of a record without key and headers, besides its value, at most.
+_RECORD_BYTES = 32
 
 
 @dataclass(slots=True)
@@ -77,21 +79,46 @@ def _decode_batches(data: bytes, quorum: QuorumVoters) -> Iterator[tuple[BatchHe
         raise CorruptBatch(f"{len(data) - end} bytes after the last whole batch")
 
 
+class BatchTooLarge(Exception):
+    """Records that must be committed together do not fit in a batch of the metadata log."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(
+            f"The request needs a record batch of {size} bytes in the metadata log; the limit is {MAX_BATCH_BYTES} bytes."
+        )
+
+
 def encode_records(
     records: Sequence[Message], base_offset: int, epoch: int, timestamp_ms: int, metadata_version: int
 ) -> bytes:
-    """Encodes the records as one batch."""
-    made = [
-        Record(base_offset + delta, timestamp_ms, None, encode_record(record, metadata_version))
-        for delta, record in enumerate(records)
-    ]
-    batch = encode_batch(made, leader_epoch=epoch)
-    assert len(batch) <= MAX_BATCH_BYTES, f"a batch of {len(batch)} bytes of metadata"
+    """Encodes the records as one batch. Raises BatchTooLarge."""
+    values = [encode_record(record, metadata_version) for record in records]
+    batch = _encoded(values, base_offset, epoch, timestamp_ms)
+    if len(batch) > MAX_BATCH_BYTES:
+        raise BatchTooLarge(len(batch))
     return batch
 
 
-def in_parts(records: Sequence[Message], atomic: bool) -> Iterator[Sequence[Message]]:
-    """Splits records that need not be committed together into batches of a moderate size."""
-    size = len(records) if atomic else RECORDS_PER_BATCH
-    for start in range(0, len(records), size or 1):
-        yield records[start : start + size]
+def encode_in_batches(
+    records: Iterable[Message], base_offset: int, epoch: int, timestamp_ms: int, metadata_version: int
+) -> Iterator[bytes]:
+    """Yields batches with the records, which need not be committed together. A batch has RECORDS_PER_BATCH records at
+    most, and MAX_BATCH_BYTES unless a record alone is larger.
+    """
+    values: list[bytes] = []
+    size = HEADER_BYTES
+    for record in records:
+        value = encode_record(record, metadata_version)
+        if values and (len(values) >= RECORDS_PER_BATCH or size + len(value) + _RECORD_BYTES > MAX_BATCH_BYTES):
+            yield _encoded(values, base_offset, epoch, timestamp_ms)
+            base_offset += len(values)
+            values, size = [], HEADER_BYTES
+        values.append(value)
+        size += len(value) + _RECORD_BYTES
+    if values:
+        yield _encoded(values, base_offset, epoch, timestamp_ms)
+
+
+def _encoded(values: Sequence[bytes], base_offset: int, epoch: int, timestamp_ms: int) -> bytes:
+    made = [Record(base_offset + delta, timestamp_ms, None, value) for delta, value in enumerate(values)]
+    return encode_batch(made, leader_epoch=epoch)

@@ -26,7 +26,7 @@ from ...storage.log.log import Log
 from ..runtime.sliced_work import Steps
 from .flushed_end import FILE_NAME as FLUSHED_END
 from .flushed_end import FlushedEnd
-from .metadata_batches import MAX_BATCH_BYTES, QuorumVoters, decode_batches, encode_records, in_parts
+from .metadata_batches import MAX_BATCH_BYTES, QuorumVoters, decode_batches, encode_in_batches, encode_records
 from .snapshots import SnapshotId, delete_partial_snapshots, last_contained_timestamp_ms, read_snapshot, sound_snapshots
 
 if TYPE_CHECKING:
@@ -176,18 +176,19 @@ class QuorumLog:
     # ---- appending
 
     def append(self, records: Sequence[Message], epoch: int, now_ms: int, metadata_version: int, atomic: bool) -> None:
-        """Appends the records of one decision. Raises LogDirectoryFailure."""
+        """Appends the records of one decision. Raises LogDirectoryFailure, BatchTooLarge."""
         self.append_batches(self.encoded(records, epoch, now_ms, metadata_version, atomic), now_ms)
 
     def encoded(
         self, records: Sequence[Message], epoch: int, now_ms: int, metadata_version: int, atomic: bool
     ) -> bytes:
-        """Encodes the records as batches that start at the end of the log."""
-        offset, batches = self.end_offset, []
-        for part in in_parts(records, atomic):
-            batches.append(encode_records(part, offset, epoch, now_ms, metadata_version))
-            offset += len(part)
-        return b"".join(batches)
+        """Encodes the records as batches that start at the end of the log: one, if they are atomic. Raises
+        BatchTooLarge.
+        """
+        offset = self.end_offset
+        if atomic:
+            return encode_records(records, offset, epoch, now_ms, metadata_version)
+        return b"".join(encode_in_batches(records, offset, epoch, now_ms, metadata_version))
 
     def append_control(self, records: Sequence[ControlRecord], epoch: int, now_ms: int) -> None:
         batch = encode_control_batch(records, base_offset=self.end_offset, timestamp=now_ms, leader_epoch=epoch)

@@ -39,8 +39,10 @@ from ...replication.quorum.roles import Follower, Leader, Resigned
 from ...storage.files.open_files import LogDirectoryFailure
 from ..network.endpoint import Endpoint
 from ..peers.probes import is_gone
+from ..runtime.background import BackgroundTasks
 from ..runtime.halting import cause_of
 from .metadata_batches import QuorumVoters
+from .single_voter import FLUSH_RETRY_S, FLUSH_TASK
 from .state_file import QuorumState, write_quorum_state
 
 if TYPE_CHECKING:
@@ -82,6 +84,8 @@ class QuorumRaft:
         self.endpoints = endpoints
         self.changed: Callable[[], None] = lambda: None
         self.failed: Callable[[Exception], None] = lambda failure: None
+        #: Takes failures of the flushing.
+        self.background = BackgroundTasks()
         #: The leader's high watermark in its last response in this epoch; -1 while the leader does not know it.
         self.leader_high_watermark = -1
         self.last_fetched_ms = -1
@@ -267,9 +271,13 @@ class QuorumRaft:
                     await self._flushing_thread.run(flush.run)
                     self._quorum_log.flushed(flush, self._clock())
                 self.is_synced(min(end, replicated.lowest_end))
+            self.background.succeeded(FLUSH_TASK)
         except LogDirectoryFailure as failure:
             self.close()
             self.failed(failure)
+        except Exception as failure:
+            self.background.failed(FLUSH_TASK, failure)
+            asyncio.get_running_loop().call_later(FLUSH_RETRY_S, self._flush)
         finally:
             self._flushing = None
 

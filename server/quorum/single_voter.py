@@ -13,9 +13,15 @@ from collections.abc import Callable, Iterator
 from ...replication.controller.controller import Controller
 from ...replication.controller.result import ControllerResult
 from ...storage.files.open_files import LogDirectoryFailure
+from ..runtime.background import BackgroundTasks
 from ..runtime.thread_pools import ThreadPool
 from .metadata_log import QuorumLog
 from .registration import Registration
+
+#: The task's name in logs, metrics and health.
+FLUSH_TASK = "metadata log flush"
+#: After an unexpected failure; clients wait for the flush.
+FLUSH_RETRY_S = 1.0
 
 
 class LoneVoter:
@@ -32,6 +38,7 @@ class LoneVoter:
         flushing: ThreadPool,
         committed: Callable[[int], None],
         failed: Callable[[Exception], None],
+        background: BackgroundTasks,
     ) -> None:
         self.epoch = epoch
         self.epoch_start_offset = epoch_start_offset
@@ -40,6 +47,7 @@ class LoneVoter:
         self._flushing = flushing
         self._committed = committed
         self._failed = failed
+        self._background = background
         self._committing: asyncio.Task[None] | None = None
         self._is_retired = False
         #: Everything below this offset is committed.
@@ -62,10 +70,18 @@ class LoneVoter:
                     return
                 self.offset = end_offset
                 self._committed(end_offset)
+            self._background.succeeded(FLUSH_TASK)
         except LogDirectoryFailure as failure:
             self._failed(failure)
+        except Exception as failure:
+            self._background.failed(FLUSH_TASK, failure)
+            asyncio.get_running_loop().call_later(FLUSH_RETRY_S, self._commit_again)
         finally:
             self._committing = None
+
+    def _commit_again(self) -> None:
+        if not self._is_retired and self._log.end_offset > self.offset:
+            self.appended()
 
     def retire(self) -> None:
         """Stops committing: other voters count from now on."""

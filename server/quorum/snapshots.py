@@ -11,7 +11,6 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,7 +32,7 @@ from ...protocol.schema import Message
 from ...storage.files.descriptors import open_fd, open_for_reading
 from ...storage.files.open_files import naming, set_aside, sync_directory, write_fully
 from ..runtime.sliced_work import Steps
-from .metadata_batches import RECORDS_PER_BATCH, QuorumVoters, decode_batches, decode_one_by_one, encode_records
+from .metadata_batches import QuorumVoters, decode_batches, decode_one_by_one, encode_in_batches
 
 log = logging.getLogger("odradek.quorum")
 
@@ -173,10 +172,9 @@ def encode_snapshot(
     head = _head(quorum)
     yield encode_control_batch(head, base_offset=0, timestamp=now_ms, leader_epoch=epoch)
     offset = len(head)
-    remaining = iter(records)
-    while part := list(islice(remaining, RECORDS_PER_BATCH)):
-        yield encode_records(part, offset, epoch, now_ms, metadata_version)
-        offset += len(part)
+    for batch in encode_in_batches(records, offset, epoch, now_ms, metadata_version):
+        yield batch
+        offset = read_header(batch).next_offset
     foot = [ControlRecord(ControlType.SNAPSHOT_FOOTER, SnapshotFooterRecord(version=0))]
     yield encode_control_batch(foot, base_offset=offset, timestamp=now_ms, leader_epoch=epoch)
 
@@ -218,6 +216,9 @@ def write_snapshot_file(path: Path, batches: Iterable[bytes]) -> None:
                 position += len(batch)
             os.fchmod(fd, READ_ONLY)
             os.fsync(fd)
+    except BaseException:
+        partial.unlink(missing_ok=True)  # the next attempt has another name
+        raise
     finally:
         os.close(fd)
     partial.replace(path)

@@ -6,23 +6,23 @@ A node that finds damage in its log writes a snapshot immediately from its image
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...metadata.image import MetadataImage
-from ...storage.files.open_files import LogDirectoryFailure
+from ..runtime.background import RETRY_MS
 from .metadata_batches import QuorumVoters
 from .snapshots import write_image_snapshot
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
+    from ..runtime.background import BackgroundTasks
     from ..runtime.clock import Clock
     from ..runtime.thread_pools import ThreadPool
     from .metadata_log import QuorumLog
 
-log = logging.getLogger("odradek.quorum")
-
+#: The task's name in logs, metrics and health.
+TASK = "metadata snapshot"
 _SNAPSHOT_BYTES = "metadata.log.max.record.bytes.between.snapshots"
 _SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"
 
@@ -39,6 +39,7 @@ class Snapshotting:
         disk: ThreadPool,
         quorum_log: QuorumLog,
         committed: Callable[[], tuple[MetadataImage, QuorumVoters] | None],
+        background: BackgroundTasks,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -46,7 +47,10 @@ class Snapshotting:
         self._log = quorum_log
         self._committed = committed
         self._writing: asyncio.Task[None] | None = None
+        self._background = background
         self._due: asyncio.TimerHandle | None = None
+        #: Another attempt, after a failed one.
+        self._retry: asyncio.TimerHandle | None = None
         self._is_stopped = False
         quorum_log.on_uncovered_damage = self._take
 
@@ -61,7 +65,7 @@ class Snapshotting:
 
     def grown(self) -> None:
         """Checks the size limit after more records are committed."""
-        if self._log.bytes_since_snapshot >= self._config.get(_SNAPSHOT_BYTES):
+        if self._retry is None and self._log.bytes_since_snapshot >= self._config.get(_SNAPSHOT_BYTES):
             self._take()
 
     def _take(self) -> None:
@@ -71,22 +75,38 @@ class Snapshotting:
         newest = self._log.snapshots[-1].end_offset if self._log.snapshots else 0
         committed = self._committed()
         if committed is not None and newest < committed[0].offset + 1:
-            self._log.bytes_since_snapshot = 0
-            self._writing = asyncio.get_running_loop().create_task(self._write(*committed))
+            self._cancel_retry()
+            covered_bytes, self._log.bytes_since_snapshot = self._log.bytes_since_snapshot, 0
+            self._writing = asyncio.get_running_loop().create_task(self._write(*committed, covered_bytes))
 
-    async def _write(self, image: MetadataImage, voters: QuorumVoters) -> None:
+    async def _write(self, image: MetadataImage, voters: QuorumVoters, covered_bytes: int) -> None:
         """Writes the snapshot in a thread. An image never changes, so no lock is needed."""
         quorum_log, now_ms = self._log, self._clock.now_ms()
         try:
             snapshot = await self._disk.run(write_image_snapshot, quorum_log.directory, image, voters, now_ms)
             quorum_log.add_snapshot(snapshot, now_ms)
-        except (OSError, LogDirectoryFailure):
-            log.exception("could not write a snapshot of the metadata; the log keeps all records")
+            self._background.succeeded(TASK)
+        except Exception as failure:  # the log keeps all records meanwhile
+            self._background.failed(TASK, failure)
+            quorum_log.bytes_since_snapshot += covered_bytes
+            if not self._is_stopped:
+                self._retry = self._clock.call_at(self._clock.now_ms() + RETRY_MS, self._take_again)
         finally:
             self._writing = None
+        self.grown()  # by what came meanwhile
+
+    def _take_again(self) -> None:
+        self._retry = None
+        self._take()
+
+    def _cancel_retry(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
 
     async def stop(self) -> None:
         self._is_stopped = True
+        self._cancel_retry()
         if self._due is not None:
             self._due.cancel()
         if self._writing is not None:

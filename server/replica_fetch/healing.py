@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 from ...protocol.records.errors import BatchError
 from ...storage.files.open_files import LOG_SUFFIX, LogDirectoryFailure, sync_directory
 from ...storage.segments.damage import DamagedRange
+from ..runtime.background import BackgroundTasks
 from .replica_reader import NotThere, ReplicaReader
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ class Healer:
         cleaner: LogCleaner,
         maintenance: LogMaintenance,
         is_moving: Callable[[HostedPartition], bool],
+        background: BackgroundTasks | None = None,
     ) -> None:
         self._clock = clock
         self._counters = damage
@@ -113,6 +115,7 @@ class Healer:
         self._maintenance = maintenance
         #: Returns True while the partition is moved to another log directory.
         self._is_moving = is_moving
+        self._background = background or BackgroundTasks()
         #: Partitions with damage, and how often healing them failed.
         self._wanted: dict[HostedPartition, int] = {}
         self._task: asyncio.Task[None] | None = None
@@ -171,9 +174,11 @@ class Healer:
             hosted.on_failure(LogDirectoryFailure(hosted.log.log_directory, f"healing {hosted.log.path}", error))
         except LogDirectoryFailure as failure:
             hosted.on_failure(failure)
-        except Exception:
-            log.exception("a bug: the repair of %s failed", hosted.name)
+        except Exception as failure:
+            self._background.failed("healing", failure)
             self._not_healed(hosted, "a bug")
+        else:
+            self._background.succeeded("healing")
         finally:
             self._healed_now = None
         if not hosted.log.damage:

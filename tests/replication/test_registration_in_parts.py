@@ -17,7 +17,7 @@ from odradek.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.result import MAX_RECORDS_PER_REQUEST, ControllerResult
-from odradek.server.quorum.metadata_batches import RECORDS_PER_BATCH, in_parts
+from odradek.server.quorum.metadata_batches import RECORDS_PER_BATCH
 
 from tests.replication.controller_transcript import CLUSTER_ID, Transcript, directory_id
 
@@ -49,7 +49,7 @@ def cluster(request: pytest.FixtureRequest) -> Controller:
 
 
 def registration(controller: Controller, broker_id: int, incarnation: bytes) -> BrokerRegistrationRequest:
-    features = supported_features(controller.image.features)
+    features = supported_features()
     return BrokerRegistrationRequest(
         broker_id=broker_id,
         cluster_id=CLUSTER_ID,
@@ -99,11 +99,18 @@ def test_broker_of_more_partitions_than_atomic_decision_registers_after_crash(cl
     assert [type(record) for record in result.records].index(RegisterBrokerRecord) == len(result.records) - 1
 
 
+def in_batches(result: ControllerResult) -> list[Sequence[Message]]:
+    """Returns the records in the batches of the metadata log."""
+    assert not result.atomic
+    starts = range(0, len(result.records), RECORDS_PER_BATCH)
+    return [result.records[start : start + RECORDS_PER_BATCH] for start in starts]
+
+
 def test_part_of_registration_takes_partitions_only_from_previous_incarnation(cluster: Controller) -> None:
     before = placements(cluster.image)
     old = cluster.image.broker(1)
     result = cluster.handle(registration(cluster, 1, b"second"), 4)
-    batches = list(in_parts(result.records, result.atomic))
+    batches = in_batches(result)
     assert len(batches) == -(-len(result.records) // RECORDS_PER_BATCH)
     for count in (1, len(batches) // 2, len(batches) - 1):
         committed = [record for batch in batches[:count] for record in batch]
@@ -116,7 +123,7 @@ def test_part_of_registration_takes_partitions_only_from_previous_incarnation(cl
 
 def test_registration_repeated_after_part_of_it_ends_as_whole_one(cluster: Controller) -> None:
     first = cluster.handle(registration(cluster, 1, b"second"), 4)
-    batches = list(in_parts(first.records, first.atomic))
+    batches = in_batches(first)
     whole = next_controller(cluster, first.records)
     expected = placements(unfenced(whole, 1))
     assert all(leader != NO_LEADER for leader, _, _, _ in expected.values())

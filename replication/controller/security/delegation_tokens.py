@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from itertools import islice
 
 from ....metadata.configs import Password
-from ....metadata.credentials import TokenIds, is_expired, may_renew
+from ....metadata.credentials import (
+    MAX_TOKEN_BYTES,
+    MAX_TOKEN_BYTES_PER_OWNER,
+    TokenIds,
+    is_expired,
+    may_renew,
+    token_bytes,
+)
 from ....metadata.image import DelegationTokenImage
 from ....metadata.metadata_version import DELEGATION_TOKENS
 from ....protocol.errors import ErrorCode
@@ -54,6 +61,9 @@ def create_delegation_token(
     error = _not_enabled(state)
     if not error and any(renewer.principal_type != _USER for renewer in request.renewers):
         error = ErrorCode.INVALID_PRINCIPAL_TYPE
+    renewers = [f"{renewer.principal_type}:{renewer.principal_name}" for renewer in request.renewers]
+    if not error and not _has_room(state, owner, (owner, requester, *renewers)):
+        error = ErrorCode.POLICY_VIOLATION
     if error:
         response.error_code = error
         return ControllerResult([], response)
@@ -68,13 +78,19 @@ def create_delegation_token(
     record = DelegationTokenRecord(
         owner=owner,
         requester=requester,
-        renewers=[f"{renewer.principal_type}:{renewer.principal_name}" for renewer in request.renewers],
+        renewers=renewers,
         issue_timestamp=now_ms,
         max_timestamp=response.max_timestamp_ms,
         expiration_timestamp=response.expiry_timestamp_ms,
         token_id=token_id,
     )
     return ControllerResult([record], response)
+
+
+def _has_room(state: ControllerState, owner: str, principals: Sequence[str]) -> bool:
+    """Returns whether a token with these principals is within the limits of one token and of its owner's tokens."""
+    size = token_bytes(principals)
+    return size <= MAX_TOKEN_BYTES and state.token_sizes.of(owner) + size <= MAX_TOKEN_BYTES_PER_OWNER
 
 
 def renew_delegation_token(

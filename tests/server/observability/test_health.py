@@ -53,7 +53,7 @@ async def readiness(broker: odradek.Broker) -> tuple[str, dict[str, Any]]:
 async def test_serving_broker_is_live_and_ready(broker: odradek.Broker) -> None:
     status, _, body = await http(broker, f"GET {LIVE} HTTP/1.1\r\n\r\n")
     assert (status, json.loads(body)) == ("HTTP/1.1 200 OK", {"live": True})
-    assert await readiness(broker) == ("200", {"ready": True, "node_id": 1, "not_ready": {}})
+    assert await readiness(broker) == ("200", {"ready": True, "node_id": 1, "not_ready": {}, "failing": {}})
     status, _, body = await http(broker, f"HEAD {READY} HTTP/1.1\r\n\r\n")
     assert (status, body) == ("HTTP/1.1 200 OK", "")
 
