@@ -106,6 +106,7 @@ class BrokerLifecycle:
         self.state = LifecycleState.REGISTERING
         self.broker_epoch = -1
         self._incarnation_id = new_incarnation_id()
+        self._former_session_noted = False
         self._is_ready = False
         #: The number of the last request; responses to earlier ones are ignored.
         self._sent = 0
@@ -312,7 +313,9 @@ class BrokerLifecycle:
         self.send_next()
 
     def _heartbeat_failed(self, response: Any) -> None:
-        if response is not None and response.error_code != ErrorCode.NOT_CONTROLLER:
+        if response is not None and response.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            self._note_former_session()
+        elif response is not None and response.error_code != ErrorCode.NOT_CONTROLLER:
             log.warning("the controller rejected this broker: %s", ErrorCode(response.error_code).name)
         if self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN:
             self._look_for_controllers(self._clock.now_ms() - self._last_answered_ms)
@@ -355,6 +358,20 @@ class BrokerLifecycle:
         if not self._left.done():
             log.warning("%s; this broker stops without controlled shutdown", reason)
             self._left.set_result(None)
+
+    def _note_former_session(self) -> None:
+        """Logs once that the registration waits. Kafka's controller does not detect the end of a process: it keeps the
+        session of the previous one until that expires.
+        """
+        if self._former_session_noted:
+            return
+        self._former_session_noted = True
+        log.warning(
+            "the controller still has the session of this broker's previous process; the registration is repeated every "
+            "%d ms until that session ends, at most broker.session.timeout.ms=%d after its last heartbeat",
+            RETRY_BACKOFF_MS,
+            self._config.get("broker.session.timeout.ms"),
+        )
 
     def _send_next_in(self, delay_ms: int) -> None:
         if self._next is not None:

@@ -278,6 +278,30 @@ async def test_a_second_process_of_one_id_waits_for_the_first_and_comes_in_when_
     await other.die()
 
 
+async def test_a_restarted_broker_says_once_that_its_former_session_lives_and_registers_when_that_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Apache Kafka's controller keeps a session until it expires, as here that of a broker whose listener accepts."""
+    async with first_node(**{"broker.session.timeout.ms": 2000}) as broker:
+        former = await RemoteBroker.start(broker.server, SECOND)
+        await former.join()
+        await former.fall_silent()
+        restarted = await RemoteBroker.start(broker.server, SECOND)
+        failed: list[str] = []
+        counted(restarted.lifecycle, "_heartbeat_failed", failed)
+        joined = asyncio.create_task(restarted.join())
+        await until(lambda: former.registered.fenced)
+        ended = time.monotonic()
+        await joined
+        assert time.monotonic() - ended < 1 and len(failed) >= 10
+        said = [record.message for record in caplog.records if record.name == "odradek.lifecycle"]
+        (line,) = [words for words in said if "session of this broker's previous process" in words]
+        assert line.endswith("at most broker.session.timeout.ms=2000 after its last heartbeat")
+        assert not [words for words in said if "rejected" in words]
+        await restarted.die()
+        await former.die()
+
+
 async def test_closed_port_refuses_and_listening_port_does_not() -> None:
     server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
