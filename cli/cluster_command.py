@@ -104,6 +104,7 @@ def _count(text: str) -> int:
 
 def run_start(options: argparse.Namespace) -> int:
     from ..storage.files.meta_properties import InvalidMetaProperties
+    from ..storage.files.modes import make_folder
     from ..storage.files.open_files import LogDirectoryFailure
     from .cluster_plan import CannotListen
     from .cluster_processes import ClusterFailed, watching
@@ -111,7 +112,7 @@ def run_start(options: argparse.Namespace) -> int:
     try:
         directory = _directory(options)
         overrides = _overrides(options)
-        directory.mkdir(parents=True, exist_ok=True)
+        make_folder(directory)
         with watching(directory):
             return _start(options, directory, overrides)
     except (UsageError, ValueError) as error:  # InvalidConfig is a ValueError

@@ -101,7 +101,9 @@ def _check(plan: Plan) -> None:
 
 
 def write_plan(directory: Path, plan: Plan) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
+    from ..storage.files.modes import make_folder
+
+    make_folder(directory)
     written = directory / f"{PLAN_FILE}.tmp"
     with written.open("w", encoding="utf-8") as file:
         file.write(json.dumps(asdict(plan), indent=1) + "\n")
@@ -286,9 +288,10 @@ def write_properties(
     """`overrides`: the properties that all nodes have. Only the owner reads the files: they may hold passwords."""
     from ..server.config.properties import format_properties
     from ..server.security.provisioning.authority import write_secret
+    from ..storage.files.modes import make_folder
 
     for node in plan.nodes:
-        node_directory(directory, node).mkdir(parents=True, exist_ok=True)
+        make_folder(node_directory(directory, node))
         own = security.node_properties(node) if security is not None else {}
         text = format_properties(properties(plan, node, directory, own | overrides))
         write_secret(properties_file(directory, node), text)

@@ -32,6 +32,7 @@ from .files.checkpoints import (
 )
 from .files.directory_lock import lock
 from .files.meta_properties import MetaProperties, read_meta_properties
+from .files.modes import make_folder, restrict, restrict_files, restrict_folder
 from .files.open_files import (
     OPEN_FILES,
     LogDirectoryFailure,
@@ -138,16 +139,27 @@ class LogDirectory:
         """
         directory = cls(path)
         try:
-            os.makedirs(directory.path, exist_ok=True)
+            make_folder(directory.path)
             directory._lock = lock(directory.path)
             try:
                 directory._read()
+                if directory.meta_properties is not None:  # formatted, so the folder is this program's
+                    directory._restrict()
             except BaseException:
                 directory.close()
                 raise
         except OSError as error:
             raise LogDirectoryFailure(directory.path, "opening it", error) from error
         return directory
+
+    def _restrict(self) -> None:
+        """Takes the rights of others, which older versions and Apache Kafka give. Each log does so for its folder."""
+        restrict(self.path)
+        restrict_files(self.path)
+        for entry in os.scandir(self.path):
+            is_unused = "." in entry.name and entry.is_dir(follow_symlinks=False)  # deleted, stray, set aside
+            if is_unused:
+                restrict_folder(entry.path)
 
     @property
     def directory_id(self) -> bytes | None:

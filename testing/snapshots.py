@@ -11,6 +11,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..storage.files.modes import make_folder
+
 if TYPE_CHECKING:
     from .broker_run import EmbeddedRun
 
@@ -28,7 +30,7 @@ def save(run: EmbeddedRun, path: Path) -> None:
     if path.exists() and any(path.iterdir()) and not (path / FILE).is_file():
         raise FileExistsError(f"{path} has other files in it: choose a new folder, an empty one or a snapshot")
     shutil.rmtree(path, ignore_errors=True)
-    path.mkdir(parents=True)
+    make_folder(path)
     for node_id, directory in directories(run).items():
         shutil.copytree(directory, path / f"node-{node_id}", ignore=_LOCKS)
     (path / FILE).write_text(json.dumps({"format": FORMAT, "nodes": sorted(run.configs)}), encoding="utf-8")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from ...storage.files.modes import FILE_MODE, make_folder, restrict
 from ..client.errors import CommandError, Misused
 
 _EXTRA = "pip install 'odradek[backup]'"
@@ -54,9 +55,9 @@ class FolderStore:
 
     def write(self, name: str, data: bytes) -> None:
         path = self._folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._make(path.parent)
         written = path.with_name(f"{path.name}.tmp")
-        with written.open("wb") as file:
+        with os.fdopen(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -66,6 +67,13 @@ class FolderStore:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+    def _make(self, folder: Path) -> None:
+        """Makes a folder of the backup: only the owner may read passwords and records."""
+        if not folder.is_dir():
+            if folder != self._folder:
+                self._make(folder.parent)
+            make_folder(folder)
 
     def names(self, under: str) -> list[str]:
         found = (path for path in (self._folder / under).rglob("*") if path.is_file() and path.suffix != ".tmp")
@@ -77,8 +85,15 @@ class FolderStore:
 
     @contextlib.contextmanager
     def only_one(self) -> Iterator[None]:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / _LOCK).open("w") as lock:
+        make_folder(self._folder)
+        if (self._folder / _LOCK).exists():  # a backup, which an older version may have made
+            restrict(self._folder)
+            for folder, _, files in os.walk(self._folder):
+                restrict(folder)
+                for name in files:
+                    restrict(Path(folder, name))
+        fd = os.open(self._folder / _LOCK, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        with os.fdopen(fd, "w") as lock:
             try:
                 fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

@@ -69,7 +69,7 @@ class FlushedEnd:
 
     def _write(self, end: SnapshotId, *, sync: bool) -> None:
         fields = _END.pack(*end)
-        fd = open_fd(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = open_fd(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             write_fully(fd, fields + _CRC.pack(crc32c(fields)), 0)
             if sync:

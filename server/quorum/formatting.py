@@ -30,6 +30,7 @@ from ...protocol.schema import Message
 from ...protocol.uuids import uuid_from_text, uuid_to_text
 from ...replication.controller.state import random_uuid
 from ...storage.files.meta_properties import MetaProperties, check_unused, read_meta_properties, write_meta_properties
+from ...storage.files.modes import make_folder
 from .metadata_batches import QuorumVoters
 from .metadata_log import DIRECTORY_NAME
 from .snapshots import SnapshotId, encode_snapshot, write_snapshot_file
@@ -151,7 +152,7 @@ def _format(
     """Formats one directory. meta.properties is written last: a directory that has it is formatted. `bootstrap`: that of a
     new cluster; None for a disk added to a formatted node.
     """
-    Path(directory).mkdir(parents=True, exist_ok=True)
+    make_folder(directory)
     directory_id = random_uuid(random.SystemRandom())
     if bootstrap is not None and directory == config.metadata_log_dir:
         now_ms = int(time.time() * 1000)
@@ -233,7 +234,7 @@ def _write_voters(config: BrokerConfig, directory: str, initial: Sequence[Initia
     ]
     quorum = QuorumVoters(feature.formatted, voters, now_ms)
     metadata_directory = Path(directory, DIRECTORY_NAME)
-    metadata_directory.mkdir(exist_ok=True)
+    make_folder(metadata_directory)
     path = metadata_directory / SnapshotId(0, 0).file_name
     write_snapshot_file(path, encode_snapshot((), DEFAULT, 0, quorum, now_ms))
 

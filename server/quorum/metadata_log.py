@@ -17,6 +17,7 @@ from ...protocol.records.control import ControlRecord, encode_control_batch
 from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
 from ...replication.quorum.log import SnapshotId as RaftEnd
+from ...storage.files.modes import restrict, restrict_files
 from ...storage.files.open_files import sync_directory
 from ...storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id, write_topic_id
 from ...storage.log.config import UNLIMITED, LogConfig
@@ -66,6 +67,8 @@ class QuorumLog:
         self.directory = directory
         self._config = config
         if directory.is_dir():
+            restrict(directory)
+            restrict_files(directory)  # the snapshots, too
             delete_partial_snapshots(directory)
         self.snapshots = sound_snapshots(directory).sound
         #: Called when other nodes need a snapshot because the log has damage that no snapshot covers.

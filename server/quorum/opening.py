@@ -17,6 +17,7 @@ from ...metadata.configs import InvalidConfig
 from ...metadata.image import MetadataImage
 from ...storage.directory import LogDirectory
 from ...storage.files.meta_properties import FILE_NAME as META_PROPERTIES
+from ...storage.files.modes import make_folder
 from ...storage.files.open_files import set_aside
 from ...storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id
 from ...storage.log.loading import DamagedLog
@@ -135,7 +136,7 @@ def _begin_again(directory: Path) -> str:
     """Replaces the log by an empty one with the sound snapshots and the election state. Returns the old one's new path."""
     sound = [one.file_name for one in sound_snapshots(directory).sound]
     kept = Path(set_aside(str(directory)))
-    directory.mkdir()
+    make_folder(directory)
     for name in (*sound, QUORUM_STATE):
         if (kept / name).is_file():
             shutil.copy2(kept / name, directory / name)

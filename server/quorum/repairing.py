@@ -30,6 +30,7 @@ from ...storage.files.meta_properties import (
     read_meta_properties,
     write_meta_properties,
 )
+from ...storage.files.modes import make_folder
 from ...storage.files.open_files import LogDirectoryFailure, PartitionDirectory, base_offset_of, set_aside
 from ...storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id
 from ...storage.segments.damage import Damage
@@ -182,7 +183,7 @@ def cut_metadata(directory: Path) -> str:
     end = metadata_end(metadata)
     if end is None:
         return f"{metadata}: nothing to cut"
-    metadata.mkdir(exist_ok=True)
+    make_folder(metadata)
     kept = Path(set_aside(str(metadata)))
     shutil.copytree(kept, metadata)
     if end.file is not None:

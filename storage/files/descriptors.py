@@ -59,7 +59,7 @@ class SpareDescriptors:
 SPARES = SpareDescriptors()
 
 
-def open_fd(path: str | os.PathLike[str], flags: int, mode: int = 0o777) -> int:
+def open_fd(path: str | os.PathLike[str], flags: int, mode: int = 0o600) -> int:
     """Opens as os.open does, with a spare descriptor if there is no other."""
     try:
         return os.open(path, flags, mode)

@@ -21,7 +21,7 @@ class DirectoryInUse(Exception):
 
 def lock(directory: str) -> int:
     """The descriptor that holds the lock. Raises DirectoryInUse, OSError."""
-    fd = open_fd(f"{directory}/{LOCK_FILE}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = open_fd(f"{directory}/{LOCK_FILE}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         # Java takes POSIX locks, which do not hold between two brokers of one process; flock does.
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -112,7 +112,7 @@ class OpenFile:
 
     def __init__(self, path: str, flags: int = os.O_RDWR) -> None:
         self.fd = -1
-        self.fd = open_fd(path, flags | os.O_CLOEXEC, 0o644)
+        self.fd = open_fd(path, flags | os.O_CLOEXEC, 0o600)
         OpenFile.count += 1
 
     def __del__(self) -> None:
@@ -248,7 +248,7 @@ def naming(path: str) -> Iterator[None]:
 def write_atomically(path: str, content: bytes, *, sync: bool = True) -> None:
     """A file that is seen whole or not at all: written beside, synced, renamed over."""
     temporary = path + ".tmp"
-    fd = open_fd(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    fd = open_fd(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         with naming(path):
             write_fully(fd, content, 0)

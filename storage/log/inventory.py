@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from ..files.modes import FOLDER_MODE, make_folder, restrict_folder
 from ..files.open_files import (
     CLEANED_SUFFIX,
     DAMAGED_SUFFIX,
@@ -49,6 +50,7 @@ def take_inventory(path: str) -> Inventory:
     except FileNotFoundError:
         _make_directory(path)
         return Inventory([], [])
+    restrict_folder(path)
     notes = tuple(
         _set_aside(path, name) for name, is_directory in entries if is_directory and DAMAGED_SUFFIX not in name
     )
@@ -87,9 +89,9 @@ def _bases(names: set[str], suffix: str) -> set[int]:
 
 def _make_directory(path: str) -> None:
     try:
-        os.mkdir(path)
+        os.mkdir(path, FOLDER_MODE)
     except FileNotFoundError:
-        os.makedirs(path)
+        make_folder(path)
 
 
 def _finish_swaps(path: str, names: set[str]) -> set[str]:

@@ -12,6 +12,7 @@ from ...protocol.records.control import ControlType
 from ...protocol.records.errors import CorruptBatch
 from ..compaction.cleaning import marker_type
 from ..files.descriptors import open_fd
+from ..files.modes import restrict
 from ..files.open_files import (
     CLEANED_SUFFIX,
     LOG_SUFFIX,
@@ -55,7 +56,7 @@ class RebuiltSegment:
     def _begin(self) -> None:
         if self._fd < 0:
             self.discard()
-            self._fd = open_fd(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            self._fd = open_fd(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
     def copy_up_to(self, damaged: DamagedRange) -> None:
         """Copies the batches before a damaged range of the source, which continues behind the range."""
@@ -118,7 +119,9 @@ class RebuiltSegment:
         directory, base = self._directory, self._base_offset
         old = directory.file(base, TXN_INDEX_SUFFIX)
         if os.path.exists(old) and not self.may_have_gaps:
-            shutil.copyfile(old, directory.file(base, TXN_INDEX_SUFFIX + CLEANED_SUFFIX))
+            copied = directory.file(base, TXN_INDEX_SUFFIX + CLEANED_SUFFIX)
+            shutil.copyfile(old, copied)
+            restrict(copied)
             return
         for producer_id, offset in self._aborts:
             first = max((begun for who, begun in aborted if who == producer_id and begun <= offset), default=None)

@@ -78,7 +78,7 @@ def append_aborted(
     directory: PartitionDirectory, base_offset: int, entry: AbortedTransaction, suffix: str = ""
 ) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-    fd = open_fd(_path(directory, base_offset, suffix), flags, 0o644)
+    fd = open_fd(_path(directory, base_offset, suffix), flags, 0o600)
     try:
         os.write(fd, _ENTRY.pack(_VERSION, *entry))
     finally:

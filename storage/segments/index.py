@@ -169,7 +169,7 @@ class _SparseIndex:
         """Brings the file up to date."""
         if not self._pending and not sync:
             return
-        fd = open_fd(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = open_fd(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             write_fully(fd, self._pending, self._in_file * self.ENTRY.size)
             self._in_file += len(self._pending) // self.ENTRY.size

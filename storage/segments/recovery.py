@@ -203,7 +203,7 @@ def scan(
 def write_indexes(directory: PartitionDirectory, base_offset: int, found: WholeBatches, suffix: str = "") -> None:
     for kind, content in ((INDEX_SUFFIX, found.offset_index), (TIME_INDEX_SUFFIX, found.time_index)):
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        fd = open_fd(directory.file(base_offset, kind + suffix), flags, 0o644)
+        fd = open_fd(directory.file(base_offset, kind + suffix), flags, 0o600)
         try:
             write_fully(fd, content, 0)
         finally:

@@ -91,7 +91,7 @@ class Segment:
         segment = cls(directory, files, base_offset, now_ms)
         for kind in SEGMENT_SUFFIXES[:3]:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-            os.close(open_fd(directory.file(base_offset, kind), flags, 0o644))
+            os.close(open_fd(directory.file(base_offset, kind), flags, 0o600))
         if preallocated:
             os.truncate(segment.path, preallocated)
         segment.max_timestamp = NO_TIMESTAMP
