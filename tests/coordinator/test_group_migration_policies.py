@@ -46,6 +46,26 @@ def test_classic_member_cannot_join_consumer_group_when_policy_is_disabled() -> 
     assert stand.kind == "consumer" and list(stand.group(ConsumerGroup).members) == ["new"]
 
 
+@pytest.mark.parametrize("metadata", [b"", b"\x00", b"\x00\x01\xff\xff", b"\x7f\xff" + b"x" * 20])
+def test_member_gets_its_id_before_its_subscription_is_decoded(metadata: bytes) -> None:
+    """As in Apache Kafka, whose own testDowngradeMigrationPolicy joins with empty metadata."""
+    stand = Stand("bidirectional")
+    stand.beat(0)
+    first = stand.join(version=9, metadata=metadata)
+    assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED and first.member_id
+    assert stand.join(first.member_id, version=9, metadata=metadata).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert stand.join(version=3, metadata=metadata).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert list(stand.group(ConsumerGroup).members) == ["new"]
+
+
+def test_member_id_is_not_given_where_the_protocol_or_the_size_refuses_the_member() -> None:
+    stand = Stand("bidirectional")
+    stand.beat(0)
+    assert stand.join(version=9, protocol_type="connect").error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    unknown = stand.join("another", version=9, instance_id="i")
+    assert unknown.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
 @pytest.mark.parametrize("policy", JOINABLE)
 @pytest.mark.parametrize("version", [0, 3, 4, 9])
 def test_classic_member_gets_partition_after_consumer_member_revokes_it(policy: str, version: int) -> None:

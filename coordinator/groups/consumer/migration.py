@@ -414,6 +414,10 @@ def join_consumer_group(state: ShardState, group: ConsumerGroup, message: GroupR
     if not request.member_id and request.group_instance_id is None and message.version >= MEMBER_ID_REQUIRED_VERSION:
         state.reply(message, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         return
+    error = _validate_member(group, request)
+    if error is not ErrorCode.NONE:
+        state.reply(message, join_error(error))
+        return
     response = _join(state, group, message, request, member_id, now)
     state.reply(message, response)
 
@@ -428,15 +432,22 @@ def _validate_join(state: ShardState, group: ConsumerGroup, request: JoinGroupRe
         return ErrorCode.GROUP_MAX_SIZE_REACHED
     if not _supports(group, request):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    try:
-        read_subscription(request.protocols[0].metadata)
-    except MalformedEmbedded:
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return ErrorCode.NONE
+
+
+def _validate_member(group: ConsumerGroup, request: JoinGroupRequest) -> ErrorCode:
+    """Returns the error of a member that has its id. Kafka, too, decodes the subscription only then."""
+    instance_id = request.group_instance_id
     if instance_id is not None and request.member_id:
+        static_id = group.static_members.get(instance_id)
         if static_id is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if static_id != request.member_id:
             return ErrorCode.FENCED_INSTANCE_ID
+    try:
+        read_subscription(request.protocols[0].metadata)
+    except MalformedEmbedded:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     return ErrorCode.NONE
 
 

@@ -56,17 +56,25 @@ class Stand:
         self.log += self.batches[-1]
         return output.replies[-1].response if output.replies else None
 
-    def join(self, member_id: str = "", *owned: int, version: int = 3, instance_id: str | None = None) -> Any:
+    def join(
+        self,
+        member_id: str = "",
+        *owned: int,
+        version: int = 3,
+        instance_id: str | None = None,
+        metadata: bytes | None = None,
+        protocol_type: str = "consumer",
+    ) -> Any:
         has = [ConsumerProtocolSubscriptionTopicPartition(topic="t", partitions=list(owned))] if owned else []
         said = VERSION + encode(ConsumerProtocolSubscription(topics=["t"], owned_partitions=has), 1)
-        protocols = [JoinGroupRequestProtocol(name="range", metadata=said)]
+        protocols = [JoinGroupRequestProtocol(name="range", metadata=said if metadata is None else metadata)]
         request = JoinGroupRequest(
             group_id="g",
             session_timeout_ms=10_000,
             rebalance_timeout_ms=10_000,
             member_id=member_id,
             group_instance_id=instance_id,
-            protocol_type="consumer",
+            protocol_type=protocol_type,
             protocols=protocols,
         )
         return self.ask(request, version)
