@@ -103,7 +103,7 @@ def _count(text: str) -> int:
 
 
 def run_start(options: argparse.Namespace) -> int:
-    from ..storage.files.meta_properties import InvalidMetaProperties
+    from ..storage.files.identity import InvalidMetaProperties
     from ..storage.files.modes import make_folder
     from ..storage.files.open_files import LogDirectoryFailure
     from .cluster_plan import CannotListen

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
-from ..storage.files.lock_holder import lock_holder
+from ..storage.files.directory_lock import lock_holder
 from .cluster_plan import Node, Plan, log_dirs, node_directory, properties_file
 from .options import warn
 

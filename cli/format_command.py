@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     from ..metadata.configs import InvalidConfig
     from ..server.config.broker_config import BrokerConfig
     from ..server.quorum.formatting import AlreadyFormatted, format_directories
-    from ..storage.files.meta_properties import InvalidMetaProperties
+    from ..storage.files.identity import InvalidMetaProperties
     from ..storage.files.open_files import LogDirectoryFailure
 
     try:
@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _cluster_ids(config: BrokerConfig) -> dict[str, str | None]:
     """Each log directory with the cluster that it belongs to; None for one that is not formatted."""
-    from ..storage.files.meta_properties import read_meta_properties
+    from ..storage.files.identity import read_meta_properties
 
     found = {}
     for directory in dict.fromkeys([*config.log_dirs, config.metadata_log_dir]):

@@ -13,7 +13,7 @@ from .options import path as directory_path
 
 if TYPE_CHECKING:
     from ..storage.directory import ReplicaDirectory
-    from ..storage.repair.skipping import BadBatch
+    from ..storage.repair.rebuilding import BadBatch
 
 #: Offsets are 64 bits.
 _OFFSETS = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
@@ -66,7 +66,7 @@ def _add_place(command: argparse.ArgumentParser, *, required: bool) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from ..storage.repair.skipping import bad_batches
+    from ..storage.repair.rebuilding import bad_batches
 
     found = partitions = 0
     try:
@@ -92,9 +92,9 @@ def _line(replica: ReplicaDirectory, bad: BadBatch) -> str:
 def _skip(options: argparse.Namespace) -> int:
     from ..storage.directory import LogDirectory
     from ..storage.files.directory_lock import DirectoryInUse
-    from ..storage.files.meta_properties import InvalidMetaProperties
+    from ..storage.files.identity import InvalidMetaProperties
     from ..storage.files.open_files import LogDirectoryFailure
-    from ..storage.repair.skipping import bad_batches, empty_one
+    from ..storage.repair.rebuilding import bad_batches, empty_one
 
     try:
         (replica,) = _replicas(options)

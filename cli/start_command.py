@@ -110,7 +110,7 @@ def _failures() -> tuple[type[Exception], ...]:
     from ..server.network.descriptors import TooFewDescriptors
     from ..server.runtime.halting import CAUSES
     from ..storage.files.directory_lock import DirectoryInUse
-    from ..storage.files.meta_properties import InvalidMetaProperties
+    from ..storage.files.identity import InvalidMetaProperties
 
     own = (OSError, DirectoryInUse, InvalidMetaProperties, OldFormatInLog, TooFewDescriptors, RegistrationFailed)
     return *own, *(cause.failure for cause in CAUSES)

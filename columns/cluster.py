@@ -24,7 +24,7 @@ from ..cli.client.wire_requests import ask
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ..protocol.records.batch import CONTROL_FLAG
-from ..storage.files.meta_properties import InvalidMetaProperties, read_meta_properties
+from ..storage.files.identity import InvalidMetaProperties, read_meta_properties
 from ..storage.files.open_files import LogDirectoryFailure
 from . import kernel
 from .batches import Aborted, BatchDecoder, BatchFault, Numbers, data_rows

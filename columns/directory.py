@@ -19,6 +19,7 @@ from ..protocol.records.control import ControlType, decode_control
 from ..protocol.records.errors import BatchError, OldFormatInLog
 from ..protocol.records.record import decode_batch
 from ..storage.files.checkpoints import LOG_START_OFFSETS, inspect_offsets
+from ..storage.files.identity import CorruptPartitionMetadata, read_topic_id
 from ..storage.files.open_files import (
     CLEANED_SUFFIX,
     LOG_SUFFIX,
@@ -27,8 +28,7 @@ from ..storage.files.open_files import (
     PartitionDirectory,
     base_offset_of,
 )
-from ..storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id
-from ..storage.repair.aborted_check import open_at
+from ..storage.repair.verification import open_at
 from ..storage.segments.aborted import plausible_aborted
 from ..storage.segments.index import CorruptIndex, OffsetIndex
 from . import kernel

@@ -22,7 +22,7 @@ from ..protocol.uuids import uuid_to_text
 from ..storage.files.checkpoints import CLEANER_OFFSETS, inspect_offsets
 from ..storage.files.open_files import PartitionDirectory
 from ..storage.segments.damage import Damage, DamagedRange
-from ..storage.segments.resync import next_whole_batch
+from ..storage.segments.recovery import next_whole_batch
 from . import kernel
 from .batches import Aborted, BatchDecoder, BatchFault, Bounds, Numbers, count_rows, data_rows
 from .directory import (

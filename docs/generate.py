@@ -26,9 +26,9 @@ from odradek.metadata.configs.key import NO_DEFAULT
 from odradek.metadata.configs.tables import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC
 from odradek.testing.embedded_clock import EmbeddedClock
 from odradek.testing.faults import Fault, Faults
-from odradek.testing.seeing.groups import GroupView
-from odradek.testing.seeing.request_log import RequestLog
-from odradek.testing.seeing.topics import TopicView
+from odradek.testing.inspection.groups import GroupView
+from odradek.testing.inspection.request_log import RequestLog
+from odradek.testing.inspection.topics import TopicView
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
 #: argparse wraps help texts at the width of the terminal.

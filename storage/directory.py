@@ -31,7 +31,7 @@ from .files.checkpoints import (
     find_offsets,
 )
 from .files.directory_lock import lock
-from .files.meta_properties import MetaProperties, read_meta_properties
+from .files.identity import MetaProperties, read_meta_properties
 from .files.modes import make_folder, restrict, restrict_files, restrict_folder
 from .files.open_files import (
     OPEN_FILES,

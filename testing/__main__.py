@@ -17,7 +17,7 @@ from ..metadata.configs import InvalidConfig
 from ..server.security.provisioning.profile import NAMES
 from .broker import Broker
 from .cluster import MOST_BROKERS, Cluster
-from .control.port import ControlPort
+from .control import ControlPort
 from .embedded import Embedded
 
 

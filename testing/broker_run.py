@@ -21,12 +21,10 @@ from ..server.broker import BrokerServer
 from ..server.config.broker_config import BrokerConfig
 from ..server.reset import delete_everything
 from .clock import MovedClock, return_to_real_time
-from .faults.faults import Faults
-from .faults.intercepting import Interceptor
-from .loop_thread import LoopThread
-from .polling import reached
+from .faults.faults import Faults, Interceptor
+from .inspection.request_log import RequestLog
+from .loop_thread import LoopThread, reached
 from .secured_run import SecuredRun
-from .seeing.request_log import RequestLog
 
 log = logging.getLogger("odradek.embedded")
 

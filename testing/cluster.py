@@ -24,9 +24,9 @@ from ..server.security.provisioning.profile import INTERNAL
 from .broker_run import EmbeddedRun, temporary_path
 from .completion import Completion
 from .embedded import EMBEDDED_DEFAULTS, ConfigValue, Embedded, as_text
-from .faults.fault import Fault
+from .faults.faults import Fault
 from .leadership import leader_of, move_leader
-from .polling import reached
+from .loop_thread import reached
 from .secured_run import SecuredRun, hosts_of
 
 if TYPE_CHECKING:

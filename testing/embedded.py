@@ -15,17 +15,17 @@ from .broker_run import EmbeddedRun, temporary_path
 from .completion import Completion
 from .embedded_clock import EmbeddedClock
 from .faults.faults import Faults
+from .inspection.groups import GroupView
+from .inspection.request_log import RequestLog
+from .inspection.topics import TopicView
 from .loop_thread import LoopThread
 from .run_holder import RunHolder, running_loop
 from .secured_run import SecuredRun, security_of
-from .seeing.groups import GroupView
-from .seeing.request_log import RequestLog
-from .seeing.topics import TopicView
 from .snapshots import SCHEMAS_FILE, restore, save
 
 if TYPE_CHECKING:
     from ..server.security.provisioning.profile import Security
-    from .control.port import ControlPort
+    from .control import ControlPort
     from .registry.server import SchemaRegistry
 
 T = TypeVar("T")
@@ -125,7 +125,7 @@ class Embedded(RunHolder):
 
         Its `url` has `/openapi.json`. Raises OSError where the port is taken.
         """
-        from .control.port import ControlPort
+        from .control import ControlPort
 
         return ControlPort(self, port)
 

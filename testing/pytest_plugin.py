@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from .broker import Broker
     from .cluster import Cluster
     from .faults.faults import Faults
+    from .inspection.topics import TopicView
     from .registry.server import SchemaRegistry
-    from .seeing.topics import TopicView
 
 #: A topic's name has at most 249 characters.
 _MOST_NAME = 200
@@ -149,7 +149,7 @@ def pytest_runtest_makereport(
     if report.when == "call" and report.failed:
         used = {id(one): one for name, one in getattr(item, "funcargs", {}).items() if name in _SHOWN}
         for embedded in used.values():
-            from .seeing.report import sections
+            from .inspection.report import sections
 
             with suppress(Exception):  # a broker that the test has stopped has nothing to show
                 report.sections += sections(embedded)

@@ -28,7 +28,7 @@ from ..protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ..server.security.provisioning.authority import Authority
 from ..server.security.provisioning.clients import ClientFiles
 from ..server.security.provisioning.profile import NODE_NAME, Security, inline_stores
-from .polling import reached
+from .loop_thread import reached
 
 if TYPE_CHECKING:
     from ..metadata.image import MetadataImage

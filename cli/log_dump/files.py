@@ -15,9 +15,8 @@ from ...protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHea
 from ...protocol.records.errors import CorruptBatch, InvalidBatch, OldFormatInLog, UnsupportedCompression
 from ...protocol.records.record import decode_batch
 from ...storage.files.open_files import PartitionDirectory, base_offset_of
-from ...storage.segments.aborted import read_aborted
+from ...storage.segments.aborted import CorruptSnapshot, decode_snapshot, read_aborted
 from ...storage.segments.recovery import batches_of
-from ...storage.segments.snapshots import CorruptSnapshot, decode_snapshot
 from .contents import Decode, as_text, plain_content
 
 Row = dict[str, Any]

@@ -32,7 +32,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
 )
 from odradek.protocol.records.record import Record
 from odradek.testing.faults import Fault
-from odradek.testing.seeing.sending import send
+from odradek.testing.inspection.topics import send
 
 from compat_tests.asking import coordinator_of
 from compat_tests.batches import read_batches, topic_names

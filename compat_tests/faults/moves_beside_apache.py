@@ -39,7 +39,7 @@ from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPa
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.records.record import Record
 from odradek.protocol.schema import Message
-from odradek.testing.seeing.sending import send
+from odradek.testing.inspection.topics import send
 
 from compat_tests.batches import leader_of, read_batches
 from compat_tests.cluster.mixed import MixedCluster

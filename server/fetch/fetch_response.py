@@ -20,7 +20,7 @@ from ...storage.log.log import OffsetOutOfRange
 
 if TYPE_CHECKING:
     from ...storage.log.log import Log
-    from ...storage.segments.slices import LogSlice
+    from ...storage.segments.segment import LogSlice
     from ..cluster.leaders import Leaders
     from ..partitions.hosted_partition import HostedPartition
     from .fetch_session import FetchedPartition

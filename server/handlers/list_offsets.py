@@ -30,7 +30,7 @@ from ...protocol.messages.list_offsets import (
 )
 from ...protocol.records.errors import BatchError
 from ...storage.files.open_files import LogDirectoryFailure
-from ...storage.segments.timestamps import LargeBatch, TimestampedOffset
+from ...storage.segments.segment import LargeBatch, TimestampedOffset
 from ..api.authorization import denied_names
 from ..partitions.hosted_partition import HostedPartition
 from ..runtime.memory import LARGE_BYTES, release_after

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ...metadata.image import TopicPartition
     from ...storage.compaction.compaction import DirtyRange
-    from ...storage.segments.poison import PoisonedBatch
+    from ...storage.segments.damage import PoisonedBatch
     from ..config.broker_config import BrokerConfig
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.partitions import Partitions
@@ -141,8 +141,7 @@ class LogCleaner:
         return (hosted.topic, hosted.index) not in self._uncleanable
 
     async def _clean(self, hosted: HostedPartition, dirt: DirtyRange) -> bool:
-        from ...storage.compaction.compaction import finish, job
-        from ...storage.compaction.offset_map import BYTES_PER_KEY
+        from ...storage.compaction.compaction import BYTES_PER_KEY, finish, job
 
         most_keys = self._config.get("log.cleaner.dedupe.buffer.size") // BYTES_PER_KEY
         cleaning = job(hosted.log, dirt, self._clock.now_ms(), most_keys)

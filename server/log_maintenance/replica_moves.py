@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from ...protocol.records.batch import read_header
 from ...protocol.records.errors import BatchError
 from ...storage.directory import FUTURE_SUFFIX, LogDirectory, ReplicaDirectory
+from ...storage.files.identity import read_topic_id, write_topic_id
 from ...storage.files.open_files import LogDirectoryFailure
-from ...storage.files.partition_metadata import read_topic_id, write_topic_id
 from ...storage.log.log import Log
 from ..runtime.background import RETRY_MS, BackgroundTasks
 

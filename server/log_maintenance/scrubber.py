@@ -244,8 +244,7 @@ class Scrubber:
             self._thread.run_then(verifier.close, lambda _: None)
 
     def _job(self, hosted: HostedPartition, segment: Segment) -> Job:
-        from ...storage.repair.aborted_check import MOST_EARLIER_SEGMENTS
-        from ...storage.repair.verification import Job
+        from ...storage.repair.verification import MOST_EARLIER_SEGMENTS, Job
 
         checked = hosted.log
         is_compacted = checked.config.compact or self._cleaner.has_cleaned(hosted)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from ...storage.files.descriptors import SPARES
-from ...storage.files.open_files import OpenFile
+from ...storage.files.open_files import SPARES, OpenFile
 from ..network.descriptors import DESCRIPTORS
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, cast
 
-from ...storage.segments.slices import LogSlice
+from ...storage.segments.segment import LogSlice
 from ..runtime.peer_text import shown_reason
 from ..runtime.turn_budget import TURN_BUDGET_S
 from .call import Call, ProtocolViolation, RequestDispatch

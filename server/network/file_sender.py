@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ...storage.segments.slices import LogSlice
+from ...storage.segments.segment import LogSlice
 from .descriptors import DESCRIPTORS
 from .transfer_turns import LEAST_BYTES, TransferTurns
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ...storage.files.open_files import OPEN_FILES, OpenFile, pread_nowait
-from ...storage.segments.slices import LogSlice
+from ...storage.segments.segment import LogSlice
 
 #: Up to this size, records are copied into the response: an extra system call for each piece costs more than a copy.
 COPIED_BYTES = 64 * 1024

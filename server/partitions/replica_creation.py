@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from ...metadata.image import TopicPartition
 from ...storage.directory import DELETE_SUFFIX, LogDirectory, replica_directory_name
+from ...storage.files.identity import write_topic_id
 from ...storage.files.open_files import LogDirectoryFailure, check_room
-from ...storage.files.partition_metadata import write_topic_id
 from .replicas_on_disk import gone_replicas, is_ours, rename_stray
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ from ...metadata.image import MetadataImage
 from ...protocol.uuids import uuid_to_text
 from ...storage.directory import STRAY_SUFFIX, LogDirectory, ReplicaDirectory, replica_directory_name
 from ...storage.files.checkpoints import TopicPartition
-from ...storage.files.open_files import LogDirectoryFailure, set_aside
-from ...storage.files.partition_metadata import (
-    FILE_NAME,
+from ...storage.files.identity import (
+    PARTITION_METADATA,
     CorruptPartitionMetadata,
     is_damaged_copy,
     read_topic_id,
     write_topic_id,
 )
+from ...storage.files.open_files import LogDirectoryFailure, set_aside
 from ...storage.log.log import Log
 
 log = logging.getLogger("odradek.partitions")
@@ -39,11 +39,11 @@ def is_ours(directory: LogDirectory, replica: ReplicaDirectory, image: MetadataI
     try:
         return _has_topic_id(replica.path, topic.id)
     except OSError as error:
-        raise LogDirectoryFailure(directory.path, f"reading {replica.path}/{FILE_NAME}", error) from error
+        raise LogDirectoryFailure(directory.path, f"reading {replica.path}/{PARTITION_METADATA}", error) from error
 
 
 def _has_topic_id(path: str, topic_id: bytes) -> bool:
-    name = f"{path}/{FILE_NAME}"
+    name = f"{path}/{PARTITION_METADATA}"
     try:
         found = read_topic_id(path)
         if found is not None and not is_damaged_copy(found, topic_id):

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from ...protocol.checksum import crc32c
 from ...replication.quorum.log import SnapshotId
-from ...storage.files.descriptors import open_fd
-from ...storage.files.open_files import set_aside, write_fully
+from ...storage.files.open_files import open_fd, set_aside, write_fully
 
 FILE_NAME = "odradek-metadata-end"
 _END = struct.Struct(">qi")

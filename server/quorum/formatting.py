@@ -29,7 +29,7 @@ from ...protocol.internal.control_records import Endpoint, KRaftVersionFeature, 
 from ...protocol.schema import Message
 from ...protocol.uuids import uuid_from_text, uuid_to_text
 from ...replication.controller.state import random_uuid
-from ...storage.files.meta_properties import MetaProperties, check_unused, read_meta_properties, write_meta_properties
+from ...storage.files.identity import MetaProperties, check_unused, read_meta_properties, write_meta_properties
 from ...storage.files.modes import make_folder
 from .metadata_batches import QuorumVoters
 from .metadata_log import DIRECTORY_NAME

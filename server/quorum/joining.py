@@ -12,7 +12,7 @@ from ...replication.quorum.core import QuorumConfig
 from ...replication.quorum.log import ElectionState
 from ...replication.quorum.replica import QuorumReplica
 from ...replication.quorum.voters import Address, ReplicaKey, VoterHistory, VoterSet
-from ...storage.files.meta_properties import read_meta_properties
+from ...storage.files.identity import read_meta_properties
 from .endpoints import QuorumEndpoints, QuorumSender, bootstrap_endpoints, static_voters
 from .raft import QuorumRaft
 from .replicated_log import ReplicatedQuorumLog

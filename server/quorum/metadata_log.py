@@ -17,9 +17,9 @@ from ...protocol.records.control import ControlRecord, encode_control_batch
 from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
 from ...replication.quorum.log import SnapshotId as RaftEnd
+from ...storage.files.identity import CorruptPartitionMetadata, read_topic_id, write_topic_id
 from ...storage.files.modes import restrict, restrict_files
 from ...storage.files.open_files import sync_directory
-from ...storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id, write_topic_id
 from ...storage.log.config import UNLIMITED, LogConfig
 from ...storage.log.ends import PROVEN, UNPROVEN, Claim
 from ...storage.log.flushing import PendingFlush

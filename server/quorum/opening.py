@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...metadata.configs import InvalidConfig
 from ...metadata.image import MetadataImage
 from ...storage.directory import LogDirectory
-from ...storage.files.meta_properties import FILE_NAME as META_PROPERTIES
+from ...storage.files.identity import META_PROPERTIES, CorruptPartitionMetadata, read_topic_id
 from ...storage.files.modes import make_folder
 from ...storage.files.open_files import set_aside
-from ...storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id
 from ...storage.log.loading import DamagedLog
 from ..runtime.sliced_work import Steps
 from .metadata_log import DIRECTORY_NAME, Loaded, MetadataLost, QuorumLog

@@ -22,17 +22,18 @@ from ...storage.files.checkpoints import (
     RECOVERY_POINTS,
     inspect_offsets,
 )
-from ...storage.files.meta_properties import (
-    FILE_NAME,
+from ...storage.files.identity import (
+    META_PROPERTIES,
+    CorruptPartitionMetadata,
     InvalidMetaProperties,
     MetaProperties,
     check_unused,
     read_meta_properties,
+    read_topic_id,
     write_meta_properties,
 )
 from ...storage.files.modes import make_folder
 from ...storage.files.open_files import LogDirectoryFailure, PartitionDirectory, base_offset_of, set_aside
-from ...storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id
 from ...storage.segments.damage import Damage
 from ...storage.segments.recovery import DEFAULT_INDEX_INTERVAL_BYTES, WholeBatches, scan
 from .flushed_end import FlushedEnd
@@ -83,13 +84,13 @@ def _of_meta_properties(directory: Path) -> Iterator[Finding]:
         yield Finding(str(error).partition("; ")[0], "--write-meta-properties")
         return
     if properties is None:
-        yield Finding(f"{directory / FILE_NAME}: missing; the directory is not formatted")
+        yield Finding(f"{directory / META_PROPERTIES}: missing; the directory is not formatted")
         return
     for voter in survey(directory / DIRECTORY_NAME).quorum.voters:
         if voter.voter_id == properties.node_id and voter.voter_directory_id != properties.directory_id:
             yield Finding(
-                f"{directory / FILE_NAME}: its directory.id is not {uuid_to_text(voter.voter_directory_id)}, that of the "
-                "voter in the metadata log",
+                f"{directory / META_PROPERTIES}: its directory.id is not {uuid_to_text(voter.voter_directory_id)}, that of "
+                "the voter in the metadata log",
                 "--write-meta-properties",
             )
 
@@ -199,7 +200,7 @@ def cut_metadata(directory: Path) -> str:
 
 def write_properties(directory: Path, cluster_id: str | None, node_id: int | None) -> str:
     """Writes meta.properties again. Raises ValueError where its content cannot be determined."""
-    path = directory / FILE_NAME
+    path = directory / META_PROPERTIES
     try:
         before = read_meta_properties(str(directory))
     except InvalidMetaProperties:

@@ -13,8 +13,7 @@ from ...protocol.records.control import ControlRecord, decode_control
 from ...protocol.records.errors import BatchError, InvalidBatch
 from ...protocol.records.record import decode_batch
 from ...replication.quorum.log import ControlAt, EpochEnd, SnapshotId
-from ...storage.files.descriptors import open_fd, open_for_reading
-from ...storage.files.open_files import LogDirectoryFailure, sync_directory, write_fully
+from ...storage.files.open_files import LogDirectoryFailure, open_fd, open_for_reading, sync_directory, write_fully
 from .metadata_log import QuorumLog
 from .snapshots import READ_ONLY, control_batches, partial_path
 from .snapshots import SnapshotId as SnapshotFile

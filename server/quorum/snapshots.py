@@ -29,8 +29,7 @@ from ...protocol.records.control import ControlRecord, ControlType, decode_contr
 from ...protocol.records.errors import BatchError, CorruptBatch
 from ...protocol.records.record import decode_batch
 from ...protocol.schema import Message
-from ...storage.files.descriptors import open_fd, open_for_reading
-from ...storage.files.open_files import naming, set_aside, sync_directory, write_fully
+from ...storage.files.open_files import naming, open_fd, open_for_reading, set_aside, sync_directory, write_fully
 from ..runtime.sliced_work import Steps
 from .metadata_batches import QuorumVoters, decode_batches, decode_one_by_one, encode_in_batches
 

@@ -10,7 +10,7 @@ from ...metadata.configs.checks import duration_seconds
 from ...metadata.features import SHARE_VERSION
 from ...metadata.image import GROUP_RESOURCE
 from ...protocol.records.errors import BatchError
-from ...storage.segments.timestamps import LargeBatch
+from ...storage.segments.segment import LargeBatch
 
 if TYPE_CHECKING:
     from ...metadata.image import MetadataImage

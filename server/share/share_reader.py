@@ -15,7 +15,7 @@ from ...coordinator.share_partition.partition import SharePartition
 from ...protocol.messages.share_fetch import AcquiredRecords, PartitionData
 from ...storage.log.log import OffsetOutOfRange
 from ...storage.segments.batch_walk import Pread
-from ...storage.segments.slices import LogSlice
+from ...storage.segments.segment import LogSlice
 from ..partitions.page_cache import NotInPageCache, sendable, warm
 from .share_partitions import LedSharePartition
 from .share_records import Batch, aborted_ranges, batches_of, cut

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...protocol.records.batch import HEADER_BYTES, BatchHeader, read_header
 from ...storage.files.open_files import pread_nowait
 from ...storage.segments.batch_walk import Pread
-from ...storage.segments.slices import LogSlice
+from ...storage.segments.segment import LogSlice
 
 if TYPE_CHECKING:
     from ...storage.log.log import Log

@@ -5,8 +5,14 @@ from __future__ import annotations
 import os
 
 from ..files import write_checks
-from ..files.descriptors import open_fd
-from ..files.open_files import LogDirectoryFailure, OpenFile, PartitionDirectory, sync_directory, write_atomically
+from ..files.open_files import (
+    LogDirectoryFailure,
+    OpenFile,
+    PartitionDirectory,
+    open_fd,
+    sync_directory,
+    write_atomically,
+)
 from .epochs import FILE_NAME
 
 

@@ -24,8 +24,7 @@ from ..files.open_files import LOG_SUFFIX, SNAPSHOT_SUFFIX, OpenFiles, Partition
 from ..segments.aborted import append_aborted, remove_aborted
 from ..segments.damage import Damage, DamagedRange
 from ..segments.recovery import WholeBatches, batches_of, recover_segment
-from ..segments.sealed import sealed_end
-from ..segments.segment import Segment
+from ..segments.segment import Segment, sealed_end
 from .config import LogConfig
 from .ends import UNPROVEN, Claim, known_end
 from .epochs import FILE_NAME as EPOCHS_FILE

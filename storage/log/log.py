@@ -17,9 +17,7 @@ from ..segments.aborted import AbortedTransaction, append_aborted, plausible_abo
 from ..segments.batch_walk import Pread
 from ..segments.damage import OffsetDamaged, SegmentSuspected
 from ..segments.index import MAX_RELATIVE_OFFSET
-from ..segments.segment import Segment
-from ..segments.slices import LogSlice
-from ..segments.timestamps import TimestampedOffset, latest_record, record_at_or_after
+from ..segments.segment import LogSlice, Segment, TimestampedOffset, latest_record, record_at_or_after
 from .config import LogConfig
 from .ends import Claim
 from .flushing import PendingFlush

@@ -20,10 +20,16 @@ from ..files.open_files import (
     unlink_if_exists,
     write_atomically,
 )
-from ..segments.aborted import AbortedTransaction, plausible_aborted, read_aborted, replace_aborted, truncate_aborted
+from ..segments.aborted import (
+    AbortedTransaction,
+    encode_snapshot,
+    plausible_aborted,
+    read_aborted,
+    replace_aborted,
+    truncate_aborted,
+)
 from ..segments.damage import DamagedRange
 from ..segments.segment import Segment
-from ..segments.snapshots import encode_snapshot
 from .config import LogConfig
 from .loading import LoadedLog, LogLoader
 from .removals import Removals

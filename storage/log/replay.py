@@ -12,11 +12,10 @@ from ...protocol.records.control import ControlType, decode_control
 from ...protocol.records.errors import BatchError, OldFormatInLog
 from ...protocol.records.record import decode_batch
 from ..files.open_files import SNAPSHOT_SUFFIX, PartitionDirectory, read_if_exists, unlink_if_exists
-from ..segments.aborted import AbortedTransaction
+from ..segments.aborted import AbortedTransaction, CorruptSnapshot, decode_snapshot
 from ..segments.damage import Damage
 from ..segments.recovery import batches_of
 from ..segments.segment import Segment
-from ..segments.snapshots import CorruptSnapshot, decode_snapshot
 from .config import LogConfig
 from .producers import EndedTransaction, Producers
 

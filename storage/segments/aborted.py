@@ -11,8 +11,17 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ..files.descriptors import open_fd
-from ..files.open_files import TXN_INDEX_SUFFIX, PartitionDirectory, read_if_exists, unlink_if_exists, write_atomically
+from ...protocol.checksum import crc32c
+from ...protocol.codec import MalformedMessage, decode, encode
+from ...protocol.internal.producer_snapshot import ProducerEntry, ProducerSnapshot
+from ..files.open_files import (
+    TXN_INDEX_SUFFIX,
+    PartitionDirectory,
+    open_fd,
+    read_if_exists,
+    unlink_if_exists,
+    write_atomically,
+)
 
 _ENTRY = struct.Struct(">hqqqq")
 _VERSION = 0
@@ -96,3 +105,43 @@ def truncate_aborted(directory: PartitionDirectory, base_offset: int, offset: in
 
 def remove_aborted(directory: PartitionDirectory, base_offset: int) -> None:
     unlink_if_exists(_path(directory, base_offset, ""))
+
+
+# The `.snapshot` files of a log: its producers' state up to the offset that the file is named after.
+#
+# The bytes: version (int16, 1), CRC-32C of what follows it (uint32), entries (see
+# protocol/internal/producer_snapshot.py).
+
+
+VERSION = 1
+_SNAPSHOT_VERSION = struct.Struct(">h")
+_CRC = struct.Struct(">I")
+_ENTRIES_FROM = _SNAPSHOT_VERSION.size + _CRC.size
+
+
+class CorruptSnapshot(Exception):
+    """Not a producer snapshot, or damaged: the state is rebuilt from an older one and the log."""
+
+
+def encode_snapshot(entries: list[ProducerEntry]) -> bytes:
+    body = bytearray(
+        _SNAPSHOT_VERSION.pack(VERSION) + encode(ProducerSnapshot(crc=0, producer_entries=entries), VERSION)
+    )
+    _CRC.pack_into(body, _SNAPSHOT_VERSION.size, crc32c(memoryview(body)[_ENTRIES_FROM:]))
+    return bytes(body)
+
+
+def decode_snapshot(content: bytes) -> list[ProducerEntry]:
+    """Raises CorruptSnapshot."""
+    if len(content) < _ENTRIES_FROM:
+        raise CorruptSnapshot(f"{len(content)} bytes")
+    (version,) = _SNAPSHOT_VERSION.unpack_from(content)
+    if version != VERSION:
+        raise CorruptSnapshot(f"version {version}")
+    try:
+        snapshot, _ = decode(ProducerSnapshot, VERSION, content, _SNAPSHOT_VERSION.size)
+    except MalformedMessage as error:
+        raise CorruptSnapshot(str(error)) from None
+    if snapshot.crc != crc32c(memoryview(content)[_ENTRIES_FROM:]):
+        raise CorruptSnapshot("wrong CRC")
+    return snapshot.producer_entries

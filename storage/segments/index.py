@@ -13,8 +13,14 @@ import os
 import struct
 from typing import NamedTuple
 
-from ..files.descriptors import open_fd
-from ..files.open_files import INDEX_SUFFIX, TIME_INDEX_SUFFIX, PartitionDirectory, unlink_if_exists, write_fully
+from ..files.open_files import (
+    INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    PartitionDirectory,
+    open_fd,
+    unlink_if_exists,
+    write_fully,
+)
 
 #: 512 entries stand for at least 2 MB of records: one small write in 2 MB.
 _PENDING_ENTRIES = 512

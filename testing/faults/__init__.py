@@ -1,6 +1,5 @@
 """Scripted faults: errors, delays, lost connections and truncated answers for the requests that a test means."""
 
-from .fault import Fault
-from .faults import Faults
+from .faults import Fault, Faults
 
 __all__ = ["Fault", "Faults"]

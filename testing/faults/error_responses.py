@@ -14,7 +14,7 @@ from typing import Any
 
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import INT32, RECORDS, ArrayOf, Field, Message, Scalar
-from .named_items import cached
+from .matching import cached
 
 ERROR_FIELDS = ("error_code", "partition_error_code")
 #: APIs whose clients act on the errors of partitions and topics.

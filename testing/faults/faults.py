@@ -1,19 +1,258 @@
-"""`broker.faults`: scripted faults. The first that fits a request strikes it, then the next ones where it lets it pass."""
+"""The effects of faults on a request: each is a class with `strike`.
+
+`strike(struck)` decides over one request: it answers (`struck.answer`), lets the request go on to the broker
+(`struck.proceed`) with or without a change to the answer, later or now, or ends the connection.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import threading
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypedDict, Union
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypedDict, Union
 
 from ...protocol.errors import ErrorCode
 from .disk import DiskChecks, DiskFull, SlowDisk, WriteMatch
-from .effects import Delay, Drop, Effect, Fail, Hang, Pause, Throttle, Truncate
-from .fault import Fault
-from .matching import ApiNames, Match, VersionRange, error_of, keys_of
+from .matching import ApiNames, Match, TopicNames, VersionRange, error_of, keys_of
+from .striking import Flow, Handle
 
 if TYPE_CHECKING:
     from typing import Unpack
+
+    from ...protocol.schema import Message
+    from ...server.broker import BrokerServer
+    from ...server.network.call import Call
+    from ...server.network.route import Route
+    from .disk import DiskEffect
+    from .striking import Struck
+
+
+class Effect(Protocol):
+    """The effect of a fault."""
+
+    def strike(self, struck: Struck) -> None:
+        """Strikes a request."""
+
+
+@dataclass(slots=True)
+class Fail:
+    """Answers with an error, for the parts of the request that are meant. The errors come in turn, the last one stays; None
+    lets a request pass. `after`: the broker does what was asked first.
+    """
+
+    errors: tuple[ErrorCode | None, ...]
+    after: bool = False
+    _next: int = 0
+
+    def strike(self, struck: Struck) -> None:
+        error = self.errors[min(self._next, len(self.errors) - 1)]
+        self._next += 1
+        if error is None:
+            struck.proceed()
+        elif self.after or struck.call.api.name == "Metadata":
+            struck.proceed(lambda response: struck.answer(struck.with_errors(response, error)))
+        else:
+            struck.fail(error)
+
+
+@dataclass(slots=True)
+class Delay:
+    """Holds the request back for a time before the broker takes it, or its answer afterwards. The connection waits."""
+
+    seconds: float
+    after: bool = False
+
+    def strike(self, struck: Struck) -> None:
+        if self.after:
+            struck.hold()
+            struck.proceed(lambda response: struck.later(self.seconds, lambda: struck.answer(response)))
+        else:
+            struck.keep()
+            struck.later(self.seconds, struck.proceed)
+
+
+@dataclass(slots=True)
+class Drop:
+    """Ends the connection before the broker takes the request, or in place of the answer."""
+
+    after: bool = False
+
+    def strike(self, struck: Struck) -> None:
+        if self.after:
+            struck.proceed(lambda response: struck.abort())
+        else:
+            struck.abort()
+
+
+@dataclass(slots=True)
+class Hang:
+    """Never answers, and takes no further request of the connection: the client's time-out ends it."""
+
+    after: bool = False
+
+    def strike(self, struck: Struck) -> None:
+        struck.hold()
+        if self.after:
+            struck.proceed(lambda response: None)
+
+
+@dataclass(slots=True)
+class Truncate:
+    """Sends the first bytes of the answer and ends the connection. A negative number leaves out that many of the last."""
+
+    size: int
+
+    def strike(self, struck: Struck) -> None:
+        struck.proceed(lambda response: struck.answer_part(response, self.size))
+
+
+@dataclass(slots=True)
+class Throttle:
+    """Answers with a throttle time, as a quota does (KIP-219), and takes no request of the connection for so long."""
+
+    milliseconds: int
+
+    def strike(self, struck: Struck) -> None:
+        struck.call.throttle_time_ms = max(struck.call.throttle_time_ms, self.milliseconds)
+        struck.proceed()
+
+
+@dataclass(slots=True)
+class Pause:
+    """Keeps requests until the fault is cancelled; then the broker takes them in their order."""
+
+    waiting: list[Struck] = field(default_factory=list)
+
+    def strike(self, struck: Struck) -> None:
+        struck.keep()
+        self.waiting.append(struck)
+
+    def end(self) -> None:
+        """Lets the requests go on."""
+        waiting, self.waiting = self.waiting, []
+        for struck in waiting:
+            struck.resume()
+
+
+def described(effect: Any) -> str:
+    """Returns an effect in words: "fail with REQUEST_TIMED_OUT"."""
+    if isinstance(effect, Fail):
+        names = ", ".join("no error" if error is None else error.name for error in effect.errors)
+        return f"fail with {names}{' after the effect' if effect.after else ''}"
+    words = {
+        Delay: lambda: f"delay by {effect.seconds:g} s",
+        Truncate: lambda: f"truncate to {effect.size} bytes",
+        SlowDisk: lambda: f"take {effect.seconds:g} s longer",
+        Throttle: lambda: f"throttle for {effect.milliseconds} ms",
+    }
+    said = words[type(effect)]() if type(effect) in words else type(effect).__name__.lower()
+    return said + (" after the effect" if getattr(effect, "after", False) else "")
+
+
+# One fault: which requests it strikes, what it does to them, and how often it did.
+
+
+#: The last requests struck that a fault remembers.
+MOST_REMEMBERED = 100
+
+
+class Fault:
+    """A fault, active until it has affected `times` requests or is cancelled. As a context manager, it is active inside::
+
+        with broker.faults.delay("Fetch", seconds=2) as fault:
+            ...
+        assert fault.count > 0
+
+    `count`: the number of affected requests. `struck`: descriptions of the last of these requests.
+    """
+
+    def __init__(
+        self, match: Match | WriteMatch, effect: Effect | DiskEffect, times: int | None, ended: Callable[[Fault], None]
+    ) -> None:
+        if times is not None and times < 1:
+            raise ValueError(f"times={times}: a fault must apply to at least 1 request")
+        if match.nth < 1:
+            raise ValueError(f"nth={match.nth}: requests are counted from 1")
+        self.match = match
+        self.effect = effect
+        self.times = times
+        self.count = 0
+        self.struck: deque[str] = deque(maxlen=MOST_REMEMBERED)
+        self._ended = ended
+        self._seen = 0
+        self._changed = threading.Condition()
+
+    def strike(self, struck: Struck) -> bool:
+        """Strikes a request that fits, unless its turn has not come. Called on the loop's thread of a broker."""
+        call = struck.call
+        if not self._takes(f"{call.api.name} v{call.version} of {call.client_id}"):
+            return False
+        self.effect.strike(struck)  # type: ignore[union-attr]  # requests meet no faults of disks
+        return True
+
+    def strike_write(self, path: str, doing: str) -> None:
+        """Strikes a write to a partition's folder, unless its turn has not come. Called on any thread. Raises OSError."""
+        if self._takes(f"{doing} to {Path(path).name}"):
+            self.effect.strike_write(path)  # type: ignore[union-attr]
+
+    def _takes(self, words: str) -> bool:
+        """Counts what fits. Returns whether it is struck."""
+        with self._changed:
+            self._seen += 1
+            if self._seen < self.match.nth or (self.times is not None and self.count >= self.times):
+                return False
+            self.count += 1
+            is_last = self.count == self.times
+            self.struck.append(words)
+            self._changed.notify_all()
+        if is_last:
+            self._ended(self)
+        return True
+
+    def cancel(self) -> None:
+        """Ends the fault. Requests that it holds continue to the broker."""
+        self._ended(self)
+        end = getattr(self.effect, "end", None)
+        if end is not None:
+            end()
+
+    def wait(self, count: int = 1, timeout: float = 10.0) -> None:
+        """Waits until the fault has affected `count` requests: for plain programs, and threads. Raises TimeoutError."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self.count >= count, timeout):
+                raise TimeoutError(f"{self}: {self.count} requests were affected within {timeout:g} s, not {count}")
+
+    def describe(self) -> dict[str, object]:
+        """Returns the fault as data for reports and the control port."""
+        return {"fault": str(self), "count": self.count, "times": self.times, "struck": list(self.struck)}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.cancel()
+
+    def __str__(self) -> str:
+        often = "" if self.times is None else f", {self.times} times" if self.times > 1 else ", once"
+        start = f", from request {self.match.nth} on" if self.match.nth > 1 else ""
+        return f"{self.match}: {described(self.effect)}{often}{start}"
+
+    def __repr__(self) -> str:
+        return f"<Fault {self}; struck {self.count}>"
+
+
+# `broker.faults`: scripted faults. The first that fits a request strikes it, then the next ones where it lets it
+# pass.
+
 
 ErrorName = Union[str, int, ErrorCode, None]
 
@@ -181,3 +420,41 @@ class Faults:
 
     def __repr__(self) -> str:
         return f"<Faults {list(self.active)}>"
+
+
+# The place of faults in a broker: before the handlers of its routes.
+
+
+class Interceptor:
+    """Puts faults before the handlers of one broker. `observe`: called with each request, if it is set."""
+
+    def __init__(self, server: BrokerServer, faults: Faults) -> None:
+        self._server = server
+        self._faults = faults
+        for directory in server.config.log_dirs:
+            faults.disks.node_ids[os.path.abspath(directory)] = server.node_id  # noqa: PTH100  (as LogDirectory has it)
+        self.observe: Callable[[Call, int, TopicNames], object] | None = None
+        for dispatcher in server.dispatchers.values():
+            dispatcher.on_route = self._on_route
+
+    def _on_route(self, route: Route) -> None:
+        is_one = route.handle_large is route.handle
+        route.handle = partial(self._take, route.handle)
+        route.handle_large = route.handle if is_one else partial(self._take, route.handle_large)
+
+    def _take(self, handle: Handle, call: Call) -> Message | None:
+        if self.observe is not None:
+            self.observe(call, self._server.node_id, self._topic_name)
+        if not self._faults.active:
+            return handle(call)
+        node_id = self._server.node_id
+        fits = (fault for fault in self._faults.active if fault.match.fits(call, node_id, self._topic_name))
+        first = next(fits, None)
+        if first is None:
+            return handle(call)
+        Flow(call, handle, chain((first,), fits), self._topic_name, asyncio.get_running_loop()).begin()
+        return None
+
+    def _topic_name(self, topic_id: bytes) -> str | None:
+        topic: Any = self._server.metadata.image.topics.by_id.get(topic_id)
+        return topic.name if topic is not None else None

@@ -17,7 +17,7 @@ from ...protocol.schema import RECORDS, ArrayOf, Message
 from ...server.network.call import Call
 from ...server.runtime.clock import TIMER_RESOLUTION_S
 from .error_responses import ERROR_FIELDS, error_response, has_place_for_errors, merge, struct_arrays
-from .named_items import TopicNames, divided
+from .matching import TopicNames, divided
 
 if TYPE_CHECKING:
     import asyncio

@@ -10,8 +10,7 @@ import avro.errors
 import avro.name
 import avro.schema
 
-from .errors import invalid_schema
-from .parsed import Parsed, SchemaText
+from .schemas import Parsed, SchemaText, invalid_schema
 
 
 class AvroSchema:

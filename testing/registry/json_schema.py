@@ -1,4 +1,8 @@
-"""JSON Schemas, checked by `jsonschema` against the draft that they name."""
+"""Whether values of one JSON Schema fit another, by the rules of Confluent's registry as far as this file has them.
+
+Compared: types, required and other properties in open and closed objects, additionalProperties, items, enum, const, bounds
+and lengths, oneOf, anyOf, allOf, and `$ref`. A change of any other keyword counts as a difference.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,175 @@ from typing import Any
 import jsonschema
 from jsonschema.validators import validator_for
 
-from .errors import invalid_schema
-from .json_compatibility import differences
-from .parsed import Parsed, SchemaText
+from .schemas import Parsed, SchemaText, invalid_schema
+
+#: Words for people, which restrict nothing.
+_ANNOTATIONS = frozenset({"$schema", "$id", "id", "title", "description", "default", "examples", "$comment"}).union(
+    {"deprecated", "readOnly", "writeOnly", "definitions", "$defs"}
+)
+#: A reader may have a smaller one, or none; and a larger one, or none.
+_LOWER_BOUNDS = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
+_UPPER_BOUNDS = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
+_COMPARED = frozenset(
+    {"type", "properties", "required", "additionalProperties", "items", "enum", "const", "oneOf"}
+).union({"anyOf", "allOf", "$ref"}, _LOWER_BOUNDS, _UPPER_BOUNDS)
+#: Levels of schemas within schemas that are compared; recursive ones end before by what was seen.
+_MOST_LEVELS = 64
+_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+
+
+def differences(
+    reader: Any, writer: Any, reader_files: dict[str, Any] | None = None, writer_files: dict[str, Any] | None = None
+) -> list[str]:
+    """Returns why not every value of `writer` need be one of `reader`. `..._files`: schemas that `$ref` names, by name."""
+    comparison = _Comparison(_Resolver(reader, reader_files or {}), _Resolver(writer, writer_files or {}))
+    comparison.compare(reader, writer, "#", 0)
+    return comparison.found
+
+
+class _Resolver:
+    def __init__(self, root: Any, files: dict[str, Any]) -> None:
+        self._root, self._files = root, files
+
+    def resolved(self, schema: Any) -> Any:
+        """Returns the schema that `$ref` names; the schema itself where there is none, or it leads nowhere."""
+        for _ in range(_MOST_LEVELS):
+            if not isinstance(schema, dict) or not isinstance(schema.get("$ref"), str):
+                return schema
+            file, _, pointer = schema["$ref"].partition("#")
+            found: Any = self._files.get(file) if file else self._root
+            for step in [one for one in pointer.split("/") if one]:
+                found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
+            if found is None:
+                return schema
+            schema = found
+        return schema
+
+
+class _Comparison:
+    def __init__(self, reader: _Resolver, writer: _Resolver) -> None:
+        self._reader, self._writer = reader, writer
+        self._seen: set[tuple[int, int]] = set()
+        self.found: list[str] = []
+
+    def compare(self, reader: Any, writer: Any, path: str, level: int) -> None:
+        reader, writer = self._reader.resolved(reader), self._writer.resolved(writer)
+        if (id(reader), id(writer)) in self._seen:
+            return
+        self._seen.add((id(reader), id(writer)))
+        if level > _MOST_LEVELS:
+            self._add("TOO_DEEP", path)
+            return
+        reader, writer = _as_object(reader), _as_object(writer)
+        if reader is None or writer is None:  # `false`: fits nothing
+            if writer is not None:
+                self._add("TYPE_CHANGED", path)
+            return
+        self._compare_type(reader, writer, path)
+        self._compare_values(reader, writer, path)
+        self._compare_bounds(reader, writer, path)
+        self._compare_properties(reader, writer, path, level)
+        if "items" in reader or "items" in writer:
+            self._compare_items(reader.get("items", True), writer.get("items", True), path, level)
+        self._compare_sums(reader, writer, path, level)
+        for key in sorted((set(reader) | set(writer)) - _ANNOTATIONS - _COMPARED):
+            if key in reader and reader[key] != writer.get(key):
+                self._add(f"{key.upper()}_CHANGED", path)
+        if reader.get("$ref") != writer.get("$ref"):  # one that leads nowhere
+            self._add("REFERENCE_CHANGED", path)
+
+    def _compare_type(self, reader: dict[str, Any], writer: dict[str, Any], path: str) -> None:
+        before, now = _types(writer), _types(reader)
+        if not before <= now:
+            self._add("TYPE_NARROWED" if now < before else "TYPE_CHANGED", path)
+
+    def _compare_values(self, reader: dict[str, Any], writer: dict[str, Any], path: str) -> None:
+        now = reader.get("enum", [reader["const"]] if "const" in reader else None)
+        before = writer.get("enum", [writer["const"]] if "const" in writer else None)
+        if now is not None and (before is None or any(one not in now for one in before)):
+            self._add("ENUM_ARRAY_NARROWED", path)
+
+    def _compare_bounds(self, reader: dict[str, Any], writer: dict[str, Any], path: str) -> None:
+        for key in _LOWER_BOUNDS:
+            if key in reader and (key not in writer or writer[key] < reader[key]):
+                self._add(f"{key.upper()}_INCREASED", path)
+        for key in _UPPER_BOUNDS:
+            if key in reader and (key not in writer or writer[key] > reader[key]):
+                self._add(f"{key.upper()}_DECREASED", path)
+
+    def _compare_properties(self, reader: dict[str, Any], writer: dict[str, Any], path: str, level: int) -> None:
+        now, before = reader.get("properties", {}), writer.get("properties", {})
+        now_more, before_more = reader.get("additionalProperties", True), writer.get("additionalProperties", True)
+        if now or before or now_more is not True or before_more is not True:
+            for name in sorted(set(now) | set(before)):
+                where = f"{path}/properties/{name}"
+                if name in now and name in before:
+                    self.compare(now[name], before[name], where, level + 1)
+                elif name in now and before_more is not False:
+                    if before_more is True and now[name] not in (True, {}):
+                        self._add("PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL", where)
+                    elif before_more is not True:
+                        self.compare(now[name], before_more, where, level + 1)
+                elif name in before and now_more is False:
+                    self._add("PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", where)
+                elif name in before and now_more is not True:
+                    self.compare(now_more, before[name], where, level + 1)
+            if now_more is not True:
+                if before_more is True:
+                    self._add("ADDITIONAL_PROPERTIES_REMOVED", path)
+                elif before_more is not False:
+                    self.compare(now_more, before_more, f"{path}/additionalProperties", level + 1)
+        for name in reader.get("required", ()):
+            has_default = isinstance(now.get(name), dict) and "default" in now[name]
+            if name not in writer.get("required", ()) and not has_default:
+                self._add("REQUIRED_ATTRIBUTE_ADDED", f"{path}/required/{name}")
+
+    def _compare_items(self, now: Any, before: Any, path: str, level: int) -> None:
+        if isinstance(now, list) or isinstance(before, list):
+            if now != before:
+                self._add("ITEMS_CHANGED", f"{path}/items")
+            return
+        self.compare(now, before, f"{path}/items", level + 1)
+
+    def _compare_sums(self, reader: dict[str, Any], writer: dict[str, Any], path: str, level: int) -> None:
+        for key in ("oneOf", "anyOf", "allOf"):
+            now, before = reader.get(key), writer.get(key)
+            if now is None or now == before:
+                continue
+            if before is None:
+                self._add("COMBINED_TYPE_CHANGED", f"{path}/{key}")
+            elif key == "allOf":
+                for index, one in enumerate(now):  # each part of the reader must follow from a part of the writer
+                    if not any(self._fits(one, other, level) for other in before):
+                        self._add("PRODUCT_TYPE_EXTENDED", f"{path}/{key}/{index}")
+            else:
+                for index, one in enumerate(before):
+                    if not any(self._fits(other, one, level) for other in now):
+                        self._add("SUM_TYPE_NARROWED", f"{path}/{key}/{index}")
+
+    def _fits(self, reader: Any, writer: Any, level: int) -> bool:
+        inner = _Comparison(self._reader, self._writer)
+        inner._seen = set(self._seen)
+        inner.compare(reader, writer, "#", level + 1)
+        return not inner.found
+
+    def _add(self, kind: str, path: str) -> None:
+        self.found.append(f'{{errorType:"{kind}", description:"at path \'{path}\' the new schema takes fewer values"}}')
+
+
+def _as_object(schema: Any) -> dict[str, Any] | None:
+    if schema is False:
+        return None
+    return schema if isinstance(schema, dict) else {}
+
+
+def _types(schema: dict[str, Any]) -> set[str]:
+    given = schema.get("type", _TYPES)
+    found = {given} if isinstance(given, str) else set(given)
+    return found | {"integer"} if "number" in found else found
+
+
+# JSON Schemas, checked by `jsonschema` against the draft that they name.
 
 
 class JsonSchema:

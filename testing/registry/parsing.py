@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .errors import RegistryError, invalid_schema
-from .parsed import AVRO, JSON, KINDS, PROTOBUF, Parsed, SchemaText
+from .schemas import AVRO, JSON, KINDS, PROTOBUF, Parsed, RegistryError, SchemaText, invalid_schema
 
 
 def parse(schema: SchemaText) -> Parsed:

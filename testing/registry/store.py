@@ -6,10 +6,32 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from . import errors
-from .levels import DEFAULT_LEVEL, LEVELS, why_incompatible
-from .parsed import Parsed, Reference, SchemaText
 from .parsing import parse
+from .schemas import (
+    DEFAULT_LEVEL,
+    LEVELS,
+    Parsed,
+    Reference,
+    RegistryError,
+    SchemaText,
+    incompatible,
+    invalid_level,
+    invalid_mode,
+    invalid_schema,
+    invalid_version,
+    level_not_configured,
+    mode_not_configured,
+    not_permitted,
+    reference_exists,
+    schema_not_found,
+    subject_not_found,
+    subject_not_soft_deleted,
+    subject_soft_deleted,
+    version_not_found,
+    version_not_soft_deleted,
+    version_soft_deleted,
+    why_incompatible,
+)
 
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 #: Levels of references of references.
@@ -113,7 +135,7 @@ class Store:
         """Returns the versions of a subject, at least one."""
         found = [one for one in self._subjects.get(subject, ()) if deleted or not one.is_deleted]
         if not found:
-            raise errors.subject_not_found(subject)
+            raise subject_not_found(subject)
         return found
 
     def version(self, subject: str, number: str, *, deleted: bool = False) -> Version:
@@ -121,22 +143,22 @@ class Store:
         if number in ("latest", "-1"):
             return self.versions(subject, deleted=deleted)[-1]
         if not (number.isascii() and number.isdecimal()) or not 1 <= int(number) < 1 << 31:
-            raise errors.invalid_version(number)
+            raise invalid_version(number)
         for one in self.versions(subject, deleted=deleted):
             if one.number == int(number):
                 return one
-        raise errors.version_not_found(number)
+        raise version_not_found(number)
 
     def schema(self, schema_id: int) -> Stored:
         if schema_id not in self._by_id:
-            raise errors.schema_not_found(schema_id)
+            raise schema_not_found(schema_id)
         return self._by_id[schema_id]
 
     def schema_of_guid(self, guid: str) -> Stored:
         for one in self._by_id.values():
             if one.guid == guid:
                 return one
-        raise errors.schema_not_found(guid)
+        raise schema_not_found(guid)
 
     def uses(self, schema_id: int, *, deleted: bool = False) -> list[tuple[str, int]]:
         """Returns the subjects and versions that have a schema."""
@@ -165,7 +187,7 @@ class Store:
         for one in reversed(found):
             if one.schema_id == schema_id:
                 return one
-        raise errors.schema_not_found()
+        raise schema_not_found()
 
     # ---- registering
 
@@ -188,28 +210,28 @@ class Store:
                 return one
         mode = self.mode(subject)
         if mode.startswith("READONLY"):
-            raise errors.not_permitted(f"Subject {subject} is in read-only mode")
+            raise not_permitted(f"Subject {subject} is in read-only mode")
         if schema_id != -1 and mode != "IMPORT":
-            raise errors.not_permitted(f"Subject {subject} is not in import mode")
+            raise not_permitted(f"Subject {subject} is not in import mode")
         if mode == "IMPORT" and schema_id == -1:
-            raise errors.not_permitted(f"Subject {subject} is in import mode: name the schema's id")
+            raise not_permitted(f"Subject {subject} is in import mode: name the schema's id")
         if mode != "IMPORT":
             living = [self._by_id[one.schema_id].parsed for one in found if not one.is_deleted]
             if messages := why_incompatible(self.level(subject), made.parsed, living):
-                raise errors.incompatible(subject, messages)
+                raise incompatible(subject, messages)
         if schema_id != -1:
             known = self._take_id(schema_id, made)
         elif known is None:
             known = self._take_id(self._next_id, made)
         version = Version(number if number > 0 else max((one.number for one in found), default=0) + 1, known)
         if any(one.number == version.number for one in found):
-            raise errors.not_permitted(f"Subject {subject} has a version {version.number} already")
+            raise not_permitted(f"Subject {subject} has a version {version.number} already")
         self._subjects[subject] = sorted([*found, version], key=lambda one: one.number)
         return version
 
     def _take_id(self, schema_id: int, made: Stored) -> int:
         if schema_id in self._by_id and self._by_id[schema_id].key != made.key:
-            raise errors.not_permitted(f"Overwrite new schema with id {schema_id} is not permitted.")
+            raise not_permitted(f"Overwrite new schema with id {schema_id} is not permitted.")
         self._by_id[schema_id] = Stored(schema_id, made.schema, made.parsed)
         self._ids[made.key] = schema_id
         self._next_id = max(self._next_id, schema_id + 1)
@@ -242,11 +264,11 @@ class Store:
     def _add_inner(self, references: tuple[Reference, ...], inner: dict[str, str], depth: int) -> None:
         for one in references:
             if depth > _MOST_DEPTH:
-                raise errors.invalid_schema(f"references are deeper than {_MOST_DEPTH} levels")
+                raise invalid_schema(f"references are deeper than {_MOST_DEPTH} levels")
             try:
                 found = self.schema(self.version(one.subject, str(one.version), deleted=True).schema_id)
-            except errors.RegistryError:
-                raise errors.invalid_schema(
+            except RegistryError:
+                raise invalid_schema(
                     f'No schema reference found for subject "{one.subject}" and version {one.version}'
                 ) from None
             self._add_inner(found.schema.references, inner, depth + 1)
@@ -260,11 +282,11 @@ class Store:
         is_deleted = all(one.is_deleted for one in found)
         if permanent:
             if not is_deleted:
-                raise errors.subject_not_soft_deleted(subject)
+                raise subject_not_soft_deleted(subject)
             del self._subjects[subject]
             return [one.number for one in found]
         if is_deleted:
-            raise errors.subject_soft_deleted(subject)
+            raise subject_soft_deleted(subject)
         living = [one for one in found if not one.is_deleted]
         for one in living:
             one.is_deleted = True
@@ -277,21 +299,21 @@ class Store:
         self._check_deletable(subject, [found])
         if permanent:
             if not found.is_deleted:
-                raise errors.version_not_soft_deleted(subject, found.number)
+                raise version_not_soft_deleted(subject, found.number)
             self._subjects[subject].remove(found)
             if not self._subjects[subject]:
                 del self._subjects[subject]
         elif found.is_deleted:
-            raise errors.version_soft_deleted(subject, found.number)
+            raise version_soft_deleted(subject, found.number)
         found.is_deleted = True
         return found.number
 
     def _check_deletable(self, subject: str, versions: list[Version]) -> None:
         if self.mode(subject).startswith("READONLY"):
-            raise errors.not_permitted(f"Subject {subject} is in read-only mode")
+            raise not_permitted(f"Subject {subject} is in read-only mode")
         for one in versions:
             if self.referenced_by(subject, one.number):
-                raise errors.reference_exists(subject, one.number)
+                raise reference_exists(subject, one.number)
 
     # ---- levels and modes; None stands for all subjects
 
@@ -300,12 +322,12 @@ class Store:
 
     def own_level(self, subject: str) -> str:
         if subject not in self._levels:
-            raise errors.level_not_configured(subject)
+            raise level_not_configured(subject)
         return self._levels[subject]
 
     def set_level(self, subject: str | None, level: object) -> str:
         if not isinstance(level, str) or level.upper() not in LEVELS:
-            raise errors.invalid_level(level)
+            raise invalid_level(level)
         self._levels[subject] = level.upper()
         return level.upper()
 
@@ -322,15 +344,15 @@ class Store:
 
     def own_mode(self, subject: str) -> str:
         if subject not in self._modes:
-            raise errors.mode_not_configured(subject)
+            raise mode_not_configured(subject)
         return self._modes[subject]
 
     def set_mode(self, subject: str | None, mode: object, *, force: bool) -> str:
         if not isinstance(mode, str) or mode.upper() not in MODES:
-            raise errors.invalid_mode(mode)
+            raise invalid_mode(mode)
         has_versions = bool(self._subjects.get(subject)) if subject is not None else bool(self._subjects)
         if mode.upper() == "IMPORT" and has_versions and not force:
-            raise errors.not_permitted("Cannot import since found existing subjects")
+            raise not_permitted("Cannot import since found existing subjects")
         self._modes[subject] = mode.upper()
         return mode.upper()
 

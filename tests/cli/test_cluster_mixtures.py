@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from odradek.cli.cluster_plan import Node, Plan, node_directory, properties_file, write_plan
 from odradek.cli.main import main
-from odradek.storage.files.lock_holder import lock_holder
+from odradek.storage.files.directory_lock import lock_holder
 
 from tests.cli.harness.clusters import DEADLINE_S, asked, cluster, started
 from tests.cli.harness.started import SERVING

@@ -17,7 +17,7 @@ from pathlib import Path
 import odradek
 from odradek.protocol.errors import ErrorCode
 from odradek.server.quorum.metadata_log import DIRECTORY_NAME
-from odradek.storage.files.meta_properties import InvalidMetaProperties
+from odradek.storage.files.identity import InvalidMetaProperties
 from odradek.storage.files.open_files import LogDirectoryFailure
 
 from tests.hostile.damaged_files import good_records

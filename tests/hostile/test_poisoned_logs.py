@@ -21,7 +21,7 @@ from odradek.protocol.records.errors import BatchError
 from odradek.storage.compaction.compaction import finish, job, look
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
-from odradek.storage.segments.poison import fault_of, readable_records
+from odradek.storage.segments.damage import fault_of, readable_records
 
 from compat_tests.batches import read_batches
 from compat_tests.broker_process import free_port

@@ -16,8 +16,7 @@ from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import encode_end_transaction
 from odradek.protocol.records.errors import CorruptBatch
 from odradek.protocol.records.record import decode_batch
-from odradek.storage.compaction.compaction import CleaningAborted, finish, job, look
-from odradek.storage.compaction.offset_map import OffsetMap
+from odradek.storage.compaction.compaction import CleaningAborted, OffsetMap, finish, job, look
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.retention import delete_old_segments
 

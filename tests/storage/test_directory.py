@@ -24,13 +24,15 @@ from odradek.storage.files.checkpoints import (
     write_offsets,
 )
 from odradek.storage.files.directory_lock import DirectoryInUse
-from odradek.storage.files.meta_properties import (
+from odradek.storage.files.identity import (
+    CorruptPartitionMetadata,
     InvalidMetaProperties,
     MetaProperties,
     read_meta_properties,
+    read_topic_id,
     write_meta_properties,
+    write_topic_id,
 )
-from odradek.storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id, write_topic_id
 from odradek.storage.log.config import LogConfig
 
 from tests.storage.formatted import format_directory

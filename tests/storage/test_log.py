@@ -11,7 +11,7 @@ from odradek.protocol.records.batch import iter_headers
 from odradek.storage.files.open_files import OpenFiles, pread_nowait
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import OffsetOutOfRange
-from odradek.storage.segments.slices import LogSlice
+from odradek.storage.segments.segment import LogSlice
 
 SMALL = LogConfig(segment_bytes=20_000, index_interval_bytes=500)
 

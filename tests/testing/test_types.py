@@ -14,13 +14,13 @@ from pathlib import Path
 import odradek
 import pytest
 from odradek.testing.cluster import Isolation
-from odradek.testing.control.port import ControlPort
+from odradek.testing.control import ControlPort
 from odradek.testing.embedded_clock import EmbeddedClock
 from odradek.testing.faults import Fault, Faults
+from odradek.testing.inspection.groups import GroupView
+from odradek.testing.inspection.request_log import RequestLog, SeenRequest
+from odradek.testing.inspection.topics import SeenRecord, TopicView
 from odradek.testing.registry.server import SchemaRegistry
-from odradek.testing.seeing.groups import GroupView
-from odradek.testing.seeing.request_log import RequestLog, SeenRequest
-from odradek.testing.seeing.topics import SeenRecord, TopicView
 from odradek.testing.simulation import Node, Process, Simulation
 
 from compat_tests.downloads import install_npm

@@ -8,14 +8,14 @@ from typing import assert_type
 
 import odradek
 from odradek.testing.cluster import Isolation
-from odradek.testing.control.port import ControlPort
+from odradek.testing.control import ControlPort
 from odradek.testing.faults import Fault, Faults
+from odradek.testing.inspection.groups import GroupView
+from odradek.testing.inspection.request_log import RequestLog, SeenRequest
+from odradek.testing.inspection.topics import SeenRecord, TopicView
 from odradek.testing.pytest_plugin import NewBroker
 from odradek.testing.recording import Masking, record, replay
 from odradek.testing.registry.server import SchemaRegistry
-from odradek.testing.seeing.groups import GroupView
-from odradek.testing.seeing.request_log import RequestLog, SeenRequest
-from odradek.testing.seeing.topics import SeenRecord, TopicView
 from odradek.testing.simulation import Network, Node, Process, Simulation
 from odradek.testing.testcontainers import KafkaContainer, RedpandaContainer
 

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ....storage.files.descriptors import SPARES
+from ....storage.files.open_files import SPARES
 
 log = logging.getLogger("odradek.listener")
 

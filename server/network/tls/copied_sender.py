@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ....storage.segments.slices import LogSlice
+from ....storage.segments.segment import LogSlice
 from ..file_sender import joined
 from ..transfer_turns import TransferTurns
 

@@ -1,11 +1,11 @@
-"""Whole nodes on simulated machines that lose their process or their power: three that are brokers and voters, and
-maybe one that is only a broker.
-"""
+"""Records events in virtual time, and a hash that shows whether two runs were the same."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import zlib
+from collections import deque
 from collections.abc import Callable, Mapping
 from random import Random
 
@@ -15,7 +15,32 @@ from ....server.quorum.formatting import InitialVoter, format_directories
 from ..incarnations import OUTSIDE
 from ..world import Node, Simulation
 from .invariants import NO_BUG, Broken
-from .trace import Trace
+
+#: The number of lines kept for the report of a failure.
+KEPT_LINES = 400
+
+
+class Trace:
+    """The trace of a run. `show` gets every line."""
+
+    def __init__(self, clock: Callable[[], float], show: Callable[[str], None] | None = None) -> None:
+        self._clock = clock
+        self._show = show
+        self._began = clock()
+        self.hash = 0
+        self.lines: deque[str] = deque(maxlen=KEPT_LINES)
+
+    def say(self, who: str, what: str) -> None:
+        line = f"{self._clock() - self._began:10.6f} {who:>8} {what}"
+        self.hash = zlib.crc32(line.encode(), self.hash)
+        self.lines.append(line)
+        if self._show is not None:
+            self._show(line)
+
+
+# Whole nodes on simulated machines that lose their process or their power: three that are brokers and voters, and
+# maybe one that is only a broker.
+
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 #: Brokers that vote, and in some seeds one that does not.

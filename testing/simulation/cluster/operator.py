@@ -25,10 +25,9 @@ from ....protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from ....protocol.schema import Message
-from .client import Client, Unreachable
 from .invariants import NO_BUG, Broken
 from .nodes import VOTER_IDS
-from .workload import PARTITIONS, TOPIC
+from .workload import PARTITIONS, TOPIC, Client, Unreachable
 
 _TIMEOUT_MS = 3000
 _AGAIN_S = 3.0

@@ -13,15 +13,12 @@ from ....protocol.records.batch import iter_headers
 from ....protocol.records.record import decode_batch
 from ....server.runtime.gc_policy import GC_PAUSES
 from ..world import Simulation
-from .client import Client
-from .committer import Committer
 from .faults import Faults
 from .invariants import ACKNOWLEDGED, NO_BUG, PROGRESS, Broken
-from .nodes import VOTER_IDS, Cluster
+from .nodes import VOTER_IDS, Cluster, Trace
 from .operator import Operator
-from .trace import Trace
 from .watch import Key, Watch
-from .workload import PARTITIONS, TOPIC, Consumer, Producer, create_topic
+from .workload import PARTITIONS, TOPIC, Client, Committer, Consumer, Producer, create_topic
 
 #: Runs begin at the same time, so that they write the same bytes.
 STARTED_S = 1_800_000_000.0

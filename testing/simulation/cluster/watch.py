@@ -12,9 +12,8 @@ from ....replication.quorum.replica import QuorumReplica
 from ....server.broker import BrokerServer
 from ....server.partitions.hosted_partition import HostedPartition
 from ..world import Node
-from .invariants import BOUNDARY, IN_SYNC, Broken, History, Images, Monotonic
+from .invariants import BOUNDARY, IN_SYNC, Broken, History, Images, LogShadow, Monotonic
 from .nodes import Cluster
-from .shadow import LogShadow
 
 #: Topic id and index.
 Key = tuple[bytes, int]

@@ -12,7 +12,7 @@ from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOff
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.server.cluster.broker_lifecycle import PROBE_CONTROLLERS_MS
 from odradek.testing.simulation import Node, Simulation
-from odradek.testing.simulation.cluster.client import Client
+from odradek.testing.simulation.cluster.workload import Client
 
 from tests.server.harness.simulated_cluster import (
     NODES,

@@ -8,7 +8,7 @@ import pytest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.server.cluster.stopped_brokers import HELD_MS, LISTED_MS
 from odradek.testing.simulation import Node, Simulation
-from odradek.testing.simulation.cluster.client import Client
+from odradek.testing.simulation.cluster.workload import Client
 
 from tests.server.harness.simulated_cluster import NODES, TOPIC, led_by_others, nodes, partition
 

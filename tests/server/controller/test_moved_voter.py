@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
 from odradek.testing.simulation import Simulation
-from odradek.testing.simulation.cluster.client import Client, Unreachable
+from odradek.testing.simulation.cluster.workload import Client, Unreachable
 
 from tests.server.harness.simulated_cluster import (
     NODES,

@@ -45,8 +45,7 @@ from odradek.testing.simulation.cluster.invariants import (
     ONE_LEADER,
     PROGRESS,
 )
-from odradek.testing.simulation.cluster.nodes import Cluster
-from odradek.testing.simulation.cluster.trace import Trace
+from odradek.testing.simulation.cluster.nodes import Cluster, Trace
 
 BUDGET_S = float(os.environ.get("ODRADEK_CLUSTER_BUDGET_S", "35"))
 #: The checks find each injected bug within so many seeds.

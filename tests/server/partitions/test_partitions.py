@@ -13,8 +13,8 @@ import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.storage.files.identity import read_topic_id, write_topic_id
 from odradek.storage.files.open_files import LogDirectoryFailure
-from odradek.storage.files.partition_metadata import read_topic_id, write_topic_id
 from odradek.storage.log.log import Log
 
 from compat_tests.odradek_process import OdradekProcess

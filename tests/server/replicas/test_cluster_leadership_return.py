@@ -14,7 +14,7 @@ from odradek.protocol.messages.alter_partition_reassignments import (
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.testing.simulation import Node, Simulation
-from odradek.testing.simulation.cluster.client import Client
+from odradek.testing.simulation.cluster.workload import Client
 
 from tests.server.harness.data_path import batch_of
 from tests.server.harness.simulated_cluster import NODES, TOPIC, controller_of, create_topic, nodes, partition, until

@@ -11,7 +11,7 @@ from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.server.share.share_records import READ_AHEAD_BYTES, batches_of, cut
 from odradek.storage.files.open_files import OpenFile
-from odradek.storage.segments.slices import LogSlice
+from odradek.storage.segments.segment import LogSlice
 
 
 def batches(sizes: list[int]) -> bytes:

@@ -7,23 +7,27 @@ raise is an answer: ValueError and TypeError 400, KeyError 404, TimeoutError 408
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-from ..faults.effects import Delay, Drop, Effect, Fail, Hang, Pause, Throttle, Truncate
-from ..faults.matching import error_of
+from ..version import __version__
+from .faults.faults import Delay, Drop, Effect, Fail, Hang, Pause, Throttle, Truncate
+from .faults.matching import error_of
+from .loopback_http import BadBody, JsonHandler, LoopbackServer
 
 if TYPE_CHECKING:
-    from ..broker_run import EmbeddedRun
-    from ..completion import Completion
-    from ..embedded_clock import EmbeddedClock
-    from ..faults.fault import Fault
-    from ..faults.faults import Faults
-    from ..seeing.groups import GroupView
-    from ..seeing.request_log import RequestLog
-    from ..seeing.topics import SeenRecord, TopicView
+    from .broker_run import EmbeddedRun
+    from .completion import Completion
+    from .embedded_clock import EmbeddedClock
+    from .faults.faults import Fault, Faults
+    from .inspection.groups import GroupView
+    from .inspection.request_log import RequestLog
+    from .inspection.topics import SeenRecord, TopicView
+
 
 Body = dict[str, Any]
 #: The words of `faults.Which` that a request may have.
@@ -337,3 +341,137 @@ OPERATIONS = (
     Operation("POST", "/v1/topics/{topic}/records", "Appends records; values and the key in base64", _send, _RECORDS),
     Operation("GET", "/v1/requests", "Returns the last requests of clients, one line each", _requests, (), _LAST),
 )  # fmt: skip
+
+
+# The description of the control port as OpenAPI 3.1, made of its operations.
+
+
+_PLACES = re.compile(r"{(\w+)}")
+
+
+def description() -> dict[str, Any]:
+    """Returns the document."""
+    paths: dict[str, Any] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)
+    info = {
+        "title": "Odradek test kit",
+        "version": __version__,
+        "description": "Faults, time and records of a broker for tests",
+    }
+    return {"openapi": "3.1.0", "info": info, "paths": paths}
+
+
+def _described(operation: Operation) -> dict[str, Any]:
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in _PLACES.findall(operation.path)
+    ] + [
+        {"name": name, "in": "query", "description": words, "schema": {"type": kind}}
+        for name, kind, words in operation.query
+    ]
+    made: dict[str, Any] = {
+        "operationId": operation.function.__name__.strip("_"),
+        "summary": operation.summary,
+        "responses": {
+            "200": {"description": "Done", "content": {"application/json": {"schema": {"type": "object"}}}},
+            "400": {"description": "The request is wrong; `error` has the reason"},
+            "404": {"description": "The broker, topic, group or fault does not exist"},
+            "408": {"description": "The condition was not met before the timeout"},
+            "409": {"description": "The operation is not possible in the current state"},
+        },
+    }
+    if parameters:
+        made["parameters"] = parameters
+    if operation.method == "POST":
+        # Types are left out of fields that take lists and null, too.
+        properties = {
+            name: {"description": words}
+            if name in ("api", "error", "version")
+            else {"type": kind, "description": words}
+            for name, kind, words in operation.body
+        }
+        made["requestBody"] = {
+            "content": {"application/json": {"schema": {"type": "object", "properties": properties}}}
+        }
+    return made
+
+
+# The HTTP server of the control port.
+#
+# A page in a browser on the same machine must not reach it: requests name a loopback host, and their bodies are
+# declared as JSON, which no page sends to another origin without asking first.
+
+
+_LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
+_STATUS = (
+    (KeyError, 404),
+    (TimeoutError, 408),
+    (ValueError, 400),
+    (TypeError, 400),
+    (RuntimeError, 409),
+    (OSError, 409),
+)
+_ROUTES = [
+    (one, re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", one.path) + r"\Z")) for one in OPERATIONS
+]  # fmt: skip
+
+
+class ControlPort(LoopbackServer):
+    """Serves the control of brokers until `close`. `port`: 0 picks a free one."""
+
+    def __init__(self, embedded: Controlled, port: int = 0) -> None:
+        control = Control(embedded)
+        embedded.requests  # noqa: B018  (from now on they are noted)
+
+        class Handler(_Handler):
+            def __init__(self, *arguments: Any) -> None:
+                self.control = control
+                super().__init__(*arguments)
+
+        super().__init__(Handler, port, "odradek-control")
+
+
+class _Handler(JsonHandler):
+    control: Control
+
+    def handle_request(self) -> None:
+        try:
+            body = self._body()
+        except BadBody as bad:
+            self.close_connection = True
+            self.answer(bad.status, {"error": bad.words})
+            return
+        parts = urlsplit(self.path)
+        if parts.path == "/openapi.json" and self.command == "GET":
+            self.answer(200, description())
+            return
+        found, values = _route(self.command, parts.path)
+        if found is None:
+            self.answer(
+                404, {"error": f"there is no {self.command} {parts.path}; GET /openapi.json lists the operations"}
+            )
+            return
+        try:
+            self.answer(200, found.function(self.control, {**dict(parse_qsl(parts.query)), **values}, body))
+        except tuple(kind for kind, _ in _STATUS) as error:
+            words = error.args[0] if isinstance(error, KeyError) and error.args else error
+            self.answer(next(status for kind, status in _STATUS if isinstance(error, kind)), {"error": str(words)})
+
+    def _body(self) -> dict[str, Any]:
+        if not _LOOPBACK.fullmatch(self.headers.get("Host", "")):
+            raise BadBody(403, "the control port accepts connections from this machine only")
+        data = self.body()
+        if self.command == "GET":
+            return {}
+        if self.headers.get_content_type() != "application/json":
+            raise BadBody(415, "the body must be application/json")
+        return self.parsed(data)
+
+
+def _route(method: str, path: str) -> tuple[Operation | None, dict[str, str]]:
+    for operation, pattern in _ROUTES:
+        match = pattern.match(path) if operation.method == method else None
+        if match is not None:
+            return operation, {name: unquote(value) for name, value in match.groupdict().items()}
+    return None, {}

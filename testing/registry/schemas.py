@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Protocol
+
 
 class RegistryError(Exception):
     """An answer that is an error. The first three digits of `code` are the HTTP status."""
@@ -99,3 +102,76 @@ def reference_exists(subject: str, version: int) -> RegistryError:
         42206,
         f"One or more references exist to the schema {{magic=1,keytype=SCHEMA,subject={subject},version={version}}}",
     )
+
+
+# Schemas as the registry holds them: parsed, comparable, and with a check whether one reads what another wrote.
+
+
+AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
+KINDS = (AVRO, JSON, PROTOBUF)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Names a version of a subject. `name`: an Avro type, a JSON Schema's `$ref` or a .proto file."""
+
+    name: str
+    subject: str
+    version: int
+
+    def shown(self) -> dict[str, str | int]:
+        return {"name": self.name, "subject": self.subject, "version": self.version}
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaText:
+    """A schema as it comes and goes. `inner`: the texts of its references and of theirs, by name, inner ones first."""
+
+    kind: str
+    text: str
+    references: tuple[Reference, ...] = ()
+    inner: dict[str, str] = field(default_factory=dict)
+
+
+class Parsed(Protocol):
+    """A schema of one kind."""
+
+    @property
+    def text(self) -> str:
+        """The schema as answers show it."""
+
+    @property
+    def identity(self) -> str:
+        """Equal for schemas that are the same but for spaces and the order of keys."""
+
+    def cannot_read(self, writer: Parsed) -> list[str]:
+        """Returns why a reader with this schema cannot read what `writer`, of the same kind, wrote; nothing if it can."""
+
+    def formatted(self, form: str) -> str:
+        """Returns the text in a format: "serialized" is base64 of a Protobuf descriptor."""
+
+
+# Compatibility levels: in which direction, and with how many earlier versions, a new schema is compared.
+
+
+DEFAULT_LEVEL = "BACKWARD"
+LEVELS = (
+    "NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE",
+)  # fmt: skip
+
+
+def why_incompatible(level: str, new: Parsed, earlier: list[Parsed]) -> list[str]:
+    """Returns what is wrong with a new schema after `earlier` ones, the oldest first; nothing where the level allows it."""
+    if level == "NONE" or not earlier:
+        return []
+    found: list[str] = []
+    for one in reversed(earlier if level.endswith("_TRANSITIVE") else earlier[-1:]):
+        if type(one) is not type(new):
+            return ["the types of the schemas differ"]
+        if level.startswith(("BACKWARD", "FULL")):
+            found += new.cannot_read(one)
+        if level.startswith(("FORWARD", "FULL")):
+            found += one.cannot_read(new)
+        if found:
+            break
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..completion import Completion
-from ..polling import reached
+from ..loop_thread import reached
 from .topics import leaders
 
 if TYPE_CHECKING:
