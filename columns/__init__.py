@@ -8,12 +8,15 @@
 - `read_split(split, columns)`: an iterable of `pyarrow.RecordBatch` with these columns of `SCHEMA`, in this order; some
   megabytes each. `.next_offset`: all records of the split below it were yielded; `.unread`: offsets that could not be
   read, with `on_unreadable="skip"`; `.count()`: the records by the headers of their batches alone.
+- `decoder_of(ValueSchema("json", schema), topic, sample)`, `typed(batch, decoder)`: a RecordBatch with values as structs,
+  and one with the columns of `UNDECODABLE` for the rows that do not decode.
 - Errors: `UnreadableOffsets`, whose `unread` has topic, partition, offsets, file, position and reason; `ScanError` and
   `InvalidScan` for a scan that cannot be made. Errors can be pickled.
 
 | module | purpose |
 |---|---|
 | `scan.py` | `odradek.scan`: options, the stream of Arrow, the latest record of each key |
+| `values.py` | typed values: JSON, Avro and Protobuf, with the rows that do not decode |
 | `cluster.py` | a running broker's topic: its offsets, its directories on this machine, and Fetch |
 | `plan.py` | offsets and splits of a topic in a data directory |
 | `reading.py` | one split from its files, while a broker may change them |
@@ -29,9 +32,11 @@ from .errors import InvalidScan, ScanError, Unread, UnreadableOffsets
 from .plan import PartitionPlan, Plan
 from .reading import FileReader, Split
 from .scan import Scan, scan
+from .values import UNDECODABLE, ValueSchema, decoder_of, typed
 
 __all__ = [
     "SCHEMA",
+    "UNDECODABLE",
     "Aborted",
     "ClusterError",
     "FetchReader",
@@ -46,6 +51,9 @@ __all__ = [
     "Split",
     "Unread",
     "UnreadableOffsets",
+    "ValueSchema",
+    "decoder_of",
     "read_split",
     "scan",
+    "typed",
 ]

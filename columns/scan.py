@@ -5,21 +5,27 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from .batches import SCHEMA, schema_of
 from .cluster import Cluster, Reader, open_split
-from .errors import InvalidScan, Unread
+from .errors import InvalidScan, ScanError, Unread
 from .plan import READ_COMMITTED, READ_UNCOMMITTED, SPLIT_BYTES, Plan, Request, plan_directory
 from .reading import ReadOptions, Split
+
+if TYPE_CHECKING:
+    from .values import Decoder, ValueSchema
 
 _LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
 _ON_UNREADABLE = ("raise", "skip")
 #: Rows whose keys are merged at once, for the latest record of each key.
 _MERGED_ROWS = 1 << 20
+#: Values that do not decode are in memory: with more of them the schema is not that of the topic.
+MOST_UNDECODABLE_BYTES = 256 << 20
 _KEY_AND_OFFSET = ("key", "offset")
 
 Time = int | datetime.datetime
@@ -33,15 +39,29 @@ class Scan:
     reading begins anew. `unread`: the offsets that the last reading could not read, with `on_unreadable="skip"`.
     """
 
-    def __init__(self, plan: Plan, options: ReadOptions, *, latest_per_key: bool = False) -> None:
+    def __init__(
+        self, plan: Plan, options: ReadOptions, *, latest_per_key: bool = False, decoder: Decoder | None = None
+    ) -> None:
         self.plan = plan
         self.unread: list[Unread] = []
+        self._undecodable: list[pa.RecordBatch] = []
         self._options = options
         self._latest_per_key = latest_per_key
+        self._decoder = decoder
 
     @property
     def schema(self) -> pa.Schema:
-        return schema_of(self._options.columns)
+        made = schema_of(self._options.columns)
+        if self._decoder is None or "value" not in self._options.columns:
+            return made
+        return made.set(made.get_field_index("value"), pa.field("value", self._decoder.type))
+
+    @property
+    def undecodable(self) -> pa.Table:
+        """The records that the last reading left out because their values do not decode, with the reason of each."""
+        from .values import UNDECODABLE
+
+        return pa.Table.from_batches(self._undecodable, UNDECODABLE)
 
     @property
     def offsets(self) -> dict[int, tuple[int, int]]:
@@ -56,15 +76,36 @@ class Scan:
     def select(self, columns: Sequence[str]) -> Scan:
         """The same scan with other columns."""
         options = ReadOptions(checked_columns(columns), self._options.skip, self._options.check_crcs)
-        return Scan(self.plan, options, latest_per_key=self._latest_per_key)
+        return Scan(self.plan, options, latest_per_key=self._latest_per_key, decoder=self._decoder)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        self.unread = []
+        self.unread, self._undecodable = [], []
+        if self._decoder is None or "value" not in self._options.columns:
+            yield from self._records(self._options)
+            return
+        from .values import UNDECODABLE, typed
+
+        columns = tuple(self._options.columns)
+        more = tuple(name for name in UNDECODABLE.names if name in SCHEMA.names and name not in columns)
+        options = ReadOptions((*columns, *more), self._options.skip, self._options.check_crcs)
+        size = 0
+        for batch in self._records(options):
+            made, left_out = typed(batch, self._decoder)
+            if left_out.num_rows:
+                self._undecodable.append(left_out)
+                size += left_out.nbytes
+                if size > MOST_UNDECODABLE_BYTES:
+                    reason = left_out.column("reason")[0]
+                    raise ScanError(f"the schema does not fit: {size >> 20} MB of values do not decode ({reason})")
+            if made.num_rows:
+                yield made.select(list(columns))
+
+    def _records(self, options: ReadOptions) -> Iterator[pa.RecordBatch]:
         if not self._latest_per_key:
-            yield from self._read(self.plan.splits, self._options)
+            yield from self._read(self.plan.splits, options)
             return
         for one in self.plan.partitions:
-            yield from self._latest(one.splits)
+            yield from self._latest(one.splits, options)
 
     def reader(self) -> pa.RecordBatchReader:
         """Arrow's stream of RecordBatches; each is some megabytes."""
@@ -111,11 +152,11 @@ class Scan:
 
     # ---- the latest record of each key
 
-    def _latest(self, splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
+    def _latest(self, splits: Sequence[Split], options: ReadOptions) -> Iterator[pa.RecordBatch]:
         winners = self._winners(splits)
-        columns = tuple(self._options.columns)
+        columns = tuple(options.columns)
         with_offset = columns if "offset" in columns else (*columns, "offset")
-        options = ReadOptions(with_offset, self._options.skip, self._options.check_crcs)
+        options = ReadOptions(with_offset, options.skip, options.check_crcs)
         self.unread = []
         bounds = [np.searchsorted(winners, (one.first_offset, one.next_offset)) for one in splits]
         needed = [split for split, (first, end) in zip(splits, bounds, strict=True) if first < end]
@@ -163,6 +204,7 @@ def scan(
     end_timestamp: Time | None = None,
     isolation_level: str = READ_UNCOMMITTED,
     latest_per_key: bool = False,
+    values: ValueSchema | str | None = None,
     on_unreadable: str = "raise",
     check_crcs: bool = True,
     split_bytes: int = SPLIT_BYTES,
@@ -177,6 +219,8 @@ def scan(
     `start_timestamp`, `end_timestamp`: records whose own timestamp is in this range: milliseconds, or datetimes with a zone.
     `latest_per_key`: the last record of each key in its partition, as compaction leaves it; no tombstones, and no records
     without a key. The keys are in memory.
+    `values`: "json", or a `ValueSchema` of JSON, Avro or Protobuf: `value` is a struct then, and records whose values do not
+    decode are in `Scan.undecodable`.
     `on_unreadable`: "raise" raises UnreadableOffsets, which names file and offset; "skip" lists them in `Scan.unread`.
 
     Raises InvalidScan, ScanError for offsets that the log no longer has, and ClusterError.
@@ -202,11 +246,36 @@ def scan(
         is_text = isinstance(bootstrap_servers, str)
         properties["bootstrap.servers"] = bootstrap_servers if is_text else ",".join(bootstrap_servers)  # type: ignore[assignment]
     if not properties:
-        return Scan(plan_directory(os.fspath(source), request), options, latest_per_key=latest_per_key)
-    if "bootstrap.servers" not in properties:
+        plan = plan_directory(os.fspath(source), request)
+    elif "bootstrap.servers" not in properties:
         raise InvalidScan("client needs bootstrap.servers")
-    with Cluster(properties) as cluster:
-        return Scan(cluster.plan(os.fspath(source), request), options, latest_per_key=latest_per_key)
+    else:
+        with Cluster(properties) as cluster:
+            plan = cluster.plan(os.fspath(source), request)
+    made = Scan(plan, options, latest_per_key=latest_per_key)
+    return made if values is None else with_values(made, values)
+
+
+def with_values(made: Scan, values: ValueSchema | str) -> Scan:
+    """The scan with typed values. Raises InvalidScan."""
+    from .values import ValueSchema, decoder_of
+
+    named = ValueSchema(values) if isinstance(values, str) else values
+    decoder = decoder_of(named, made.plan.topic, lambda: _sample(made))
+    return Scan(made.plan, made._options, latest_per_key=made._latest_per_key, decoder=decoder)
+
+
+def _sample(made: Scan) -> pa.Array:
+    """The first values of each partition."""
+    from .values import SAMPLE_ROWS
+
+    found: list[pa.Array] = [pa.array([], pa.binary())]
+    for one in made.plan.partitions:
+        part = Scan(replace(made.plan, partitions=(one,)), ReadOptions(("value",), skip=True))
+        for batch in part:
+            found.append(batch.column("value").drop_null().slice(0, SAMPLE_ROWS // len(made.plan.partitions) + 1))
+            break
+    return pa.concat_arrays(found)
 
 
 def checked_columns(columns: Sequence[str]) -> tuple[str, ...]:

@@ -59,16 +59,22 @@ def _zigzag(number: int) -> bytes:
 
 
 def protobuf_from_registry(registry: SchemaRegistry) -> Callable[[bytes], Any]:
+    message_of = message_of_value(registry)
+    return lambda data: _decoded(*message_of(data))
+
+
+def message_of_value(registry: SchemaRegistry) -> Callable[[bytes], tuple[Any, bytes]]:
+    """A function that returns the descriptor of a value's message, and its bytes. It raises ValueError, IndexError."""
     known: dict[tuple[int, tuple[int, ...]], Any] = {}
 
-    def decode(data: bytes) -> Any:
+    def of_value(data: bytes) -> tuple[Any, bytes]:
         schema_id, rest = framed(data)
         path, rest = _index_path(rest)
         if (schema_id, path) not in known:
             known[schema_id, path] = _message_at(registry.schema(schema_id), path)
-        return _decoded(known[schema_id, path], rest)
+        return known[schema_id, path], rest
 
-    return decode
+    return of_value
 
 
 def _text(path: Path) -> str:
