@@ -18,6 +18,8 @@
 | `scan.py` | `odradek.scan`: options, the stream of Arrow, the latest record of each key |
 | `values.py` | typed values: JSON, Avro and Protobuf, with the rows that do not decode |
 | `cluster.py` | a running broker's topic: its offsets, its directories on this machine, and Fetch |
+| `dataset.py` | a scan that engines ask for columns and offsets |
+| `query_command.py` | `odradek query` |
 | `plan.py` | offsets and splits of a topic in a data directory |
 | `reading.py` | one split from its files, while a broker may change them |
 | `directory.py` | segments, ends and transactions of a partition's directory, read only |
@@ -28,6 +30,7 @@
 
 from .batches import SCHEMA, Aborted
 from .cluster import ClusterError, FetchReader, LocalReader, Reader, read_split
+from .dataset import ScanDataset
 from .errors import InvalidScan, ScanError, Unread, UnreadableOffsets
 from .plan import PartitionPlan, Plan
 from .reading import FileReader, Split
@@ -47,6 +50,7 @@ __all__ = [
     "Plan",
     "Reader",
     "Scan",
+    "ScanDataset",
     "ScanError",
     "Split",
     "Unread",

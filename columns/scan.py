@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -48,13 +49,19 @@ class Scan:
         self._options = options
         self._latest_per_key = latest_per_key
         self._decoder = decoder
+        self._text_columns: tuple[str, ...] = ()
+        #: Called after each reading, also of a copy with other columns.
+        self.on_end: Callable[[Scan], None] | None = None
 
     @property
     def schema(self) -> pa.Schema:
         made = schema_of(self._options.columns)
-        if self._decoder is None or "value" not in self._options.columns:
-            return made
-        return made.set(made.get_field_index("value"), pa.field("value", self._decoder.type))
+        if self._decoder is not None and "value" in self._options.columns:
+            made = made.set(made.get_field_index("value"), pa.field("value", self._decoder.type))
+        for name in self._text_columns:
+            if name in self._options.columns:
+                made = made.set(made.get_field_index(name), pa.field(name, pa.string()))
+        return made
 
     @property
     def undecodable(self) -> pa.Table:
@@ -75,11 +82,38 @@ class Scan:
 
     def select(self, columns: Sequence[str]) -> Scan:
         """The same scan with other columns."""
-        options = ReadOptions(checked_columns(columns), self._options.skip, self._options.check_crcs)
-        return Scan(self.plan, options, latest_per_key=self._latest_per_key, decoder=self._decoder)
+        made = copy.copy(self)
+        made._options = replace(self._options, columns=checked_columns(columns))
+        made.unread, made._undecodable = [], []
+        return made
+
+    def with_plan(self, plan: Plan) -> Scan:
+        """The same scan of other splits."""
+        made = self.select(self._options.columns)
+        made.plan = plan
+        return made
+
+    def as_text(self, columns: Sequence[str]) -> Scan:
+        """The same scan with `key` or `value` as text; bytes that are not UTF-8 are escapes such as `\\xff`."""
+        made = self.select(self._options.columns)
+        made._text_columns = tuple(columns)
+        return made
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         self.unread, self._undecodable = [], []
+        schema = self.schema
+        names = [name for name in self._text_columns if name in self._options.columns]
+        try:
+            for batch in self._typed_records():
+                for name in names:
+                    number = schema.get_field_index(name)
+                    batch = batch.set_column(number, schema.field(number), _text(batch.column(number)))
+                yield batch
+        finally:
+            if self.on_end is not None:
+                self.on_end(self)
+
+    def _typed_records(self) -> Iterator[pa.RecordBatch]:
         if self._decoder is None or "value" not in self._options.columns:
             yield from self._records(self._options)
             return
@@ -191,6 +225,14 @@ def _merged(tables: list[pa.Table]) -> pa.Table:
     return pa.table([found.column("key"), found.column("offset_max")], schema=schema_of(_KEY_AND_OFFSET))
 
 
+def _text(values: pa.Array) -> pa.Array:
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        texts = [None if one is None else one.decode(errors="backslashreplace") for one in values.to_pylist()]
+        return pa.array(texts, pa.string())
+
+
 def scan(
     source: str | os.PathLike[str],
     *,
@@ -261,8 +303,9 @@ def with_values(made: Scan, values: ValueSchema | str) -> Scan:
     from .values import ValueSchema, decoder_of
 
     named = ValueSchema(values) if isinstance(values, str) else values
-    decoder = decoder_of(named, made.plan.topic, lambda: _sample(made))
-    return Scan(made.plan, made._options, latest_per_key=made._latest_per_key, decoder=decoder)
+    typed = made.with_plan(made.plan)
+    typed._decoder = decoder_of(named, made.plan.topic, lambda: _sample(made))
+    return typed
 
 
 def _sample(made: Scan) -> pa.Array:

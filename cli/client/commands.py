@@ -25,6 +25,7 @@ class ClientCommand(NamedTuple):
 COMMANDS: dict[tuple[str, ...], ClientCommand] = {
     ("topic",): ClientCommand("topics.command", "list, describe, create, alter and delete topics"),
     ("consume",): ClientCommand("records.consume_command", "read records"),
+    ("query",): ClientCommand(".columns.query_command", "query topics with SQL"),
     ("record",): ClientCommand("records.record_command", "copy records into a file for tests, with fields masked"),
     ("produce",): ClientCommand("records.produce_command", "write records"),
     ("group",): ClientCommand("groups.command", "show members, offsets and lag of groups; set offsets; delete groups"),

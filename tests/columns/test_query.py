@@ -1,0 +1,140 @@
+"""`odradek query`: SQL over topics of a running broker and of a directory, with every output; errors are one line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import duckdb
+import odradek
+import polars
+import pyarrow.parquet
+import pytest
+from confluent_kafka import Producer
+from odradek.columns import ScanDataset, scan
+from odradek.columns.dataset import pruned
+
+from tests.columns.harness.logs import GeneratedLog
+
+Query = Callable[..., subprocess.CompletedProcess[bytes]]
+ORDERS = [{"id": number, "customer": f"c{number % 7}", "amount": number * 1.5} for number in range(300)]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[odradek.Broker, Path]]:
+    directory = tmp_path_factory.mktemp("query")
+    with odradek.Broker(data_dir=directory) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for order in ORDERS:
+            producer.produce("orders", json.dumps(order), order["customer"].encode())
+        producer.produce("orders", b"\xffbroken", b"c\x80")
+        producer.produce("my.topic", b"one")
+        assert producer.flush(30) == 0
+        yield broker, directory
+
+
+@pytest.fixture
+def query(place: tuple[odradek.Broker, Path]) -> Query:
+    broker, _ = place
+
+    def run(*arguments: str, status: int = 0) -> subprocess.CompletedProcess[bytes]:
+        command = [sys.executable, "-m", "odradek", "query", *arguments, "-b", broker.bootstrap_servers]
+        done = subprocess.run(command, capture_output=True, timeout=120, check=False)
+        assert done.returncode == status, done.stderr
+        return done
+
+    return run
+
+
+def test_table_of_typed_values_warns_of_records_left_out(query: Query) -> None:
+    sql = "select value.customer, sum(value.amount) total from orders group by 1 order by 1"
+    done = query(sql, "--value-format", "json")
+    lines = [line.split() for line in done.stdout.decode().splitlines()]
+    sums = {f"c{one}": sum(o["amount"] for o in ORDERS if o["customer"] == f"c{one}") for one in range(7)}
+    assert lines == [["customer", "total"], *([name, str(total)] for name, total in sums.items())]
+    assert b"1 records of orders do not decode and were left out" in done.stderr
+    left = query('select "offset", reason from "orders.undecodable"', "--value-format", "json", "--output", "jsonl")
+    assert json.loads(left.stdout) == {"offset": 300, "reason": "it is not UTF-8: invalid start byte at byte 0"}
+
+
+def test_csv_json_and_parquet_have_the_same_rows(query: Query, tmp_path: Path) -> None:
+    sql = 'select "offset", key, value from orders order by "offset";'
+    rows = json.loads(query(sql, "--output", "json").stdout)
+    assert [(one["offset"], one["key"]) for one in rows[:3]] == [(0, "c0"), (1, "c1"), (2, "c2")]
+    assert rows[300] == {"offset": 300, "key": "c\\x80", "value": "\\xffbroken"} and len(rows) == 301
+    assert [json.loads(line) for line in query(sql, "--output", "jsonl").stdout.splitlines()] == rows
+    assert query(sql, "--output", "csv").stdout.decode().splitlines()[0] == "offset,key,value"
+    for arguments in (("--file", str(tmp_path / "found.parquet")), ("--output", "parquet")):
+        done = query(sql, *arguments)
+        if done.stdout:
+            (tmp_path / "found.parquet").write_bytes(done.stdout)
+        assert pyarrow.parquet.read_table(tmp_path / "found.parquet").to_pylist() == rows
+
+
+def test_data_directory_is_queried_without_a_broker(place: tuple[odradek.Broker, Path], query: Query) -> None:
+    _, directory = place
+    done = query(
+        "select count(*) n from orders", "--data-dir", str(directory), "--output", "jsonl", "-b", "127.0.0.1:1"
+    )
+    assert json.loads(done.stdout) == {"n": 301}
+    assert json.loads(query('select value from "my.topic"', "--output", "jsonl").stdout) == {"value": "one"}
+    binary = query(
+        "select hex(value) h from orders limit 1 offset 300", "--value-format", "binary", "--output", "jsonl"
+    )
+    assert json.loads(binary.stdout) == {"h": b"\xffbroken".hex().upper()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["select * from nothing"], 3, b"topic nothing"),
+        (["delete from orders"], 2, b"a query is one SELECT statement"),
+        (["select 1; select 2"], 2, b"a query is one SELECT statement"),
+        (["select"], 2, b"SELECT clause without selection list"),
+        (["select x from orders"], 1, b'column "x" not found'),
+        (["select * from orders", "--value-format", "avro"], 1, b"need a schema file or a schema registry"),
+        (["select * from t", "--data-dir", "/nowhere"], 1, b"/nowhere has no partition of a topic t"),
+        (["select * from orders", "--output", "table", "--file", "x"], 2, b"standard output only"),
+    ],
+)
+def test_mistakes_are_one_line_and_a_status(query: Query, arguments: list[str], status: int, words: bytes) -> None:
+    done = query(*arguments, status=status)
+    assert words in done.stderr and done.stderr.count(b"\n") <= 2 and b"Traceback" not in done.stderr
+
+
+def test_damaged_segment_is_named_or_skipped_with_a_warning(query: Query, tmp_path: Path) -> None:
+    made = GeneratedLog(tmp_path, 1)
+    for _ in range(80):
+        made.append()
+    made.close()
+    file = made.segments()[0]
+    damaged = bytearray(file.read_bytes())
+    damaged[200] ^= 1
+    file.write_bytes(damaged)
+    sql = ["select count(*) n from t", "--data-dir", str(tmp_path), "--output", "jsonl"]
+    done = query(*sql, status=1)
+    assert file.name.encode() in done.stderr and b"offset" in done.stderr
+    skipped = query(*sql, "--skip-unreadable")
+    assert 0 < json.loads(skipped.stdout)["n"] < len(made.rows) and file.name.encode() in skipped.stderr
+
+
+def test_dataset_reads_the_columns_and_offsets_that_an_engine_asks_for(tmp_path: Path) -> None:
+    made = GeneratedLog(tmp_path, 2)
+    made.fill(120, transactions=False)
+    found = scan(made.topic_path, split_bytes=3_000)
+    t = ScanDataset(found)
+    assert duckdb.sql("select count(*) from t").fetchall() == [(len(made.rows),)]
+    sql = 'select count(*), sum(octet_length(value)) from t where "offset" >= 20 and "offset" < 60'
+    expected = [row for row in made.expected() if 20 <= row.offset < 60]
+    assert duckdb.sql(sql).fetchall() == [(len(expected), sum(len(row.value or b"") for row in expected))]
+    frame = polars.scan_pyarrow_dataset(t).filter(polars.col("offset") < 30).select("offset").collect()
+    assert frame["offset"].to_list() == [row.offset for row in made.expected() if row.offset < 30]
+    offset = pyarrow.dataset.field("offset")
+    left = pruned(found.plan, (offset >= 20) & (offset < 60)).splits
+    assert 0 < len(left) < len(found.splits) and set(left) <= set(found.splits)
+    assert pruned(found.plan, pyarrow.dataset.field("partition") == 1).splits == ()
+    assert len(pruned(found.plan, pyarrow.dataset.field("key") == b"x").splits) == len(found.splits)
+    assert t.count_rows() == len(made.rows)
