@@ -1,4 +1,7 @@
-"""The nodes of a cluster under faults: broker and controller in one process each, ours or Apache Kafka's."""
+"""The nodes of a cluster under faults: broker and controller in one process each, ours or Apache Kafka's.
+
+A node of a mixed cluster draws at each start whether Odradek or Apache Kafka runs on its directory.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 from types import TracebackType
 
 from compat_tests.broker_process import BrokerProcess, start_all
-from compat_tests.oracle import node_command
+from compat_tests.oracle import formatted_node_command, node_command
 from compat_tests.secured_nodes import SecuredNodes
 
 from .network import Network
@@ -46,6 +50,7 @@ class ClusterNode(BrokerProcess):
         directory: Path,
         disk: str = "256m",
         secured: SecuredNodes | None = None,
+        seed: int = 0,
     ) -> None:
         super().__init__(directory, start_deadline_s=120)
         self.name = f"{kind} {node}"
@@ -55,6 +60,9 @@ class ClusterNode(BrokerProcess):
         self.host, self.port = network.address(node), _BROKER_PORT
         self.is_paused = False
         self._secured = secured
+        self._rng = Random(f"{seed} {node}")
+        #: The program of each start of a mixed cluster's node.
+        self.programs: list[str] = []
         self.data_dir.mkdir(exist_ok=True)
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={disk}", "tmpfs", str(self.data_dir)], check=True)
 
@@ -68,8 +76,12 @@ class ClusterNode(BrokerProcess):
         formats = f"{odradek} format {shlex.quote(str(file))} --cluster-id {CLUSTER_ID} --ignore-formatted"
         if self._secured is not None:
             formats += f" --add-scram {shlex.quote(self._secured.scram)}"
+        starts = f"{odradek} start {shlex.quote(str(file))}"
+        if self.kind == "mixed":
+            self.programs.append(self._rng.choice(("odradek", "apache")))
+            starts = shlex.join(formatted_node_command(file)) if self.programs[-1] == "apache" else starts
         # With exec the broker has the shell's pid.
-        return [*within, "sh", "-c", f"{formats} && exec {odradek} start {shlex.quote(str(file))}"]
+        return [*within, "sh", "-c", f"{formats} && exec {starts}"]
 
     def _all_properties(self) -> dict[str, str]:
         voters = ",".join(f"{n}@{self.network.address(n)}:{_CONTROLLER_PORT}" for n in self.network.nodes)
@@ -121,8 +133,10 @@ class ClusterNode(BrokerProcess):
 class FaultyCluster:
     """The nodes and their network, started together and removed at the end."""
 
-    def __init__(self, kind: str, count: int, directory: Path, secured: SecuredNodes | None = None) -> None:
-        self._secured = secured
+    def __init__(
+        self, kind: str, count: int, directory: Path, secured: SecuredNodes | None = None, seed: int = 0
+    ) -> None:
+        self._secured, self._seed = secured, seed
         self.network = Network(count)
         self.nodes: dict[int, ClusterNode] = {}
         self._kind, self._directory = kind, directory
@@ -136,7 +150,9 @@ class FaultyCluster:
         try:
             for number in self.network.nodes:
                 place = self._directory / f"node-{number}"
-                self.nodes[number] = ClusterNode(self._kind, self.network, number, place, secured=self._secured)
+                self.nodes[number] = ClusterNode(
+                    self._kind, self.network, number, place, secured=self._secured, seed=self._seed
+                )
             self.start_all()
         except BaseException:
             self.__exit__(None, None, None)

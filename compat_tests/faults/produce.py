@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -37,7 +38,9 @@ class Notes:
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             self.waiting.discard(number)
-            place = (-1, -1) if error is not None else (message.partition(), message.offset())
+            offset = message.offset()
+            # A delivery that librdkafka concludes from an error has no offset.
+            place = (-1, -1) if error is not None else (message.partition(), -1 if offset is None else max(-1, offset))
             write(self.file, Sent(self.name, number, *place, "" if error is None else error.name()))
 
         return delivered
@@ -86,10 +89,23 @@ def produce(bootstrap: str, topic: str, notes: Notes, stopped: list[int]) -> Non
                 producer.produce(topic, value, key=f"k{number % KEYS}", on_delivery=reported)
             except (BufferError, KafkaException):
                 notes.waiting.discard(number)
-        producer.poll(_POLL_S / 10 if len(notes.waiting) < MOST_WAITING else _POLL_S)
-    if not failed:
-        producer.flush(FLUSH_S)
+        poll(producer, _POLL_S / 10 if len(notes.waiting) < MOST_WAITING else _POLL_S, failed)
+    deadline = time.monotonic() + FLUSH_S
+    while not failed and notes.waiting and time.monotonic() < deadline:
+        poll(producer, _POLL_S, failed)
     notes.give_up()
+
+
+def poll(producer: Producer, timeout_s: float, failed: list[KafkaError]) -> None:
+    """Serves callbacks. A fatal error ends the producer: a leader of Apache Kafka keeps only the last batch of a producer
+    over a kill -9, and rejects an earlier one that is sent again.
+    """
+    try:
+        producer.poll(timeout_s)
+    except KafkaException as error:
+        if not error.args[0].fatal():
+            raise
+        failed.append(error.args[0])
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from compat_tests.access import connect, granted
 from compat_tests.recipes import eventually
 from compat_tests.secured_nodes import SecuredNodes
 
-from .checker import History, anomalies, sent_again
+from .checker import History, anomalies, has_offset, sent_again
 from .consume import everything
 from .faults import FAULTS, heal
 from .history import read
@@ -62,20 +62,33 @@ class Outcome:
     unknown: int = 0
     seen: int = 0
     sent_again: int = 0
+    without_offset: int = 0
+    #: The programs that each node of a mixed cluster ran, in order.
+    programs: dict[int, list[str]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         reported = f"seed {self.seed}: {self.acknowledged} acknowledged, {self.unknown} unknown, {self.seen} seen"
         if self.sent_again:
             reported += f", {self.sent_again} sent again by their client"
+        if self.without_offset:
+            reported += f", {self.without_offset} acknowledged without an offset"
         kinds = Counter(one.partition(":")[0] for one in self.anomalies)
-        return f"{reported}, {dict(kinds) or 'nothing wrong'}; {'; '.join(self.faults)}"
+        return f"{reported}, {dict(kinds) or 'nothing wrong'}; {'; '.join(self.faults)}{self._starts()}"
+
+    def _starts(self) -> str:
+        """Returns how many starts of a mixed cluster were of each program."""
+        counts = Counter(program for programs in self.programs.values() for program in programs)
+        return "".join(f"; {count} starts of {program}" for program, count in sorted(counts.items()))
 
 
 def execute(seed: int, plan: Plan, directory: Path, say: Callable[[str], None] = lambda _: None) -> Outcome:
     outcome, rng = Outcome(seed), Random(seed)
     directory.mkdir(parents=True, exist_ok=True)
     nodes = SecuredNodes(directory / "access") if plan.secured else None
-    with granted(nodes.access if nodes else None), FaultyCluster(plan.kind, plan.nodes, directory, nodes) as cluster:
+    with (
+        granted(nodes.access if nodes else None),
+        FaultyCluster(plan.kind, plan.nodes, directory, nodes, seed) as cluster,
+    ):
         make_topic(cluster)
         clients = Clients(cluster.bootstrap, directory, plan.producers)
         with clients:
@@ -87,7 +100,8 @@ def execute(seed: int, plan: Plan, directory: Path, say: Callable[[str], None] =
                 heal(cluster)
                 rest(rng, REST_S)
             clients.finish()
-        judge(outcome, cluster, clients)
+        outcome.programs = {name: node.programs for name, node in cluster.nodes.items() if node.programs}
+        judge(outcome, cluster, clients, has_apache=plan.kind != "odradek")
     return outcome
 
 
@@ -106,8 +120,10 @@ def make_topic(cluster: FaultyCluster) -> None:
     eventually(made, what=f"{TOPIC} is made", deadline_s=60)
 
 
-def judge(outcome: Outcome, cluster: FaultyCluster, clients: Clients) -> None:
+def judge(outcome: Outcome, cluster: FaultyCluster, clients: Clients, *, has_apache: bool) -> None:
     history = History.of(read(clients.files))
+    history.trusts_offsets_only = has_apache
+    outcome.without_offset = sum(not one.error and not has_offset(one) for one in history.sent)
     final = everything(cluster.bootstrap, TOPIC, PARTITIONS, SETTLE_S)
     outcome.acknowledged, outcome.seen = len(history.acknowledged), len(history.seen)
     outcome.unknown = len(history.sent) - outcome.acknowledged

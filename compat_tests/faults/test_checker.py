@@ -50,6 +50,18 @@ def test_a_copy_is_the_clients_own_doing_only_under_a_newer_epoch_of_its_produce
     assert anomalies(history, final, again) == []
 
 
+def test_an_acknowledgement_without_an_offset_counts_only_where_all_leaders_are_odradek() -> None:
+    history, final = good_story()
+    history.sent[0] = history.sent[0]._replace(offset=-1)
+    assert anomalies(history, final) == []
+    lost_value = history.sent[0]
+    del final[0, 0]
+    history.seen = [one for one in history.seen if (one.partition, one.offset) != (0, 0)]
+    assert [one.partition(":")[0] for one in anomalies(history, final)] == ["lost"], lost_value
+    history.trusts_offsets_only = True
+    assert anomalies(history, final) == []
+
+
 def lose(history: History, final: dict[tuple[int, int], str]) -> None:
     del final[1, 8]
     history.seen = [one for one in history.seen if (one.partition, one.offset) != (1, 8)]
