@@ -42,6 +42,7 @@ COMMANDS: dict[tuple[str, ...], ClientCommand] = {
     ("backup",): ClientCommand("backup.command", "back up topics and group offsets"),
     ("restore",): ClientCommand("backup.command:restore_app", "restore a backup to a cluster"),
     ("doctor",): ClientCommand("doctor.command", "check a data directory or a running cluster"),
+    ("migrate",): ClientCommand("migrate.command", "plan and watch the way from Apache Kafka to Odradek, and back"),
     ("bench",): ClientCommand("bench.command", "measure the throughput and latency of a cluster"),
     ("top",): ClientCommand("live.command", "show live metrics of a cluster"),
     ("acl",): ClientCommand("security.acl_command", "list, create and delete ACLs"),

@@ -29,6 +29,7 @@ KAFKA_TOOLS = {
     "kafka-configs.sh": "kafka.admin.ConfigCommand",
     "kafka-delegation-tokens.sh": "org.apache.kafka.tools.DelegationTokenCommand",
     "kafka-features.sh": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-server-start.sh": "kafka.Kafka",
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
 }
 

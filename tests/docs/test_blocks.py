@@ -9,8 +9,10 @@ import pytest
 from tests.docs.pages import ROOT, Block, blocks, pages
 from tests.docs.shells import KAFKA_TOOLS, Shells
 
-#: Pages with tests of their own: the Spark guide, frameworks with their own environments, and the README.
+#: Pages with tests of their own: the Spark guide, the way from Apache Kafka, frameworks with their own environments, and
+#: the README.
 ELSEWHERE = {
+    "docs/migration.md": "compat_tests/cluster/test_migration_page.py",
     "docs/spark.md": "spark_examples/tests/test_guide.py",
     "docs/testing-frameworks.md": "tests/testing/test_frameworks.py",
     "README.md": "tests/test_readme.py",

@@ -1,0 +1,219 @@
+"""Findings about a migration: obstacles, differences afterwards, and the order of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from ...metadata.features import FEATURES
+from ...server.quorum.metadata_survey import newer_leader_changes
+from ..client.connection import Connection
+from ..client.errors import CommandError
+from .survey import APACHE, ODRADEK, Node, Survey, survey
+
+#: A finding of the first kind must be removed before the first step; one of the second is a difference afterwards.
+STOPS, DIFFERS, WORKS = "stops", "differs", "works"
+#: The levels that Apache Kafka 4.3 supports: the release to which a cluster goes back when it has no broker of Apache left.
+RELEASE_BACK = {
+    "metadata.version": 30, "share.version": 1, "group.version": 1, "kraft.version": 1, "streams.version": 1,
+    "transaction.version": 2, "eligible.leader.replicas.version": 1,
+}  # fmt: skip
+_AUTHORIZER = "authorizer.class.name"
+#: Java classes that Odradek has too, under their names.
+_KNOWN_CLASSES = ("org.apache.kafka.", "kafka.")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
+_TIERED_SYSTEM = "remote.log.storage.system.enable"
+_RECORD_HEAD = 17
+
+
+class Finding(NamedTuple):
+    verdict: str
+    subject: str
+    words: str
+    advice: str = ""
+
+
+def to_odradek(found: Survey) -> Iterator[Finding]:
+    """Findings of a way from Apache Kafka to Odradek."""
+    for name, level in sorted(found.levels.items()):
+        yield _level(name, level, FEATURES[name].built if name in FEATURES else 0, ODRADEK)
+    yield _quorum(found)
+    for topic in found.tiered:
+        yield Finding(
+            STOPS,
+            f"topic {topic}",
+            "it has segments in remote storage (remote.storage.enable); Odradek has no tiered storage",
+            "set remote.storage.enable=false with remote.log.delete.on.disable=true, or delete it",
+        )
+    for node in found.brokers:
+        if node.program == APACHE:
+            yield from _of_configs(f"broker {node.id}", node.configs)
+
+
+def to_apache(found: Survey) -> Iterator[Finding]:
+    """Findings of a way back. Its release is that of the brokers of Apache Kafka; without any it is 4.3."""
+    theirs = [node for node in found.brokers if node.program == APACHE and node.supported]
+    for name, level in sorted(found.levels.items()):
+        highest = min((node.supported.get(name, (0, 0))[1] for node in theirs), default=RELEASE_BACK.get(name, 0))
+        release = theirs[0].release if theirs else "4.3"
+        yield _level(name, level, highest, f"{APACHE} {release}")
+    yield _quorum(found)
+    own = sorted({key for node in found.brokers for key in node.configs if key.startswith("odradek.")})
+    if own:
+        yield Finding(DIFFERS, "keys", f"{APACHE} does not know {', '.join(own)}", "it ignores them")
+
+
+def _level(name: str, level: int, highest: int, program: str) -> Finding:
+    if level <= highest:
+        return Finding(WORKS, name, f"level {level}; {program} supports levels up to {highest}")
+    advice = "lower it (`kafka-features.sh downgrade`) where the controller allows that; no node can join before"
+    return Finding(STOPS, name, f"level {level}; {program} supports levels up to {highest}", advice)
+
+
+def _quorum(found: Survey) -> Finding:
+    kind = "dynamic voters (kraft.version 1)" if found.is_dynamic else "static voters (controller.quorum.voters)"
+    voters = ", ".join(str(node.id) for node in found.nodes.values() if node.is_voter)
+    return Finding(WORKS, "quorum", f"{kind}: {voters}", "go in place; new ids need dynamic voters for controllers")
+
+
+def _of_configs(subject: str, configs: Mapping[str, str | None]) -> Iterator[Finding]:
+    from ...metadata.configs.tables import BROKER
+
+    if configs.get(_TIERED_SYSTEM) == "true":
+        yield Finding(
+            STOPS, subject, f"{_TIERED_SYSTEM}=true: a node of Odradek does not start with it", "set it to false"
+        )
+    classes = {name: value for name, value in configs.items() if _is_class(name) and value}
+    for name, value in sorted(classes.items()):
+        if not str(value).startswith(_KNOWN_CLASSES):
+            advice = "write it as a Python class (docs/security-classes.md), or remove it"
+            yield Finding(STOPS, subject, f"{name}={value} is a class in Java", advice)
+    if (authorizer := configs.get(_AUTHORIZER)) and str(authorizer).startswith(_KNOWN_CLASSES):
+        yield Finding(WORKS, subject, f"authorizer {authorizer}", "ACLs are in the metadata and stay")
+    mechanisms = str(configs.get("sasl.enabled.mechanisms") or "")
+    for name in filter(None, (one.strip() for one in mechanisms.split(","))):
+        if name in _MECHANISMS:
+            yield Finding(WORKS, subject, f"SASL mechanism {name}")
+        else:
+            yield Finding(STOPS, subject, f"SASL mechanism {name} is not supported", "move its clients to another one")
+    if listeners := configs.get("listeners"):
+        protocols = str(configs.get("listener.security.protocol.map") or "")
+        yield Finding(WORKS, subject, f"listeners {listeners}" + (f" ({protocols})" if protocols else ""))
+    inert: dict[str, list[str]] = {}
+    for name in sorted(configs):
+        key = BROKER.get(name)
+        if key is not None and key.inert:
+            inert.setdefault(key.inert, []).append(name)
+    for reason, names in inert.items():
+        yield Finding(DIFFERS, subject, f"without effect: {', '.join(names)}", reason)
+
+
+def _is_class(name: str) -> bool:
+    from ...metadata.configs.tables import BROKER
+
+    key = BROKER.get(name)
+    if name in (_AUTHORIZER, "metric.reporters"):
+        return True
+    return key is not None and key.type.name == "CLASS"
+
+
+def of_file(file: Path, to: str) -> Iterator[Finding]:
+    """Findings of a node of this machine: its properties, and the formats on its disks. Raises CommandError."""
+    from ...server.config.properties import read_properties
+    from ...server.quorum.metadata_log import DIRECTORY_NAME
+    from ...storage.files.identity import read_meta_properties
+
+    properties = read_properties(file)
+    if to == ODRADEK:
+        yield from _of_configs(str(file), properties)
+    directories = directories_of(file)
+    for directory in directories:
+        known = read_meta_properties(str(directory))
+        if known is None:
+            raise CommandError(f"{directory} of {file} is not a formatted log directory")
+        old = _old_formats(directory)
+        if old:
+            words = f"batches of the message formats 0 and 1, from before Kafka 0.11, in {', '.join(old[:5])}"
+            yield Finding(DIFFERS, str(directory), words, "they stay unread; docs/damage.md")
+        if newer_leader_changes(directory / DIRECTORY_NAME) and to == APACHE:
+            advice = f"`odradek doctor --data-dir {directory}` has the remedy"
+            yield Finding(STOPS, str(directory), "LeaderChange records of version 1 in the metadata log", advice)
+        yield Finding(WORKS, str(directory), f"a log directory of node {known.node_id}, cluster {known.cluster_id}")
+
+
+def directories_of(file: Path) -> list[Path]:
+    from ...server.config.properties import read_properties
+
+    properties = read_properties(file)
+    named = properties.get("log.dirs") or properties.get("log.dir") or "/tmp/kafka-logs"
+    return [Path(one.strip()) for one in named.split(",")]
+
+
+def _old_formats(directory: Path) -> list[str]:
+    """Returns the first segments of partitions that begin with a message format older than the one of Kafka 0.11."""
+    found = []
+    for partition in sorted(path for path in directory.iterdir() if path.is_dir()):
+        for segment in sorted(partition.glob("*.log"))[:1]:
+            with segment.open("rb") as file:
+                head = file.read(_RECORD_HEAD)
+            if len(head) == _RECORD_HEAD and head[16] < 2:
+                found.append(partition.name)
+    return found
+
+
+def order(found: Survey, to: str) -> list[Node]:
+    """Returns the nodes that have to change, the active controller last: so the controller moves once."""
+    waiting = [node for node in found.nodes.values() if node.program != to]
+    return sorted(waiting, key=lambda node: (node.is_active, node.is_voter, node.id))
+
+
+class Step(NamedTuple):
+    """A moment of a step. `found` is None while the cluster does not answer; `waits_for` is empty when the next may go."""
+
+    found: Survey | None
+    waits_for: list[str]
+
+
+def look(connection: Connection) -> Step:
+    from kafka.errors import KafkaError
+
+    try:
+        with connection.admin() as admin:
+            found = survey(admin)
+    except (CommandError, KafkaError) as error:
+        # A controller or coordinator moves while a node changes.
+        return Step(None, [f"the cluster does not answer: {str(error) or type(error).__name__}"])
+    return Step(found, blockers(found))
+
+
+def blockers(found: Survey) -> list[str]:
+    """Returns what keeps the next node from changing now. An empty list: it may go."""
+    words = [f"broker {node.id} is fenced" for node in found.brokers if node.is_fenced]
+    offline = under = 0
+    for topic in found.topics:
+        for one in topic["partitions"]:
+            offline += one["leader_id"] < 0
+            under += len(one["isr_nodes"]) < len(one["replica_nodes"])
+    words += [f"{offline} partitions have no leader"] if offline else []
+    words += [f"{under} partitions have replicas that are not in sync"] if under else []
+    return words + _quorum_blockers(found.quorum)
+
+
+#: A voter that fetched everything within this time has caught up; one fetch waits for half a second.
+_CAUGHT_UP_MS = 3000
+
+
+def _quorum_blockers(quorum: Mapping[str, object]) -> list[str]:
+    voters: list[dict[str, int]] = quorum["current_voters"]  # type: ignore[assignment]
+    if quorum["leader_id"] == -1 or not voters:
+        return ["the quorum has no leader"]
+    newest = max(one["last_caught_up_timestamp"] for one in voters)
+    ends = [one["log_end_offset"] for one in voters if one["replica_id"] == quorum["leader_id"]]
+    return [
+        f"controller {one['replica_id']} has not caught up with the quorum"
+        for one in voters
+        if one["replica_id"] != quorum["leader_id"]
+        and newest - one["last_caught_up_timestamp"] > _CAUGHT_UP_MS
+        and one["log_end_offset"] < max(ends, default=0)
+    ]
