@@ -95,7 +95,11 @@ class Taking:
 
     def _share_group_offsets(self, admin: Any, topics: set[str]) -> Iterator[GroupOffsets]:
         for name, found in share_offsets(admin, self._group_names(admin, shares=True)).items():
-            offsets = [(topic, index, start, "") for (topic, index), (start, _) in found.items() if topic in topics]
+            offsets = [
+                (topic, index, start, "")
+                for (topic, index), (start, _) in found.items()
+                if topic in topics and start is not None
+            ]
             if offsets:
                 yield GroupOffsets(name, offsets)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .errors import COORDINATOR_MOVES, CommandError, CoordinatorMoves, advice_for, status_of_code
 
 #: `OffsetSpec` of ListOffsets.
 EARLIEST, LATEST = -2, -1
+#: Partitions in one request for offsets: the responses of more take memory that a long process keeps.
+_OFFSETS_AT_ONCE = 500
 
 
 def api_error(subject: str, code: int, message: str | None = None) -> CommandError:
@@ -69,6 +71,16 @@ def partition_offsets(
     level = "READ_COMMITTED" if committed else "READ_UNCOMMITTED"
     answered = admin.list_partition_offsets(asked, isolation_level=level)
     return {(where.topic, where.partition): found.offset for where, found in answered.items()}
+
+
+def offsets_at(admin: Any, places: Sequence[tuple[str, int]], timestamp: int) -> Iterator[tuple[tuple[str, int], int]]:
+    """Offsets of partitions that have leaders, at EARLIEST, LATEST or a time in ms, in requests of bounded size."""
+    from kafka.structs import TopicPartition
+
+    for start in range(0, len(places), _OFFSETS_AT_ONCE):
+        asked = {TopicPartition(*place): timestamp for place in places[start : start + _OFFSETS_AT_ONCE]}
+        for where, found in admin.list_partition_offsets(asked).items():
+            yield (where.topic, where.partition), found.offset
 
 
 def replica_sizes(admin: Any) -> dict[tuple[str, int], int]:

@@ -10,10 +10,12 @@ import typer
 from ..client.connection import Connection
 from ..client.errors import NOT_FOUND, CommandError, Misused
 from ..client.options import DryRun, Output, Yes, client_command, new_app
+from ..options import warn
 from ..output.results import Table
 from ..records.positions import parse_position
+from .lag import Lag, Total, lags, total_of
 from .members import share_groups, streams_groups
-from .offsets import Lag, chosen_places, commit, lags, stored_offsets, targets
+from .offsets import chosen_places, commit, stored_offsets, targets
 from .share_offsets import delete_share_offsets
 
 app = new_app("Show and change classic, consumer, share and streams groups.")
@@ -78,7 +80,7 @@ def describe(names: Names, connection: Connection, output: Output) -> None:
     """Show state, members with their partitions, offsets and lag of groups."""
     with connection.admin() as admin:
         found = _known(admin, names)
-        behind = _lags(admin, found)
+        behind = lags(admin, _kinds(found))
         described = share_groups(admin, [one["group"] for one in found if one["kind"] == "share"])
         described |= streams_groups(admin, [one["group"] for one in found if one["kind"] == "streams"])
     described |= _described(connection, [one["group"] for one in found if one["kind"] in ("classic", "consumer")])
@@ -99,11 +101,11 @@ def describe(names: Names, connection: Connection, output: Output) -> None:
     offsets = _offset_table({one["group"]: behind.get(one["group"], []) for one in found})
     offsets.title = "Offsets"
     output.show(found, offsets, about, members)
+    _explain(output, {group: total_of(rows) for group, rows in behind.items()})
 
 
-def _lags(admin: Any, found: list[dict[str, Any]]) -> dict[str, list[Lag]]:
-    share = [one["group"] for one in found if one["kind"] == "share"]
-    return lags(admin, [one["group"] for one in found if one["kind"] != "share"], share)
+def _kinds(found: list[dict[str, Any]]) -> dict[str, str]:
+    return {one["group"]: one["kind"] for one in found}
 
 
 def _described(connection: Connection, names: list[str]) -> dict[str, dict[str, Any]]:
@@ -158,23 +160,58 @@ def lag(
     names: Annotated[list[str] | None, typer.Argument(metavar="[GROUP...]", help="default: all groups")] = None,
     total: Annotated[bool, typer.Option("--total", help="one line for each group")] = False,
     most: Annotated[
-        int | None, typer.Option("--max", metavar="N", help="exit with status 1 when the lag of a group is larger")
+        int | None,
+        typer.Option("--max", metavar="N", help="exit with status 1 when the lag of a group is larger, or unknown"),
     ] = None,
 ) -> None:
-    """Show the lag of groups."""
+    """Show the lag of groups. A partition without a commit counts from its first record."""
     with connection.admin() as admin:
-        chosen = _known(admin, names) if names else _listed(admin)
-        behind = _lags(admin, chosen)
-    sums = {group: sum(one.lag or 0 for one in found) for group, found in behind.items()}
+        behind = lags(admin, _kinds(_known(admin, names) if names else _listed(admin)))
+    sums = {group: total_of(found) for group, found in behind.items()}
     if total:
-        found = [{"group": group, "partitions": len(behind[group]), "lag": count} for group, count in sums.items()]
-        output.show(found, Table("", ("GROUP", "PARTITIONS", "LAG"), [list(one.values()) for one in found]))
+        found = [
+            {
+                "group": group,
+                "partitions": one.partitions,
+                "lag": one.lag,
+                "uncommitted": one.uncommitted,
+                "unknown": one.unknown,
+            }
+            for group, one in sums.items()
+        ]
+        columns = ("GROUP", "PARTITIONS", "LAG", "UNCOMMITTED", "UNKNOWN")
+        output.show(found, Table("", columns, [list(one.values()) for one in found]))
     else:
         output.show([{"group": group, **_row(one)} for group in behind for one in behind[group]], _offset_table(behind))
-    over = {group: count for group, count in sums.items() if most is not None and count > most}
+    _explain(output, sums)
+    if most is not None:
+        _check_most(sums, most)
+
+
+def _explain(output: Output, sums: dict[str, Total]) -> None:
+    """Tells people about partitions without a commit, and about those whose lag is not known."""
+    if output.form != "table":
+        return
+    for group, one in sums.items():
+        if one.uncommitted:
+            warn(
+                f"group {group}: {one.uncommitted} records of its lag are in partitions without a commit, from the first "
+                "record on; the group reads fewer of them if its members have auto.offset.reset=latest"
+            )
+        if one.unknown:
+            warn(f"group {group}: the lag of {one.unknown} partitions is unknown: no leader answers")
+
+
+def _check_most(sums: dict[str, Total], most: int) -> None:
+    """Raises CommandError where the lag of a group is larger, or is not known."""
+    over = {group: one.lag for group, one in sums.items() if one.lag > most}
     if over:
         words = ", ".join(f"{group} by {count}" for group, count in sorted(over.items()))
         raise CommandError(f"lag of more than {most} records: {words}")
+    unknown = {group: one.unknown for group, one in sums.items() if one.unknown}
+    if unknown:
+        words = ", ".join(f"{group} in {count} partitions" for group, count in sorted(unknown.items()))
+        raise CommandError(f"the lag is unknown, and may be more than {most} records: {words}")
 
 
 @app.command()

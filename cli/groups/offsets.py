@@ -1,9 +1,8 @@
-"""Committed offsets of groups, their lag, and where a reset puts them."""
+"""Committed offsets of groups, and where a reset puts them."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -14,25 +13,6 @@ from ..records.positions import BEGINNING, END, STORED, Position
 from .share_offsets import alter_share_offsets, share_offsets
 
 Place = tuple[str, int]
-
-
-@dataclass(slots=True)
-class Lag:
-    """`lag` is None for a partition that is gone or has no leader. `counted`: the lag that a share coordinator tells, which
-    leaves out records that were acknowledged after the start offset.
-    """
-
-    topic: str
-    partition: int
-    committed: int
-    end: int | None
-    counted: int | None = None
-
-    @property
-    def lag(self) -> int | None:
-        if self.counted is not None:
-            return self.counted
-        return None if self.end is None else max(0, self.end - self.committed)
 
 
 def committed_offsets(admin: Any, group: str) -> dict[Place, int]:
@@ -59,29 +39,7 @@ def stored_offsets(admin: Any, group: str, *, shares: bool) -> dict[Place, int]:
         if error.status == NOT_FOUND:
             return {}
         raise
-    return {place: offset for place, (offset, _) in sorted(found.items())}
-
-
-def lags(
-    admin: Any, groups: Iterable[str], share: Iterable[str] = (), *, without: Container[int] = ()
-) -> dict[str, list[Lag]]:
-    """Lag of each group by partition, with one question about the ends for all of them. `share`: those that share.
-
-    Leaders of `without` are not asked.
-    """
-    found: dict[str, dict[Place, tuple[int, int | None]]] = {
-        group: {place: (offset, None) for place, offset in committed_offsets(admin, group).items()} for group in groups
-    }
-    found |= share_offsets(admin, share)
-    topics = topics_of(admin, {topic for places in found.values() for topic, _ in places})
-    ends = partition_offsets(admin, topics, LATEST, without=without)
-    return {
-        group: [
-            Lag(topic, partition, offset, ends.get((topic, partition)), counted)
-            for (topic, partition), (offset, counted) in sorted(places.items())
-        ]
-        for group, places in found.items()
-    }
+    return {place: offset for place, (offset, _) in sorted(found.items()) if offset is not None}
 
 
 def topics_of(admin: Any, names: Iterable[str]) -> list[dict[str, Any]]:

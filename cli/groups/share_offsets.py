@@ -20,30 +20,38 @@ Place = tuple[str, int]
 _NON_EMPTY_GROUP = 68
 
 
-def share_offsets(admin: Any, names: Iterable[str]) -> dict[str, dict[Place, tuple[int, int | None]]]:
-    """Start offset and lag of share groups by partition; the lag is None of brokers before KIP-1226."""
+#: Start offset, None for a partition that the group has not begun, and lag, None of brokers before KIP-1226.
+Started = tuple[int | None, int | None]
+
+
+def share_offsets(admin: Any, names: Iterable[str]) -> dict[str, dict[Place, Started]]:
+    """Start offset and lag of share groups by partition."""
     asked = list(names)
     return patiently(admin, lambda: _share_offsets(admin, asked))
 
 
-def _share_offsets(admin: Any, names: list[str]) -> dict[str, dict[Place, tuple[int, int | None]]]:
+def _share_offsets(admin: Any, names: list[str]) -> dict[str, dict[Place, Started]]:
     from ...protocol.messages.describe_share_group_offsets import (
         DescribeShareGroupOffsetsRequest,
         DescribeShareGroupOffsetsRequestGroup,
     )
 
-    made: dict[str, dict[Place, tuple[int, int | None]]] = {}
+    made: dict[str, dict[Place, Started]] = {}
     for node, groups in by_coordinator(admin, names).items():
         asked = [DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None) for group in groups]
         for group in ask(admin, DescribeShareGroupOffsetsRequest(groups=asked), node).groups:
             _check(group.group_id, group)
             made[group.group_id] = {
-                (topic.topic_name, one.partition_index): (one.start_offset, one.lag if one.lag >= 0 else None)
+                (topic.topic_name, one.partition_index): (_known(one.start_offset), _known(one.lag))
                 for topic in group.topics
                 for one in topic.partitions
-                if not one.error_code and one.start_offset >= 0
+                if not one.error_code
             }
     return made
+
+
+def _known(number: int) -> int | None:
+    return number if number >= 0 else None
 
 
 def alter_share_offsets(admin: Any, group: str, offsets: Mapping[Place, int]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..client.admin_calls import LATEST, described_topics, partition_offsets, replica_sizes
 from ..client.errors import UNREACHABLE, CommandError, Misused
-from ..groups.offsets import committed_offsets
+from ..groups.lag import lags, total_of
 
 Sample = dict[str, Any]
 #: Limit of a /metrics page.
@@ -46,7 +46,7 @@ class Sampler:
             ),
             "without_leader": sum(one["leader_id"] < 0 for topic in topics for one in topic["partitions"]),
             "topics": self._topics(visible, ends, elapsed),
-            "groups": self._groups(ends),
+            "groups": self._groups(),
             "requests": self._slow_requests(),
         }
         self._ends, self._at = ends, now
@@ -77,14 +77,13 @@ class Sampler:
         self._sizes = dict(sizes)
         return sorted(found, key=lambda one: (-(one["records_per_s"] or 0), one["topic"]))
 
-    def _groups(self, ends: dict[tuple[str, int], int]) -> list[Sample]:
-        found = []
-        for one in self._admin.list_groups():
-            if one.get("group_type") == "share":
-                continue
-            committed = committed_offsets(self._admin, one["group_id"])
-            behind = sum(max(0, ends[place] - offset) for place, offset in committed.items() if place in ends)
-            found.append({"group": one["group_id"], "state": one.get("group_state"), "lag": behind})
+    def _groups(self) -> list[Sample]:
+        listed = {one["group_id"]: one for one in self._admin.list_groups()}
+        kinds = {name: str(one.get("group_type") or "classic").lower() for name, one in listed.items()}
+        found = [
+            {"group": group, "state": listed[group].get("group_state"), "lag": total_of(behind).lag}
+            for group, behind in lags(self._admin, kinds).items()
+        ]
         return sorted(found, key=lambda one: (-one["lag"], one["group"]))
 
     def _slow_requests(self) -> list[Sample]:

@@ -5,19 +5,17 @@ reads again.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...cli.client.admin_calls import LATEST
 from ...cli.client.errors import CommandError, from_library
-from ...cli.groups.offsets import committed_offsets
+from ...cli.groups.lag import Lag, Positions, Reading, committed_positions, lags_of, read_topics, shared_positions
 from .groups import share_offsets
 from .own_messages import coordinator_of
 
 #: Partitions of which the ends are read in one poll.
 MOST_ENDS = 2000
-#: Partitions in one request for ends: the answers of more take memory that the process keeps.
-_ENDS_AT_ONCE = 500
 
 Place = tuple[str, int]
 Offsets = dict[Place, int]
@@ -56,61 +54,41 @@ def groups_of(admin: Any, brokers: set[int]) -> tuple[list[dict[str, Any]], set[
     return found, silent, not (silent or is_loading)
 
 
-def ends(admin: Any, places: list[Place]) -> Iterator[tuple[Place, int]]:
-    """Ends of partitions that have leaders, in requests of bounded size."""
-    from kafka.structs import TopicPartition
-
-    for start in range(0, len(places), _ENDS_AT_ONCE):
-        asked = {TopicPartition(*place): LATEST for place in places[start : start + _ENDS_AT_ONCE]}
-        for where, found in admin.list_partition_offsets(asked).items():
-            yield (where.topic, where.partition), found.offset
-
-
-def behind(admin: Any, groups: list[str], away: frozenset[int]) -> dict[str, Offsets]:
-    """Lags of groups by partition, without those that cannot be read now."""
-    committed = {}
-    for name in groups:
+def behind(admin: Any, kinds: Mapping[str, str], away: frozenset[int]) -> tuple[dict[str, list[Lag]], int]:
+    """Lags of groups by partition, without groups that cannot be read now. Reads whole groups, up to MOST_ENDS partitions,
+    and returns how many of `kinds` it has taken; the next poll reads the others.
+    """
+    positions: dict[str, Positions] = {}
+    nodes: dict[int, list[str]] = defaultdict(list)
+    count = taken = 0
+    for name, kind in kinds.items():
+        if count >= MOST_ENDS:
+            break
+        taken += 1
         with known_failures():
-            if coordinator_of(admin, name) not in away:
-                committed[name] = committed_offsets(admin, name)
-    places = sorted({place for held in committed.values() for place in held})[:MOST_ENDS]
-    last: Offsets = {}
-    with known_failures():
-        last = _ends_of(admin, places, away)
-    found = {}
-    for name, held in committed.items():
-        lags = {place: max(0, last[place] - offset) for place, offset in held.items() if place in last}
-        if lags or not held:
-            found[name] = lags
-    return found
-
-
-def behind_shared(admin: Any, groups: list[str], away: frozenset[int]) -> dict[str, Offsets]:
-    """Lags of share groups, as their coordinators say (KIP-1226)."""
-    found = {}
-    for name in groups:
-        with known_failures():
-            if coordinator_of(admin, name) in away:
+            node = coordinator_of(admin, name)
+            if node in away:
                 continue
-            offsets = share_offsets(admin, name)
-            lags = {(one.topic, one.partition): one.lag for one in offsets if one.lag is not None}
-            if lags:
-                found[name] = lags
-    return found
+            positions[name] = _shared(admin, name) if kind == "share" else committed_positions(admin, name)
+            nodes[node].append(name)
+            count += len(positions[name])
+    readings: dict[str, Reading] = {}
+    for node, names in nodes.items():
+        with known_failures():
+            readings |= read_topics(admin, kinds, {node: names})
+            continue
+        for name in names:  # their topics are unknown, and so is their lag
+            del positions[name]
+    with known_failures():
+        return lags_of(admin, positions, readings, away), taken
+    return {}, taken
 
 
-def _ends_of(admin: Any, places: list[Place], away: frozenset[int]) -> Offsets:
-    """Ends of partitions that may be gone, or without a leader that answers."""
-    if not places:
-        return {}
-    led = {
-        (topic["name"], one["partition_index"])
-        for topic in admin.describe_topics(sorted({name for name, _ in places}))
-        if not topic["error_code"]
-        for one in topic["partitions"]
-        if one["leader_id"] >= 0 and one["leader_id"] not in away
-    }
-    return dict(ends(admin, [place for place in places if place in led]))
+def _shared(admin: Any, name: str) -> Positions:
+    """Positions of a share group, with the lag that its coordinator has (KIP-1226)."""
+    offsets = share_offsets(admin, name)
+    started = {(one.topic, one.partition): (one.start if one.start >= 0 else None, one.lag) for one in offsets}
+    return shared_positions(admin, name, started)
 
 
 @contextlib.contextmanager

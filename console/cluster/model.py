@@ -36,12 +36,15 @@ class BrokerRow(NamedTuple):
 
 
 class GroupRow(NamedTuple):
-    """`lag` is None for groups whose offsets were not read yet, or cannot be."""
+    """`lag` is None for groups whose offsets were not read yet, or cannot be. It is without `unknown` partitions, which have
+    no leader that answers.
+    """
 
     group: str
     kind: str
     state: str
     lag: int | None
+    unknown: int = 0
 
 
 @dataclass(frozen=True, slots=True)

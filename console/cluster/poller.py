@@ -17,9 +17,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from ...cli.client.admin_calls import LATEST, offsets_at
 from ...cli.client.connection import Connection
 from ...cli.client.errors import CommandError, from_library
-from .lags import MOST_ENDS, Offsets, Place, behind, behind_shared, ends, groups_of, known_failures
+from ...cli.groups.lag import Lag, Total, total_of
+from .lags import MOST_ENDS, Offsets, Place, behind, groups_of, known_failures
 from .links import AdminLink
 from .model import BrokerRow, GroupRow, History, Quorum, Snapshot, TopicRow
 
@@ -51,7 +53,7 @@ class Poller:
         self._seen = time.monotonic()
         self._ends: dict[str, tuple[int, float]] = {}
         self._rates: dict[str, float] = {}
-        self._lags: dict[str, int] = {}
+        self._lags: dict[str, Total] = {}
         self._turn = self._group_turn = 0
         #: Brokers that are fenced, or did not answer; known before the rest of a poll.
         self.away: frozenset[int] = frozenset()
@@ -126,7 +128,7 @@ class Poller:
         groups = self._groups(admin, listed, is_whole=is_whole)
         self._forget(tally)
         rate = round(sum(self._rates.values()), 1) if self._rates else None
-        lag = sum(self._lags.values()) if self._lags else None
+        lag = sum(total.lag for total in self._lags.values()) if self._lags else None
         self.history.add("records_per_s", rate or 0.0)
         self.history.add("lag", float(lag or 0))
         self.history.add("under_replicated", float(tally.under_replicated))
@@ -165,7 +167,9 @@ class Poller:
     def _note_ends(self, admin: Any, places: list[Place], now: float) -> None:
         found: Offsets = {}
         with known_failures():
-            found = dict(ends(admin.impatient, places))  # all or none: a part of a topic would look like fewer records
+            found = dict(
+                offsets_at(admin.impatient, places, LATEST)
+            )  # all or none: a part of a topic would look like fewer records
         sums: Counter[str] = Counter()
         for (name, _), end in found.items():
             sums[name] += end
@@ -189,18 +193,23 @@ class Poller:
         names = list(kinds)
         start = self._group_turn if self._group_turn < len(names) else 0
         chosen = names[start : start + _MOST_GROUPS]
-        self._group_turn = start + _MOST_GROUPS
-        self._note_lags(behind(admin.impatient, [name for name in chosen if kinds[name] != "share"], self.away))
-        self._note_lags(behind_shared(admin.impatient, [name for name in chosen if kinds[name] == "share"], self.away))
-        self._lags = {name: lag for name, lag in self._lags.items() if name in kinds}
-        return tuple(found[name]._replace(lag=self._lags.get(name)) for name in kinds)
+        lags, taken = behind(admin.impatient, {name: kinds[name] for name in chosen}, self.away)
+        self._group_turn = start + taken
+        self._note_lags(lags)
+        self._lags = {name: total for name, total in self._lags.items() if name in kinds}
+        return tuple(self._with_lag(found[name]) for name in kinds)
 
-    def _note_lags(self, lags: dict[str, Offsets]) -> None:
-        for name, held in lags.items():
-            self._lags[name] = sum(held.values())
-            self.history.add(f"lag/{name}", float(self._lags[name]))
-            for (topic, partition), lag in list(held.items())[:_MOST_LAG_SERIES]:
-                self.history.add(f"lag/{name}/{topic}/{partition}", float(lag))
+    def _with_lag(self, row: GroupRow) -> GroupRow:
+        total = self._lags.get(row.group)
+        return row if total is None else row._replace(lag=total.lag, unknown=total.unknown)
+
+    def _note_lags(self, lags: dict[str, list[Lag]]) -> None:
+        for name, rows in lags.items():
+            self._lags[name] = total_of(rows)
+            self.history.add(f"lag/{name}", float(self._lags[name].lag))
+            for one in rows[:_MOST_LAG_SERIES]:
+                if one.lag is not None:
+                    self.history.add(f"lag/{name}/{one.topic}/{one.partition}", float(one.lag))
 
     def _forget(self, tally: _Tally) -> None:
         names = {row.name for row in tally.rows}

@@ -8,12 +8,13 @@ from typing import Any
 from starlette.requests import Request
 
 from ...cli.client.errors import CommandError, Misused
-from ...cli.groups.offsets import Lag, chosen_places, commit, committed_offsets, lags, targets
+from ...cli.groups.lag import Lag, lags, total_of
+from ...cli.groups.offsets import chosen_places, commit, committed_offsets, targets
 from ...cli.records.positions import parse_position
 from ..actions import Done, required
 from ..actions import Form as Fields
 from ..backend import Backend
-from ..cluster.groups import CoordinatorAway, Group, ShareOffset, described, share_offsets
+from ..cluster.groups import CoordinatorAway, Group, described, share_offsets
 from ..cluster.model import History
 from ..cluster.share import alter_share_offsets, share_targets
 from ..views.formats import NONE, number
@@ -42,7 +43,7 @@ def groups(backend: Backend, request: Request) -> Page:
                 Link(one.group, path_to("groups", one.group)),
                 one.kind,
                 Badge(one.state, _TONES.get(one.state, "warn")),
-                number(one.lag),
+                _lag(one.lag, one.unknown),
                 sparkline(history.values(f"lag/{one.group}"), "Lag", 120, 24),
             )
             for one in chosen
@@ -61,6 +62,10 @@ def group(backend: Backend, request: Request) -> Page:
         return _without_coordinator(backend, name, error)
 
 
+def _lag(count: int | None, unknown: int) -> str:
+    return f"{number(count)}, {unknown} partitions unknown" if unknown else number(count)
+
+
 def _without_coordinator(backend: Backend, name: str, error: CoordinatorAway) -> Page:
     """Figures of the last poll, until the group has a coordinator again."""
     row = next((one for one in backend.snapshot.groups if one.group == name), None)
@@ -73,12 +78,13 @@ def _without_coordinator(backend: Backend, name: str, error: CoordinatorAway) ->
 def _group(backend: Backend, name: str) -> Page:
     with backend.links.admin() as admin:
         found = described(admin, name, backend.away)
-        behind = lags(admin, [name], without=backend.away)[name] if found.kind != "share" else []
-        shared = share_offsets(admin, name) if found.kind == "share" else []
+        behind = lags(admin, {name: found.kind}, without=backend.away).get(name, [])
     history = backend.poller.history
-    lag = Charts([chart("Lag", history.values(f"lag/{name}"), " records")])
-    offsets = _share_table(name, shared, history) if found.kind == "share" else _lag_table(name, behind, history)
-    parts: list[Part] = [lag, _facts(found, behind, shared), _members(found), offsets]
+    # The newest point is that of the table below, not that of the last poll.
+    values = [*history.values(f"lag/{name}")[:-1], float(total_of(behind).lag)]
+    lag = Charts([chart("Lag", values, " records")])
+    offsets = _lag_table(name, behind, history, "Start" if found.kind == "share" else "Committed")
+    parts: list[Part] = [lag, _facts(found, behind), _members(found), offsets]
     below: list[Part] = []
     if found.topology:
         below.append(Picture("Topology", graph(found.topology, found.node_kinds)))
@@ -90,8 +96,9 @@ def _group(backend: Backend, name: str) -> Page:
     )
 
 
-def _facts(found: Group, behind: list[Lag], shared: list[ShareOffset]) -> Facts:
-    total = sum(one.lag or 0 for one in behind) + sum(one.lag or 0 for one in shared)
+def _facts(found: Group, behind: list[Lag]) -> Facts:
+    total = total_of(behind)
+    words = f"of which {number(total.uncommitted)} in partitions without a commit, from their first record"
     return Facts(
         "Group",
         [
@@ -101,7 +108,8 @@ def _facts(found: Group, behind: list[Lag], shared: list[ShareOffset]) -> Facts:
             ("Assignor", found.assignor or NONE),
             ("Epoch", found.epoch),
             ("Members", len(found.members)),
-            ("Lag", number(total)),
+            ("Lag", _lag(total.lag, total.unknown)),
+            *([("Lag without commits", words)] if total.uncommitted else []),
         ],
     )
 
@@ -114,7 +122,7 @@ def _members(found: Group) -> Table:
     return Table("Members", columns, rows, "No members.")
 
 
-def _lag_table(name: str, behind: list[Lag], history: History) -> Table:
+def _lag_table(name: str, behind: list[Lag], history: History, column: str) -> Table:
     rows = [
         (
             Link(one.topic, path_to("topics", one.topic)),
@@ -126,22 +134,9 @@ def _lag_table(name: str, behind: list[Lag], history: History) -> Table:
         )
         for one in behind[:_MOST_PARTITIONS]
     ]
-    columns = ("Topic", "Partition", "Committed", "End", "Lag", "Over time")
-    return Table("Offsets", columns, rows, "No committed offsets.")
-
-
-def _share_table(name: str, shared: list[ShareOffset], history: History) -> Table:
-    rows = [
-        (
-            Link(one.topic, path_to("topics", one.topic)),
-            one.partition,
-            one.start,
-            one.lag,
-            _over_time(history, name, one.topic, one.partition),
-        )
-        for one in shared[:_MOST_PARTITIONS]
-    ]
-    return Table("Start offsets", ("Topic", "Partition", "Start", "Lag", "Over time"), rows, "No offsets yet.")
+    columns = ("Topic", "Partition", column, "End", "Lag", "Over time")
+    title = "Start offsets" if column == "Start" else "Offsets"
+    return Table(title, columns, rows, "No offsets yet.")
 
 
 def _over_time(history: History, group: str, topic: str, partition: int) -> Drawing:

@@ -1,4 +1,4 @@
-"""Looks up the end offsets of partitions for consumers, with one request to each leader."""
+"""Looks up the first and end offsets of partitions for consumers, with one request to each leader."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from ..peers.peers import Peers
     from ..runtime.lazy import Lazy
 
-_LATEST_TIMESTAMP = -1
+#: Timestamps of ListOffsets.
+EARLIEST, LATEST = -2, -1
 _CONSUMER = -1
 _REQUEST_TIMEOUT_MS = 30_000
 
 
 class End(NamedTuple):
-    """The end of a partition. `offset` is valid only without an error."""
+    """The end, or the first offset, of a partition. `offset` is valid only without an error."""
 
     error: int
     offset: int = -1
@@ -39,23 +40,26 @@ Ends = dict[TopicPartition, End]
 
 
 class LatestOffsets:
-    """Looks up the high watermarks of partitions, led here or by other brokers."""
+    """Looks up the high watermarks or first offsets of partitions, led here or by other brokers."""
 
     def __init__(self, partitions: Partitions, leaders: Leaders, peers: Lazy[Peers]) -> None:
         self._partitions = partitions
         self._leaders = leaders
         self._peers = peers
 
-    def look_up(self, wanted: Iterable[TopicPartition], done: Callable[[Ends], None]) -> None:
-        """Looks up the high watermarks. `done` gets the high watermark or the error of each partition, immediately if this
-        broker leads all of them.
+    def look_up(
+        self, wanted: Iterable[TopicPartition], done: Callable[[Ends], None], *, timestamp: int = LATEST
+    ) -> None:
+        """Looks up the high watermarks, or the first offsets for EARLIEST. `done` gets the offset or the error of each
+        partition, immediately if this broker leads all of them.
         """
         found: Ends = {}
         remote: dict[Endpoint, list[TopicPartition]] = {}
         for partition in wanted:
             hosted, leader = self._partitions.get(partition), self._leaders.other_leader(*partition)
             if hosted is not None and hosted.is_leader:
-                found[partition] = End(ErrorCode.NONE, hosted.high_watermark)
+                offset = hosted.high_watermark if timestamp == LATEST else hosted.log.log_start_offset
+                found[partition] = End(ErrorCode.NONE, offset)
             elif leader is not None:
                 remote.setdefault(leader, []).append(partition)
             else:
@@ -66,13 +70,13 @@ class LatestOffsets:
                 found.update(answer)
             done(found)
 
-        gather([partial(self._ask, leader, led) for leader, led in remote.items()], answered)
+        gather([partial(self._ask, leader, led, timestamp) for leader, led in remote.items()], answered)
 
-    def _ask(self, leader: Endpoint, led: list[TopicPartition], done: Callable[[Ends], None]) -> None:
+    def _ask(self, leader: Endpoint, led: list[TopicPartition], timestamp: int, done: Callable[[Ends], None]) -> None:
         topics: dict[str, ListOffsetsTopic] = {}
         for name, index in led:
             topic = topics.setdefault(name, ListOffsetsTopic(name=name))
-            topic.partitions.append(ListOffsetsPartition(partition_index=index, timestamp=_LATEST_TIMESTAMP))
+            topic.partitions.append(ListOffsetsPartition(partition_index=index, timestamp=timestamp))
         request = ListOffsetsRequest(replica_id=_CONSUMER, topics=list(topics.values()), timeout_ms=_REQUEST_TIMEOUT_MS)
 
         def answered(response: ListOffsetsResponse | None) -> None:

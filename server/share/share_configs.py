@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FIRST_WITH_DEAD_LETTERS = 2
 
+_LATEST = "latest"
+
 
 class ShareConfigs:
     """Reads the configuration of share groups from the published image and the broker's configuration."""
@@ -52,9 +54,13 @@ class ShareConfigs:
     def is_read_committed(self, group_id: str) -> bool:
         return self._of_group(group_id).get("share.isolation.level") == "read_committed"
 
+    def begins_at_end(self, group_id: str) -> bool:
+        """Returns whether a new group starts at the end of the log: it has no lag in partitions that it has not begun."""
+        return self._of_group(group_id).get("share.auto.offset.reset", _LATEST) == _LATEST
+
     def reset_offset(self, group_id: str, hosted: HostedPartition) -> int:
         """Returns the offset at which a new group starts: the end of the log unless configured otherwise."""
-        strategy = self._of_group(group_id).get("share.auto.offset.reset", "latest")
+        strategy = self._of_group(group_id).get("share.auto.offset.reset", _LATEST)
         if strategy == "earliest":
             return hosted.log_start_offset
         _, found, duration = strategy.partition("by_duration:")

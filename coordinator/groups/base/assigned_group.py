@@ -6,7 +6,7 @@ assignment, which follows. Only replayed records change the durable state: `REPL
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
@@ -56,6 +56,9 @@ class AssignedGroup(Generic[AMember, ATarget]):
         raise NotImplementedError
 
     def is_subscribed_to(self, topic: str) -> bool:
+        raise NotImplementedError
+
+    def input_topics(self) -> Collection[str]:
         raise NotImplementedError
 
     def validate_deletion(self) -> ErrorCode:

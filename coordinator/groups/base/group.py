@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
 from typing import ClassVar, Protocol
 
@@ -32,6 +33,9 @@ class Group(Protocol):
     def protocol_type(self) -> str | None: ...
 
     def is_subscribed_to(self, topic: str) -> bool: ...
+
+    def input_topics(self) -> Collection[str]:
+        """Returns the topics that the members read, as far as they are known."""
 
     def cancel_timers(self) -> None:
         """Cancels all timers: the group is deleted, or replaced by one of another kind."""

@@ -232,6 +232,9 @@ class ClassicGroup:
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
+    def input_topics(self) -> set[str]:
+        return self.subscribed_topics or set()
+
     def is_subscribed_to(self, topic: str) -> bool:
         """Returns whether a member subscribes to `topic`. Malformed subscriptions of consumers count as such."""
         if self.subscribed_topics is None:

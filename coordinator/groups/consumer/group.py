@@ -320,6 +320,9 @@ class ConsumerGroup(AssignedGroup[Member, Partitions]):
         by_regex = [value.topics for regex, value in self.regexes.items() if regex in self.regex_users]
         return set(self.name_users).union(*by_regex)
 
+    def input_topics(self) -> set[str]:
+        return self.subscribed_topics()
+
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.name_users or any(
             topic in value.topics for regex, value in self.regexes.items() if regex in self.regex_users

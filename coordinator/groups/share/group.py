@@ -202,6 +202,9 @@ class ShareGroup(AssignedGroup[Member, Partitions]):
     def subscribed_topics(self) -> set[str]:
         return {name for member in self.members.values() for name in member.metadata.subscribed_topic_names}
 
+    def input_topics(self) -> set[str]:
+        return self.subscribed_topics()
+
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.subscribed_topics()
 

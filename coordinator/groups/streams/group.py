@@ -395,6 +395,11 @@ class StreamsGroup(AssignedGroup[Member, Tasks]):
     def required_topics(self) -> set[str]:
         return required_topics(self.topology) if self.topology is not None else set()
 
+    def input_topics(self) -> set[str]:
+        if not self.members or self.topology is None:
+            return set()
+        return {topic for one in self.topology.subtopologies for topic in input_topics(one)}
+
     def is_subscribed_to(self, topic: str) -> bool:
         if not self.members or self.topology is None:
             return False
