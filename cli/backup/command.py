@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -15,7 +16,7 @@ from ..options import warn
 from ..output.progress import Progress
 from ..output.results import Table
 from .chunks import checked
-from .manifests import Manifest, numbers, read_manifest
+from .manifests import Manifest, Topic, numbers, read_manifest
 from .stores import Store, open_store
 
 app = new_app("Back up topics, group offsets and cluster settings to a folder or an object store.")
@@ -74,7 +75,7 @@ def backup(
     if list_ or verify:
         shown = [read_manifest(store, number) for number in (numbers(store) if list_ else [number])]
         for manifest in shown if verify else ():
-            _verify(store, manifest)
+            _verify(store, manifest.topics)
         _show(output, shown)
         return
     from .taking import Taking
@@ -87,8 +88,8 @@ def backup(
     _show(output, [made], new_records=taking.new_records, new_bytes=taking.new_bytes)
 
 
-def _verify(store: Store, manifest: Manifest) -> None:
-    chunks = [chunk for topic in manifest.topics for part in topic.parts for chunk in part.chunks]
+def _verify(store: Store, topics: Sequence[Topic]) -> None:
+    chunks = [chunk for topic in topics for part in topic.parts for chunk in part.chunks]
     with Progress("chunks", len(chunks)) as progress:
         for chunk in chunks:
             checked(store, chunk)
@@ -139,6 +140,13 @@ def restore(
             show_default=False,
         ),
     ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify/--no-verify",
+            help="read all chunks before the first write; without it, damage ends a begun restore",
+        ),
+    ] = True,
     dry_run: DryRun = False,
     store_option: StoreOptions = None,
 ) -> None:
@@ -159,8 +167,10 @@ def restore(
     )
     if not restoring.topics:
         raise CommandError(f"backup {manifest.number} has no topic that matches")
+    if verify:
+        _verify(store, restoring.topics)
     if dry_run:
-        _verify(store, manifest)
+        restoring.check()
         done = [
             Restored(topic.name, part.partition, part.records, restoring.keeps_offsets(part))
             for topic in restoring.topics

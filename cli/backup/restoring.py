@@ -27,12 +27,16 @@ from .manifests import GroupOffsets, Manifest, Part, Topic
 from .sending import Sending
 from .settings import SettingsWriter
 from .stores import Store
-from .target_topics import RESTORE_CONFIGS, create, delete_fillers, description, own_configs
+from .target_topics import RESTORE_CONFIGS, check_creation, create, delete_fillers, description, own_configs
 
 #: Offsets that are filled below the log start: 5,000,000 a second, with 20 bytes for 1000.
 MOST_BELOW_START = 1_000_000_000
 #: Offsets of gaps, each filled by a marker: 6000 a second, with 78 bytes for each.
 MOST_IN_GAPS = 1_000_000
+#: Topics that an error names; it counts the others.
+MOST_NAMED = 5
+_WITHOUT_MEMBERS = ("Empty", "Dead")
+_WITHOUT_GROUPS = "restore no offsets with --no-groups"
 
 
 @dataclass(slots=True)
@@ -79,36 +83,80 @@ class Restoring:
         """Restores the topics. Raises CommandError; the next try continues where this one stopped."""
         with self._connection.admin() as admin:
             cluster = admin.describe_cluster()
-            self._begin_journal(admin, f"restores/{cluster['cluster_id']}-{self._manifest.number:010}.json")
             brokers = len(cluster["brokers"])
+            journal = f"restores/{cluster['cluster_id']}-{self._manifest.number:010}.json"
+            writer = SettingsWriter(admin, self._manifest.settings)
+            self._check(admin, writer, self._own_topics(journal), brokers)
+            self._begin_journal(journal)
             for topic in self.topics:
-                create(admin, topic, min(self._replication_factor or topic.replication_factor, brokers))
+                create(admin, topic, self._replicas(topic, brokers))
             done = [self._partition(admin, topic, part, progress) for topic in self.topics for part in topic.parts]
             for topic in self.topics:
                 delete_fillers(self._connection, topic, [part for part in topic.parts if self.keeps_offsets(part)])
                 self._configure(admin, topic)
             if self._with_settings:
-                writer = SettingsWriter(admin, self._manifest.settings)
                 writer.write()
                 self.warnings += writer.warnings
             if self._with_groups:
                 self._commit(admin)
         return done
 
-    def _begin_journal(self, admin: Any, name: str) -> None:
-        """Raises CommandError for topics that were there before."""
-        names = [topic.name for topic in self.topics]
-        own: list[str] = []
-        if name in self._store.names("restores"):
-            own = json.loads(self._store.read(name))["topics"]
+    def check(self) -> None:
+        """Raises CommandError for what would end the restore, before anything is written."""
+        with self._connection.admin() as admin:
+            cluster = admin.describe_cluster()
+            journal = f"restores/{cluster['cluster_id']}-{self._manifest.number:010}.json"
+            writer = SettingsWriter(admin, self._manifest.settings)
+            self._check(admin, writer, self._own_topics(journal), len(cluster["brokers"]))
+
+    def _check(self, admin: Any, writer: SettingsWriter, own: set[str], brokers: int) -> None:
         there = {str(topic["name"]) for topic in described_topics(admin, None)}
-        foreign = sorted(there & set(names) - set(own))
+        foreign = sorted(there & {topic.name for topic in self.topics} - own)
         if foreign:
+            named = ", ".join(foreign[:MOST_NAMED])
+            more = f" and {len(foreign) - MOST_NAMED} more" if len(foreign) > MOST_NAMED else ""
             raise CommandError(
-                f"the target has {len(foreign)} of the topics already: {', '.join(foreign[:5])}; delete them, or choose "
-                "others with --topic"
+                f"the target has {len(foreign)} of the topics already: {named}{more}; delete them, or choose others with "
+                "--topic"
             )
-        self._store.write(name, json.dumps({"topics": sorted({*own, *names})}).encode())
+        for topic in self.topics:
+            if topic.name not in there:
+                check_creation(admin, topic, self._replicas(topic, brokers))
+        if self._with_groups:
+            self._check_groups(admin)
+        if self._with_settings:
+            writer.check()
+
+    def _check_groups(self, admin: Any) -> None:
+        """Raises CommandError for a group that has members, or is of another kind in the target."""
+        restored = {topic.name for topic in self.topics}
+        wanted = {
+            group.group: is_share
+            for groups, is_share in ((self._manifest.groups, False), (self._manifest.share_groups, True))
+            for group in groups
+            if any(topic in restored for topic, *_ in group.offsets)
+        }
+        for one in admin.list_groups():
+            is_share = wanted.get(one["group_id"])
+            if is_share is None:
+                continue
+            if (str(one.get("group_type") or "").lower() == "share") != is_share:
+                raise CommandError(f"group {one['group_id']} is of another kind in the target: {_WITHOUT_GROUPS}")
+            if (one.get("group_state") or "Empty") not in _WITHOUT_MEMBERS:
+                raise CommandError(f"group {one['group_id']} has members: stop them first, or {_WITHOUT_GROUPS}")
+
+    def _replicas(self, topic: Topic, brokers: int) -> int:
+        return min(self._replication_factor or topic.replication_factor, brokers)
+
+    def _own_topics(self, journal: str) -> set[str]:
+        """The topics of the target that an earlier try has created."""
+        if journal not in self._store.names("restores"):
+            return set()
+        return set(json.loads(self._store.read(journal))["topics"])
+
+    def _begin_journal(self, name: str) -> None:
+        names = self._own_topics(name) | {topic.name for topic in self.topics}
+        self._store.write(name, json.dumps({"topics": sorted(names)}).encode())
 
     # ---- records
 

@@ -14,6 +14,7 @@ from ...protocol.messages import alter_client_quotas as alter_quotas
 from ...protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from ...protocol.messages.describe_acls import DescribeAclsRequest
 from ...protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from ...protocol.messages.describe_cluster import DescribeClusterRequest
 from ...protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ...protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from ...protocol.messages.incremental_alter_configs import (
@@ -154,11 +155,28 @@ class SettingsWriter:
         self._settings = settings
         self.warnings: list[str] = []
 
+    def check(self) -> None:
+        """Raises CommandError for settings that the brokers would not take."""
+        self._write_quotas(validate_only=True)
+        self._write_configs(validate_only=True)
+        if self._settings.rules and self._has_authorizer():
+            request = DescribeClusterRequest(include_cluster_authorized_operations=True)
+            answer = ask(self._admin, request)
+            check("cluster", answer.error_code, answer.error_message)
+            if not answer.cluster_authorized_operations >> acls.Operation.ALTER & 1:
+                raise CommandError("ACLs: the user may not alter the cluster: leave them out by --no-settings", DENIED)
+
+    def _has_authorizer(self) -> bool:
+        request = DescribeAclsRequest(
+            resource_type_filter=_ANY, pattern_type_filter=_ANY, operation=_ANY, permission_type=_ANY
+        )
+        return bool(ask(self._admin, request).error_code != _SECURITY_DISABLED)
+
     def write(self) -> None:
         """Raises CommandError."""
         self._write_rules()
         self._write_quotas()
-        self._write_configs()
+        self.warnings += self._write_configs()
         if self._settings.users:
             names = ", ".join(sorted({user.name for user in self._settings.users}))
             self.warnings.append(
@@ -186,7 +204,7 @@ class SettingsWriter:
                 return
             check("ACLs", result.error_code, result.error_message)
 
-    def _write_quotas(self) -> None:
+    def _write_quotas(self, *, validate_only: bool = False) -> None:
         entries = [
             alter_quotas.EntryDataRequest(
                 entity=[alter_quotas.EntityDataRequest(kind, name) for kind, name in quota.entity.items()],
@@ -196,21 +214,24 @@ class SettingsWriter:
         ]
         if not entries:
             return
-        for answer in ask(self._admin, alter_quotas.AlterClientQuotasRequest(entries, False)).entries:
+        for answer in ask(self._admin, alter_quotas.AlterClientQuotasRequest(entries, validate_only)).entries:
             check("quotas", answer.error_code, answer.error_message)
 
-    def _write_configs(self) -> None:
+    def _write_configs(self, *, validate_only: bool = False) -> list[str]:
+        """Returns warnings about what is left out."""
+        warnings: list[str] = []
         numbers = {kind: number for number, kind in _KINDS.items()}
         resources = []
         for one in self._settings.configs:
             if one.kind == "broker" and one.name:
                 keys = ", ".join(sorted(one.values))
-                self.warnings.append(f"configs of the single broker {one.name} are not restored: {keys}")
+                warnings.append(f"configs of the single broker {one.name} are not restored: {keys}")
                 continue
             entries = [AlterableConfig(key, _SET, value) for key, value in one.values.items()]
             resources.append(AlterConfigsResource(numbers[one.kind], one.name, entries))
         if not resources:
-            return
-        for answer in ask(self._admin, IncrementalAlterConfigsRequest(resources, False)).responses:
+            return warnings
+        for answer in ask(self._admin, IncrementalAlterConfigsRequest(resources, validate_only)).responses:
             subject = f"configs of {_KINDS[answer.resource_type]} {answer.resource_name or 'default'}"
             check(subject, answer.error_code, answer.error_message)
+        return warnings

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from ..client.admin_calls import LATEST, config_values, partition_offsets
+from ..client.admin_calls import LATEST, check, config_values, partition_offsets
 from ..client.connection import Connection
 from ..client.errors import CommandError
 from .manifests import Part, Topic
@@ -33,6 +33,15 @@ def own_configs(admin: Any, name: str) -> dict[str, str]:
     """The configs that a topic itself has; the others are defaults of its cluster."""
     values = config_values(admin, "topic", name)
     return {key: str(one["value"]) for key, one in values.items() if one["config_source"] == _OWN}
+
+
+def check_creation(admin: Any, topic: Topic, replication_factor: int) -> None:
+    """Raises CommandError for a topic that the controller would not create, with its configs during a restore and after."""
+    for configs in (RESTORE_CONFIGS, topic.configs):
+        options = {"num_partitions": len(topic.parts), "replication_factor": replication_factor, "configs": {**configs}}
+        answered = admin.create_topics({topic.name: options}, validate_only=True, raise_errors=False)
+        for one in answered["topics"]:
+            check(f"topic {topic.name}", one["error_code"], one["error_message"])
 
 
 def create(admin: Any, topic: Topic, replication_factor: int) -> None:
