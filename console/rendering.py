@@ -14,7 +14,7 @@ from ..version import __version__
 from .access.sessions import FLASH_COOKIE, SESSION_COOKIE, Session, Sessions
 from .backend import Backend
 from .views import formats
-from .views.parts import Badge, Button, Drawing, Form, Link, Page
+from .views.parts import Badge, Button, Drawing, Form, Link, Page, Table
 
 _HERE = Path(__file__).parent
 #: Sections in the navigation: path, name, key after `g`.
@@ -36,7 +36,13 @@ class Renderer:
         self._backend = backend
         self._sessions = sessions
         self._templates = Environment(loader=FileSystemLoader(_HERE / "templates"), autoescape=True, trim_blocks=True)
-        self._templates.globals |= {"sections": SECTIONS, "version": __version__, "svg": _svg, "kind_of": _kind_of}
+        self._templates.globals |= {
+            "sections": SECTIONS,
+            "version": __version__,
+            "svg": _svg,
+            "kind_of": _kind_of,
+            "numeric_columns": _numeric_columns,
+        }
         self._templates.filters |= {"number": formats.number}
         for name in self._templates.list_templates():
             self._templates.get_template(name)  # compiled now: the first page does not wait for it
@@ -118,4 +124,13 @@ def _kind_of(cell: Any) -> str:
         return "list"
     if isinstance(cell, bool):
         return "bool"
-    return "number" if isinstance(cell, int | float) else "text"
+    return "number" if isinstance(cell, int | float | formats.Figure) else "text"
+
+
+def _numeric_columns(table: Table) -> list[bool]:
+    """Which columns hold numbers alone: heading and cells stand at the right."""
+    made = []
+    for index in range(len(table.columns)):
+        kinds = {_kind_of(row[index]) for row in table.rows if row[index] is not None}
+        made.append(kinds == {"number"})
+    return made

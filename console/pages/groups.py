@@ -182,7 +182,8 @@ def _preview(backend: Backend, request: Request, name: str) -> Page:
     position, topic = request.query_params.get("to", ""), request.query_params.get("topic", "").strip()
     parsed = parse_position(position)
     with backend.links.admin() as admin:
-        kind = described(admin, name, backend.away).kind
+        found = described(admin, name, backend.away)
+        kind = found.kind
         if kind == "share":
             before = {(one.topic, one.partition): one.start for one in share_offsets(admin, name)}
             after = share_targets(admin, before, topic, parsed)
@@ -203,8 +204,13 @@ def _preview(backend: Backend, request: Request, name: str) -> Page:
         danger=True,
         folded=False,
     )
-    words = Text("Nothing has changed yet. A group takes new offsets when it has no members.")
     back = Facts("", [("Group", Link(name, path_to("groups", name)))])
+    if found.members:
+        words = Text(
+            "The group has members, and takes new offsets when it has none: stop them, and preview again.", "bad"
+        )
+        return Page(f"Reset of group {name}", [back, words, table], "/groups")
+    words = Text("Nothing has changed yet. A group takes new offsets when it has no members.")
     return Page(f"Reset of group {name}", [back, words, table], "/groups", below=[form])
 
 

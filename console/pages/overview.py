@@ -19,6 +19,7 @@ def overview(backend: Backend, request: Request) -> Page:
         return Page("Overview", [Text("Reading the cluster …")], "/", live="/", live_s=1)
     history = backend.poller.history
     fenced, silent = sum(one.fenced for one in found.brokers), sum(one.silent for one in found.brokers)
+    internal = sum(one.internal for one in found.topics)
     words = f"{len(found.brokers) - fenced - silent} running, {fenced} fenced"
     words += f", {silent} without an answer" if silent else ""
     state = Facts(
@@ -28,8 +29,9 @@ def overview(backend: Backend, request: Request) -> Page:
             ("Brokers", Badge(words, "bad" if fenced or silent else "good")),
             ("Active controller", Link(f"node {found.quorum.leader}", "/quorum") if found.quorum.leader >= 0 else NONE),
             ("Voters", found.quorum.voters),
-            ("Topics", Link(number(len(found.topics)), "/topics")),
-            ("Partitions", number(found.partitions)),
+            ("Topics", Link(number(len(found.topics) - internal), "/topics")),
+            ("Internal topics", Link(number(internal), "/topics?internal=yes")),
+            ("Partitions of all topics", number(found.partitions)),
             ("Under-replicated", _count(found.under_replicated, "warn")),
             ("Without leader", _count(found.without_leader, "bad")),
             ("Groups", Link(number(len(found.groups)), "/groups")),

@@ -41,6 +41,8 @@ def topics(backend: Backend, request: Request) -> Page:
         if (internal or not one.internal) and (not short or one.under_replicated or one.without_leader)
     ]
     chosen, search, pages = paged(request, rows, lambda one: one.name, "topics")
+    hidden = 0 if internal else sum(one.internal for one in found.topics)
+    pages.text += f", without {hidden} internal" if hidden else ""
     search.fields = [
         *search.fields,
         Field("internal", "Internal topics", "yes" if internal else "", "check"),

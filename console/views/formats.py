@@ -6,26 +6,34 @@ from datetime import UTC, datetime
 
 #: Shown where there is no value.
 NONE = "\N{EN DASH}"
+
+
+class Figure(str):
+    """A number as a text. Tables align it to the right."""
+
+    __slots__ = ()
+
+
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
 
-def size(count: int | None) -> str:
+def size(count: int | None) -> Figure:
     """Bytes in decimal units: 1234567 is 1.2 MB."""
     if count is None or count < 0:
-        return NONE
+        return Figure(NONE)
     value, unit = float(count), 0
     while value >= 1000 and unit < len(_UNITS) - 1:
         value, unit = value / 1000, unit + 1
-    return f"{count} B" if not unit else f"{value:.1f} {_UNITS[unit]}"
+    return Figure(f"{count} B" if not unit else f"{value:.1f} {_UNITS[unit]}")
 
 
-def number(value: float | None) -> str:
+def number(value: float | None) -> Figure:
     """With thin spaces between thousands; one decimal for fractions below 100."""
     if value is None:
-        return NONE
+        return Figure(NONE)
     if isinstance(value, float) and (value != int(value)) and abs(value) < 100:
-        return f"{value:.1f}"
-    return f"{round(value):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+        return Figure(f"{value:.1f}")
+    return Figure(f"{round(value):,}".replace(",", "\N{NARROW NO-BREAK SPACE}"))
 
 
 def age(milliseconds: int | None) -> str:
