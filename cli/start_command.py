@@ -90,7 +90,7 @@ def _run(options: argparse.Namespace, starting: contextlib.ExitStack) -> int:
     log_to_standard_error(verbose=options.verbose, levels=options.log_level, form=options.log_format)
     try:
         raise_limit()
-        config = BrokerConfig(properties_of(options))
+        config = BrokerConfig(properties_of(options), _warn_of_unknown if options.log_format == "text" else None)
         if options.console is not None:
             check_installed()
             check_listeners(config.listeners)
@@ -101,6 +101,12 @@ def _run(options: argparse.Namespace, starting: contextlib.ExitStack) -> int:
         return complain(f"{error.strerror}; {_remedy(options, error)}", FAILED)
     except _failures() as error:
         return complain(f"{error}{advice(error)}" if isinstance(error, OSError) else error, FAILED)
+
+
+def _warn_of_unknown(lines: list[str]) -> None:
+    """Names properties without a meaning, whatever the level of the log."""
+    for line in lines:
+        warn(f"warning: {line}")
 
 
 def _failures() -> tuple[type[Exception], ...]:

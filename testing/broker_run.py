@@ -18,7 +18,7 @@ from typing import Any
 
 from ..protocol.schema import Message
 from ..server.broker import BrokerServer
-from ..server.config.broker_config import BrokerConfig
+from ..server.config.broker_config import BrokerConfig, check_known
 from ..server.reset import delete_everything
 from .clock import MovedClock, return_to_real_time
 from .faults.faults import Faults, Interceptor
@@ -67,6 +67,7 @@ class EmbeddedRun:
         self._requests: RequestLog | None = None
         self._prepare = prepare
         for each in properties:
+            check_known(each)
             config = BrokerConfig(each)
             self.configs[config.node_id] = dict(each)
             self._make(config)

@@ -14,7 +14,7 @@ from .broker_rules import (
     validate_broker_configs,
     validate_dynamic_names,
 )
-from .broker_values import BrokerValues, broker_key, suggestion, synonyms, topic_default, topic_defaults
+from .broker_values import BrokerValues, broker_key, is_removed, suggestion, synonyms, topic_default, topic_defaults
 from .key import ConfigKey, ResourceType, Scope
 from .rules import lenient_topic_values, validate_client_metrics_configs, validate_group_configs, validate_topic_configs
 from .tables import definition
@@ -35,6 +35,7 @@ __all__ = [
     "definition",
     "is_list",
     "lenient_topic_values",
+    "is_removed",
     "suggestion",
     "synonyms",
     "to_text",

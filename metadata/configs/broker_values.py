@@ -185,6 +185,25 @@ _LIKENESS = 0.75
 _MOST_COMPARED = 100
 
 
+#: Broker properties of Apache Kafka 0.8 to 3.9 that 4.0 has no more.
+_REMOVED_TEXT = """
+    advertised.host.name advertised.port broker.id.generation.enable control.plane.listener.name
+    controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms delegation.token.master.key
+    eligible.leader.replicas.enable group.coordinator.new.enable host.name inter.broker.protocol.version
+    kafka.csv.metrics.dir kafka.csv.metrics.reporter.enabled leader.imbalance.per.broker.percentage
+    log.message.downconversion.enable log.message.format.version log.message.timestamp.difference.max.ms
+    offsets.commit.required.acks port quota.consumer.default quota.producer.default replica.lag.max.messages
+    reserved.broker.max.id unstable.metadata.versions.enable
+"""
+_REMOVED = frozenset(_REMOVED_TEXT.split())
+_REMOVED_PREFIXES = ("zookeeper.", "password.encoder.")
+
+
+def is_removed(name: str) -> bool:
+    """Returns whether an earlier version of Kafka has this property of a broker, and 4.0 does not."""
+    return name in _REMOVED or name.startswith(_REMOVED_PREFIXES)
+
+
 def suggestion(name: str) -> str:
     """Returns `, did you mean X?` for an unknown property of a broker; "" if no key is similar."""
     meant = _respelled(name) or _default_of_topics(name) or _most_alike(name)

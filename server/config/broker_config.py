@@ -20,6 +20,7 @@ from ...metadata.configs import (
     ResourceType,
     Value,
     broker_key,
+    is_removed,
     lenient_topic_values,
     suggestion,
     topic_defaults,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta
     from ...metadata.image import MetadataImage
 
-__all__ = ["BrokerConfig", "InvalidConfig", "parse_properties", "read_properties", "unknown_properties"]
+__all__ = ["BrokerConfig", "InvalidConfig", "check_known", "parse_properties", "read_properties", "unknown_properties"]
 
 log = logging.getLogger("odradek.config")
 
@@ -57,6 +58,8 @@ _SINGLE_NODE_DEFAULTS = {
 #: Limit of log lines about unknown properties: a file for another program has hundreds.
 _MOST_UNKNOWN_LINES = 10
 _MOST_NAME_CHARACTERS = 100
+#: Ends of the names of properties that name classes.
+_CLASS_ENDINGS = (".class", ".class.name", ".classes", ".reporters")
 
 #: Keys that Kafka passes on to its authorizer, without knowing them.
 PLUGIN_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
@@ -69,7 +72,10 @@ Changed = Callable[[frozenset[str]], None]
 class BrokerConfig:
     """The configuration of a broker. Raises InvalidConfig when the properties cannot be those of a broker."""
 
-    def __init__(self, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, properties: Mapping[str, str] | None = None, note_unknown: Callable[[list[str]], None] | None = None
+    ) -> None:
+        """`note_unknown`: called with a line for each unknown property; by default the log has these lines."""
         said = resolved(properties or {})
         self.values = BrokerValues(_with_defaults(said))
         validate_broker_configs(self.values)
@@ -83,7 +89,7 @@ class BrokerConfig:
         #: Called with the values that a request would lead to; one raises InvalidConfig where they cannot be had.
         self.validators: list[Callable[[BrokerValues], None]] = []
         self._read()
-        _warn_of_unknown(said)
+        (note_unknown or _warn_of_unknown)(unknown_properties(said))
         _warn_of_inert(said)
 
     def _read(self) -> None:
@@ -224,12 +230,31 @@ def unknown_properties(properties: Mapping[str, str]) -> list[str]:
         if broker_key(name) is None and not name.startswith(PREFIX) and name not in PLUGIN_KEYS
     )
     lines = [
-        f"{_printable(name)} is not a known property and has no effect{suggestion(name)}"
+        f"{_printable(name)} has no effect: Apache Kafka 4 has no such property any more"
+        if is_removed(name)
+        else f"{_printable(name)} is not a known property and has no effect{suggestion(name)}"
         for name in unknown[:_MOST_UNKNOWN_LINES]
     ]
     if len(unknown) > len(lines):
         lines.append(f"{len(unknown) - len(lines)} more properties are not known and have no effect")
     return lines
+
+
+def check_known(properties: Mapping[str, str]) -> None:
+    """Raises InvalidConfig for a property that no version of Kafka has, with the key that was probably meant.
+
+    A class of the user's gets all properties: beside one, a property that is like no key may be its own.
+    """
+    has_plug_in = any(
+        name.endswith(_CLASS_ENDINGS) and "." in value and not value.startswith("org.apache.kafka.")
+        for name, value in properties.items()
+    )
+    for name in sorted(properties):
+        if broker_key(name) is not None or name.startswith(PREFIX) or name in PLUGIN_KEYS or is_removed(name):
+            continue
+        meant = suggestion(name)
+        if meant or not has_plug_in:
+            raise InvalidConfig(f"{_printable(name)} is not a property of any version of Kafka{meant}")
 
 
 def _printable(name: str) -> str:
@@ -238,8 +263,8 @@ def _printable(name: str) -> str:
     return cut if cut.isprintable() and cut else repr(cut)
 
 
-def _warn_of_unknown(properties: Mapping[str, str]) -> None:
-    for line in unknown_properties(properties):
+def _warn_of_unknown(lines: list[str]) -> None:
+    for line in lines:
         log.warning("%s", line)
 
 

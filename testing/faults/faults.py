@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
 from collections import deque
@@ -289,6 +290,13 @@ class WhichWrite(TypedDict, total=False):
     node_id: int | None
 
 
+def _checked(seconds: float) -> float:
+    """Raises ValueError for what is no duration."""
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f"seconds must be 0 or more, not {seconds}")
+    return seconds
+
+
 class Faults:
     """The faults of a broker, or of all brokers of a cluster.
 
@@ -326,8 +334,11 @@ class Faults:
         return self.add(api, Fail(codes, after), **which)
 
     def delay(self, api: ApiNames, seconds: float, *, after: bool = False, **which: Unpack[Which]) -> Fault:
-        """Delays requests, or with `after` their responses. Each connection keeps its order."""
-        return self.add(api, Delay(seconds, after), **which)
+        """Delays requests, or with `after` their responses. Each connection keeps its order.
+
+        Raises ValueError for a negative time.
+        """
+        return self.add(api, Delay(_checked(seconds), after), **which)
 
     def drop(self, api: ApiNames, *, after: bool = False, **which: Unpack[Which]) -> Fault:
         """Closes the connection instead of a response: before the broker handles the request, or `after` it."""
@@ -343,7 +354,7 @@ class Faults:
 
     def throttle(self, api: ApiNames, seconds: float, **which: Unpack[Which]) -> Fault:
         """Returns a throttle time, and reads no request of the connection for that time (KIP-219)."""
-        return self.add(api, Throttle(int(seconds * 1000)), **which)
+        return self.add(api, Throttle(int(_checked(seconds) * 1000)), **which)
 
     def coordinator_moved(self, **which: Unpack[Which]) -> Fault:
         """The coordinator has moved: NOT_COORDINATOR, once by default. With `transactional_id` that of transactions."""
@@ -380,7 +391,7 @@ class Faults:
 
     def slow_disk(self, seconds: float, **which: Unpack[WhichWrite]) -> Fault:
         """Each append to a partition, and each flush, takes `seconds` longer. The broker waits for its appends."""
-        return self._add_disk(SlowDisk(seconds), which)
+        return self._add_disk(SlowDisk(_checked(seconds)), which)
 
     def _add_disk(self, effect: DiskFull | SlowDisk, which: WhichWrite, *, appends_only: bool = False) -> Fault:
         criteria: dict[str, Any] = dict(which)

@@ -7,7 +7,7 @@ import socket
 import struct
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from ...protocol.apis import APIS
 from ...protocol.codec import decode, encode
@@ -130,7 +130,9 @@ class SeenRecord:
 
 
 class Waited(list[SeenRecord]):
-    """The records that came. In a plain program they are here; in an event loop `await` it."""
+    """The records that came. In a plain program they are here; in an event loop `await` it, and any other use of it before
+    raises RuntimeError.
+    """
 
     def __init__(self, work: Callable[[], Any] | None = None) -> None:
         super().__init__()
@@ -141,6 +143,51 @@ class Waited(list[SeenRecord]):
         if work is not None:
             self[:] = yield from work().__await__()
         return list(self)
+
+    def _check_awaited(self) -> None:
+        if self._work is not None:
+            raise RuntimeError("wait_for() has no records yet: inside an event loop write `await topic.wait_for(...)`")
+
+    # Each use of a list.
+
+    def __len__(self) -> int:
+        self._check_awaited()
+        return super().__len__()
+
+    def __iter__(self) -> Iterator[SeenRecord]:
+        self._check_awaited()
+        return super().__iter__()
+
+    def __reversed__(self) -> Iterator[SeenRecord]:
+        self._check_awaited()
+        return super().__reversed__()
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> SeenRecord: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[SeenRecord]: ...
+
+    def __getitem__(self, index: SupportsIndex | slice) -> SeenRecord | list[SeenRecord]:
+        self._check_awaited()
+        return super().__getitem__(index)
+
+    def __contains__(self, record: object) -> bool:
+        self._check_awaited()
+        return super().__contains__(record)
+
+    def __eq__(self, other: object) -> bool:
+        self._check_awaited()
+        return super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        self._check_awaited()
+        return super().__ne__(other)
+
+    def __repr__(self) -> str:
+        return "<wait_for(): to be awaited>" if self._work is not None else super().__repr__()
+
+    __hash__ = None  # as of a list
 
 
 class TopicView:
@@ -214,7 +261,8 @@ class TopicView:
     ) -> Completion[int]:
         """Appends a record per value, all with the same key and headers; creates the topic where it is not there.
 
-        Returns the offset of the first. Raises ValueError without a value, RuntimeError for what the broker refuses.
+        Returns the offset of the first. Raises ValueError without a value, TypeError for a text, RuntimeError for what the
+        broker refuses.
         """
         if not values:
             raise ValueError("send() needs at least one value")
@@ -228,6 +276,11 @@ class TopicView:
     ) -> Completion[int]:
         """Appends records given as timestamp in ms, key, value and headers, in one batch; otherwise as `send`."""
         run, name = self._embedded._here(), self.name
+        for _, key, value, headers in records:
+            _check_bytes("key", key)
+            _check_bytes("value", value)
+            for header, content in headers:
+                _check_bytes(f"header {header}", content)
         batch = [Record(timestamp=at, key=key, value=value, headers=headers) for at, key, value, headers in records]
 
         async def work() -> int:
@@ -264,6 +317,12 @@ def values_of(server: BrokerServer, topic: str) -> list[bytes | None]:
     """Returns the values of a topic's records on one broker: for simulations, whose nodes are servers."""
     found = sorted((one for one in server.partitions if one.topic == topic), key=lambda hosted: hosted.index)
     return [record.value for hosted in found for record in _records(hosted, False)]
+
+
+def _check_bytes(what: str, content: object) -> None:
+    """Raises TypeError."""
+    if content is not None and not isinstance(content, bytes | bytearray | memoryview):
+        raise TypeError(f"{what} must be bytes, not {type(content).__name__}")
 
 
 def leader_address(run: EmbeddedRun, topic: str, partition: int) -> str:
