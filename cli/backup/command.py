@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,9 @@ from ..output.results import Table
 from .chunks import checked
 from .manifests import Manifest, Topic, numbers, read_manifest
 from .stores import Store, open_store
+
+if TYPE_CHECKING:
+    from .restoring import Restored
 
 app = new_app("Back up topics, group offsets and cluster settings to a folder or an object store.")
 restore_app = new_app("Restore a backup to a cluster.")
@@ -181,6 +184,10 @@ def restore(
             done = restoring.restore(bar.advance)
     for line in restoring.warnings:
         warn(line)
+    _show_restored(output, done, dry_run=dry_run)
+
+
+def _show_restored(output: Output, done: Sequence[Restored], *, dry_run: bool) -> None:
     found = [
         {
             "topic": one.topic,

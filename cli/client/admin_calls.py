@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ..options import FAILED
 from .errors import COORDINATOR_MOVES, CommandError, CoordinatorMoves, advice_for, status_of_code
 
 #: `OffsetSpec` of ListOffsets.
 EARLIEST, LATEST = -2, -1
+#: The number of an error in a text of kafka-python.
+_ERROR_NUMBER = re.compile(r"\[Error (\d+)\]")
 #: Partitions in one request for offsets: the responses of more take memory that a long process keeps.
 _OFFSETS_AT_ONCE = 500
 
@@ -118,8 +122,11 @@ def alter_configs(
     for results in answered.values():
         for result in results.values():
             if result != "OK":
-                words = str(result).partition(": ")[2] or str(result)
-                raise CommandError(f"{kind} {name}: {words}; `odradek config get {kind} {name} --all` lists the keys")
+                error, _, words = str(result).partition(": ")
+                code = _ERROR_NUMBER.match(error)
+                status = status_of_code(int(code[1])) if code is not None else FAILED
+                hint = f"; `odradek config get {kind} {name} --all` lists the keys" if status == FAILED else ""
+                raise CommandError(f"{kind} {name}: {(words or error).rstrip('.')}{hint}", status)
 
 
 def send(admin: Any, request: Any, node_id: int | None = None) -> Any:

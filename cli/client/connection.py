@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from .contexts import read_contexts
 from .errors import NOT_FOUND, UNREACHABLE, CommandError, Misused
+from .librdkafka import check_names, librdkafka_settings
 from .properties import pairs, read_client_properties
 from .security import Security, security_of
 
@@ -123,8 +124,6 @@ class Connection:
 
     def librdkafka(self, **settings: Any) -> dict[str, Any]:
         """Settings of a confluent-kafka client. Names have `_` in place of dots. The user's properties have precedence."""
-        from .librdkafka import librdkafka_settings
-
         self.reach()
         own = {"client.id": "odradek-cli", **{name.replace("_", "."): value for name, value in settings.items()}}
         return own | librdkafka_settings(self.properties, self.security) | {"log_level": 0, "logger": _silent_logger()}
@@ -192,7 +191,10 @@ def connection_of(
         properties |= _of_context(context)
     if command_config is not None:
         properties |= read_client_properties(command_config)
-    properties |= pairs(settings, "-X")
+    given = pairs(settings, "-X")
+    if given:
+        check_names(given)
+    properties |= given
     if bootstrap is not None:
         properties["bootstrap.servers"] = bootstrap
     if timeout_s <= 0:

@@ -11,6 +11,7 @@ from ..output.results import Table
 from .completing import complete_context
 from .contexts import Contexts, contexts_file, read_contexts, write_contexts
 from .errors import NOT_FOUND, CommandError, Misused
+from .librdkafka import check_names
 from .options import DryRun, Output, client_command, new_app
 from .properties import pairs, read_client_properties, shown_properties
 
@@ -41,7 +42,9 @@ def add(
     from .connection import Connection
 
     properties = read_client_properties(command_config) if command_config is not None else {}
-    properties |= pairs(setting or [], "-X") | {"bootstrap.servers": bootstrap_server}
+    given = pairs(setting or [], "-X")
+    check_names(given)
+    properties |= given | {"bootstrap.servers": bootstrap_server}
     if not name.strip() or not name.isprintable():
         raise Misused("the name of a context needs at least one character, and only printable characters")
     _ = Connection(properties).security  # explains properties that cannot be meant

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..options import did_you_mean, shown
+from .errors import Misused
 from .security import NAMES, Security
+
+_NO_PROPERTY = "odradek.no.property"
 
 #: Properties of Java clients, with no meaning for a command: ignored, so that one file serves Kafka's tools and these.
 _JAVA_ONLY_TEXT = """
@@ -16,8 +20,21 @@ _JAVA_ONLY_TEXT = """
     sasl.login.refresh.window.factor sasl.login.refresh.window.jitter sasl.login.refresh.min.period.seconds
     sasl.login.refresh.buffer.seconds ssl.protocol ssl.enabled.protocols ssl.provider ssl.cipher.suites
     ssl.keymanager.algorithm ssl.trustmanager.algorithm ssl.secure.random.implementation
-    ssl.engine.factory.class
+    ssl.engine.factory.class bootstrap.controllers compression.gzip.level compression.lz4.level
+    compression.zstd.level group.remote.assignor metadata.max.idle.ms partitioner.adaptive.partitioning.enable
+    partitioner.availability.timeout.ms partitioner.ignore.keys share.acknowledgement.mode share.acquire.mode
+    socket.connection.setup.timeout.max.ms
 """
+#: Beginnings of names of Java clients' logins.
+_JAVA_PREFIXES = ("sasl.login.", "sasl.oauthbearer.", "sasl.kerberos.")
+#: Names that commands are given most; the client library need not be loaded to know them.
+_COMMON_TEXT = """
+    acks auto.offset.reset batch.size bootstrap.servers client.id client.rack compression.type delivery.timeout.ms
+    enable.idempotence fetch.max.bytes fetch.min.bytes group.id group.instance.id group.protocol isolation.level
+    linger.ms max.poll.interval.ms message.max.bytes partition.assignment.strategy request.timeout.ms retries
+    retry.backoff.ms session.timeout.ms socket.timeout.ms transactional.id
+"""
+_COMMON = frozenset(_COMMON_TEXT.split())
 _JAVA_ONLY = frozenset(_JAVA_ONLY_TEXT.split())
 #: The same thing under another name.
 _RENAMED = {
@@ -28,6 +45,33 @@ _RENAMED = {
     "send.buffer.bytes": "socket.send.buffer.bytes",
     "metadata.max.age.ms": "topic.metadata.refresh.interval.ms",
 }
+
+
+def check_names(properties: Mapping[str, str]) -> None:
+    """Raises Misused for a property that neither Kafka's clients nor librdkafka have."""
+    for name in properties:
+        if (
+            name in NAMES
+            or name in _JAVA_ONLY
+            or name in _RENAMED
+            or name in _COMMON
+            or name.startswith(_JAVA_PREFIXES)
+        ):
+            continue
+        if not _is_librdkafkas(name):
+            hint = did_you_mean(name, NAMES | _JAVA_ONLY | _RENAMED.keys() | _COMMON)
+            raise Misused(f"-X {shown(name)} is not a property of a Kafka client{hint}")
+
+
+def _is_librdkafkas(name: str) -> bool:
+    """Asks the library, which has no list: of two wrong settings it names the first. No client is made."""
+    from confluent_kafka import KafkaException, Producer
+
+    try:
+        Producer({name: "", _NO_PROPERTY: ""})
+    except KafkaException as error:
+        return not error.args[0].str().startswith(f'No such configuration property: "{name}"')
+    return True
 
 
 def librdkafka_settings(properties: Mapping[str, str], security: Security) -> dict[str, Any]:

@@ -66,6 +66,8 @@ def _explained(program: str, error: Exception) -> int:
     """One line for errors of the command line and of the libraries; other exceptions are bugs and pass."""
     import typer
 
+    if isinstance(error, typer.Abort) and isinstance(error.__cause__, KeyboardInterrupt):
+        return complain("interrupted", INTERRUPTED)
     if isinstance(error, typer.Abort):
         return complain("not confirmed; nothing was changed", FAILED)
     if hasattr(error, "format_message"):  # of a wrong option or argument; typer names the class anew now and then

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import time
 from typing import Annotated, Any
@@ -36,7 +35,7 @@ def top(
     """Show throughput by topic, lag by group, state of replicas and slow requests, until Ctrl-C."""
     if interval <= 0 or most < 1 or (iterations is not None and iterations < 1):
         raise Misused("--interval, --rows and --iterations must be more than 0")
-    with connection.admin() as admin, contextlib.suppress(KeyboardInterrupt):
+    with connection.admin() as admin:
         sampler = Sampler(admin, metrics)
         if output.form == "table" and sys.stdout.isatty():
             _live(sampler, interval, iterations, most)

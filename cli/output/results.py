@@ -94,9 +94,8 @@ def rich_table(table: Table) -> Any:
         box=box.SIMPLE_HEAD if is_terminal else None, pad_edge=False, title_justify="left", show_edge=False
     )
     for index, name in enumerate(table.columns):
-        numeric = bool(table.rows) and all(
-            isinstance(row[index], int | float) and not isinstance(row[index], bool) for row in table.rows
-        )
+        cells = [row[index] for row in table.rows if row[index] is not None]
+        numeric = bool(cells) and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
         made.add_column(name, justify="right" if numeric else "left", overflow="fold", no_wrap=not is_terminal)
     for row in table.rows:
         made.add_row(*(Text(_printable(_cell(cell))) for cell in row))

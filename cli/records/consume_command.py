@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import typer
+
 from ...server.runtime.gc_policy import GC_PAUSES
 from ..client.connection import Connection
 from ..client.errors import Misused
 from ..client.options import client_command, new_app
-from ..options import warn
+from ..options import INTERRUPTED, warn
 from ..output.progress import Progress
 from .consume_options import (
     CountOption,
@@ -161,7 +163,7 @@ def _read(
                     if left == 0:
                         break
     except KeyboardInterrupt:
-        pass  # the usual end of --follow
+        raise typer.Exit(INTERRUPTED) from None  # the usual end of --follow: it needs no words
     finally:
         try:
             writer.end()

@@ -49,7 +49,7 @@ def list_quotas(
         {
             "entity": _words([(one.entity_type, one.entity_name) for one in entry.entity]),
             "key": value.key,
-            "value": value.value,
+            "value": _number(value.value),
         }
         for entry in answered.entries or ()
         for value in entry.values
@@ -106,4 +106,9 @@ def set_quotas(
 
 
 def _change(entity: list[tuple[str, str | None]], key: str, value: Any) -> str:
-    return f"{_words(entity)}: {key} deleted" if value is None else f"{_words(entity)}: {key}={value:g}"
+    return f"{_words(entity)}: {key} deleted" if value is None else f"{_words(entity)}: {key}={_number(value)}"
+
+
+def _number(value: float) -> float:
+    """The value without a decimal point where it is whole."""
+    return int(value) if value.is_integer() else value

@@ -74,9 +74,9 @@ def test_contexts_are_added_used_shown_and_removed(capsys: pytest.CaptureFixture
 
 
 def test_contexts_file_is_the_users_alone() -> None:
-    main(["context", "add", 'a "name"', "-b", "one:9092", "-X", 'x="\\quoted"\u007f'])
+    main(["context", "add", 'a "name"', "-b", "one:9092", "-X", 'client.id="\\quoted"\u007f'])
     assert stat.S_IMODE(contexts_file().stat().st_mode) == 0o600
-    assert connection_of(None, None, 'a "name"', [], 1).properties["x"] == '"\\quoted"\u007f'
+    assert connection_of(None, None, 'a "name"', [], 1).properties["client.id"] == '"\\quoted"\u007f'
 
 
 def test_named_bootstrap_does_not_get_the_passwords_of_the_current_context() -> None:

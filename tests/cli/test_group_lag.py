@@ -70,6 +70,9 @@ def test_partitions_without_a_commit_are_rows_and_count(broker: odradek.Broker, 
         "group": group, "partitions": PARTITIONS, "lag": LAG, "uncommitted": UNCOMMITTED, "unknown": 0,
     }  # fmt: skip
     shown = run(broker, "group", "lag", group)
+    heading, row, *_ = shown.out.splitlines()
+    # Numbers stand at the right, below their heading, also where one is missing.
+    assert heading.index("COMMITTED") + len("COMMITTED") == re.search(rf"\b{COMMITTED}\b", row).end()  # type: ignore[union-attr]
     assert f"{UNCOMMITTED} records of its lag are in partitions without a commit" in shown.err
 
 
