@@ -128,7 +128,7 @@ def _kind_of(cell: Any) -> str:
 
 
 def _numeric_columns(table: Table) -> list[bool]:
-    """Which columns hold numbers alone: heading and cells stand at the right."""
+    """For each column, whether it holds numbers alone: its heading and cells stand at the right then."""
     made = []
     for index in range(len(table.columns)):
         kinds = {_kind_of(row[index]) for row in table.rows if row[index] is not None}
