@@ -86,6 +86,7 @@ class BrokerProcess:
         self.host = "127.0.0.1"
         self.port = 0
         self.start_deadline_s = start_deadline_s
+        self.stop_deadline_s = _STOP_DEADLINE_S
         self.starts = 0
         self.process: subprocess.Popen[str] | None = None
         directory.mkdir(parents=True, exist_ok=True)
@@ -158,7 +159,7 @@ class BrokerProcess:
         assert self.process is not None
         self.process.terminate()
         try:
-            status = self.process.wait(_STOP_DEADLINE_S)
+            status = self.process.wait(self.stop_deadline_s)
         except subprocess.TimeoutExpired:
             self.kill()
             raise BrokerFailed(f"{self.name} did not stop on SIGTERM:\n{self.last_words()}") from None

@@ -45,6 +45,7 @@ _OVERRIDES = {
     "min_insync_replicas": "2",
 }
 _SAMPLE_S = 0.01
+_NODE_DEADLINE_S = 180
 _PARTITIONS_PER_TOPIC = 100
 
 
@@ -119,8 +120,8 @@ def cluster_of(options: argparse.Namespace, directory: Path) -> MixedCluster:
     made = kind(directory, [COMBINED] * 3, **overrides)
     for node_id, node in made.nodes.items():
         made.node(node_id).is_apache, made.node(node_id).version = True, options.release
-        if options.partitions > 1000:
-            node.properties["auto.leader.rebalance.enable"] = "false"
+        # A controlled shutdown moves the leaders of thousands of partitions first.
+        node.stop_deadline_s = node.start_deadline_s = _NODE_DEADLINE_S
     return made
 
 
