@@ -267,6 +267,8 @@ class BrokerServer(Node):
         if self.lifecycle is None and self._others_came():
             self.lifecycle = cluster.lifecycle_of_lone_voter(self)
         if self.lifecycle is not None and self.config.get("controlled.shutdown.enable"):
+            if hasattr(self, "groups"):
+                await self.groups.hand_over()
             await self.lifecycle.leave()
 
     def _others_came(self) -> bool:

@@ -10,8 +10,10 @@ from collections.abc import Iterable
 from importlib import import_module
 
 from ...protocol.internal.classic_group_records import OffsetCommitKey, OffsetCommitValue
+from ...protocol.internal.silent_member_records import SilentMembersKey
 from ...protocol.schema import Message
 from ..common.record_frames import prefix
+from . import silence
 from .base.kind import ErrorResponse, Kind, Operation, RecordType, Replay
 from .classic.kind import CLASSIC
 from .consumer.kind import CONSUMER
@@ -39,6 +41,9 @@ class Kinds:
         self._are_all_there = False
         for kind in kinds:
             self._add(kind)
+        self.replays[SilentMembersKey] = silence.replay
+        self.record_types.update(silence.RECORD_TYPES)
+        self.prefixes.update({key: prefix(number) for number, (key, _) in silence.RECORD_TYPES.items()})
 
     def _add(self, kind: Kind) -> None:
         self.by_name[kind.name] = kind

@@ -23,7 +23,7 @@ from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ...protocol.schema import Message
 from ..common.result import GroupRequest, GroupsConfig, MetadataChanged, Output, Record, TopicsDeleted
 from ..common.timers import Timer
-from . import offsets
+from . import offsets, silence
 from .base.kind import Operation
 from .base.state import ShardState
 from .classic.group import ClassicGroup, State, find_or_make
@@ -173,6 +173,7 @@ class GroupShard:
         self.state = ShardState(config, KINDS.by_name, KINDS.replays, find_or_make)
         self.state.next_offset = next_offset
         self._retention_timer = Timer(("retention",))
+        self._silence = silence.SilenceCheck()
 
     def handle(self, message: GroupRequest | TopicsDeleted | MetadataChanged, now: int) -> None:
         if type(message) is GroupRequest:
@@ -181,6 +182,7 @@ class GroupShard:
             if error is ErrorCode.NONE:
                 operation = OPERATIONS.get(type(request)) or KINDS.operation(type(request))
                 operation(self.state, message, now)
+                self._silence.plan(self.state, now)
             else:
                 self.state.reply(message, error_response(request, error))
         elif type(message) is MetadataChanged:
@@ -215,6 +217,12 @@ class GroupShard:
         self._plan_retention(now)
         for group in list(self.state.groups.values()):
             self.state.kind_of(group).restore(self.state, group, now)
+        silence.shorten_sessions(self.state, now)
+        self._silence.plan(self.state, now)
+
+    def hand_over(self, now: int) -> None:
+        """Writes what the next coordinator is to know, before a planned stop moves the partition."""
+        silence.hand_over(self.state, now)
 
     def _metadata_changed(self, message: MetadataChanged) -> None:
         self.state.image = message.image
@@ -230,5 +238,7 @@ class GroupShard:
         if timer is self._retention_timer:
             expire_offsets(self.state, now)
             self._plan_retention(now)
+        elif timer is self._silence.timer:
+            self._silence.expired(self.state, now)
         else:
             KINDS.by_name[timer.event[0].partition(" ")[0]].expired(self.state, timer.event, now)

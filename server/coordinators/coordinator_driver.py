@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...coordinator.common.result import GroupsConfig, MetadataChanged, TopicsDeleted
@@ -42,6 +44,8 @@ DYNAMIC_PREFIX = "group."
 REMEMBERED_GROUPS = 4_000
 #: Longer ids are hashed each time: a client may send ids of 32,767 bytes.
 MAX_REMEMBERED_CHARS = 255
+#: Followers fetch what is handed over within milliseconds; a stop waits no longer for one that does not.
+HAND_OVER_S = 0.5
 #: How far the monotonic clock may be ahead of the time of day before it slows down.
 TOLERATED_LEAD_MS = 1_000
 
@@ -256,6 +260,24 @@ class GroupDriver(CoordinatorDriver):
         from .group_configs import groups_config
 
         return groups_config(self._config, partition.rules.max_message_bytes - RECORD_OVERHEAD_BYTES)
+
+    async def hand_over(self) -> None:
+        """Has all shards write what the next coordinators are to know, before a planned stop moves their partitions. Returns
+        when that is committed, at the latest after HAND_OVER_S: without it sessions start anew.
+        """
+        waiting, committed = set(self._shards), asyncio.Event()
+
+        def done(index: int, error: int) -> None:
+            waiting.discard(index)
+            if not waiting:
+                committed.set()
+
+        for index, shard in list(self._shards.items()):
+            shard.hand_over(partial(done, index))
+        if waiting:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HAND_OVER_S):
+                    await committed.wait()
 
     def end_transaction(self, index: int, marker: Marker, done: Callable[[int], None]) -> None:
         """Writes a marker into a partition of the topic and applies it to the shard. `done` gets an error code, or 0."""

@@ -83,6 +83,22 @@ class GroupShardDriver(ShardDriver):
         shard.state.next_offset += 1
         self.partition.when_committed(result.end_offset, done)
 
+    def hand_over(self, done: Callable[[int], None]) -> None:
+        """Writes what the next coordinator is to know. `done` gets an error code, or 0 when that is committed."""
+        shard, now = self._shard, self._clock()
+        if shard is None:
+            done(self._why_not)
+            return
+        try:
+            shard.hand_over(now)
+        except Exception:
+            self._failed_by_bug("the handover")
+            done(self._why_not)
+            return
+        self._took(shard, now)
+        self._turn()
+        self.partition.when_committed(self.partition.log_end_offset, done)
+
     def metadata_changed(self, message: MetadataChanged) -> None:
         """Applies a new image. While the log is loading, the image is kept until the shard is loaded."""
         self._image = message.image

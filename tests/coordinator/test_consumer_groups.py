@@ -108,7 +108,8 @@ def test_member_is_fenced_after_revocation_timeout(stand: Stand) -> None:
     stand.now += 30_000
     stand.beat("b", 3)
     stand.shard.expire(stand.now)
-    keys = [type(record.key).__name__ for record in stand.shard.take().records]
+    first, *keys = [type(record.key).__name__ for record in stand.shard.take().records]
+    assert first == "SilentMembersKey"
     assert keys == [
         "ConsumerGroupCurrentMemberAssignmentKey",
         "ConsumerGroupTargetAssignmentMemberKey",

@@ -6,7 +6,7 @@ assignment, which follows. Only replayed records change the durable state: `REPL
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
@@ -16,6 +16,7 @@ from ....protocol.errors import ErrorCode
 from ....protocol.schema import Message
 from ...common.result import Record
 from ...common.timers import Timer
+from .kind import Session
 
 if TYPE_CHECKING:
     from .kind import Replay
@@ -165,6 +166,15 @@ def restart_sessions(
     """Starts a whole session for every member after a load."""
     for member_id in group.members:
         state.timers.set(group.session(member_id), now + timeout_ms(state, group.group_id))
+
+
+def sessions(
+    state: ShardState, group: AssignedGroup[Any, Any], timeout_ms: Callable[[ShardState, str], int]
+) -> Iterator[Session]:
+    """Yields the sessions of all members, which have one length."""
+    length_ms = timeout_ms(state, group.group_id)
+    for member_id in group.members:
+        yield Session(member_id, group.session(member_id), length_ms)
 
 
 # The records that every kind of assigned group has: members, their targets and current assignments.

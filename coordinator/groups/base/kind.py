@@ -6,9 +6,9 @@ take is a `ShardState`; it is not named here because state.py imports this modul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.offset_commit import OffsetCommitRequest
@@ -16,7 +16,7 @@ from ....protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ....protocol.schema import Message
 from ...common.result import GroupRequest
-from ...common.timers import Event
+from ...common.timers import Event, Timer
 from .offsets import CommittedOffset
 
 if TYPE_CHECKING:
@@ -32,6 +32,14 @@ Replay = Callable[[State, Any, Any], None]
 ErrorResponse = Callable[[Any, ErrorCode], Message]
 #: Classes of a record's key and value.
 RecordType = tuple[type[Message], type[Message]]
+
+
+class Session(NamedTuple):
+    """The session of a member: its timer, and its length."""
+
+    member_id: str
+    timer: Timer
+    timeout_ms: int
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,8 @@ class Kind:
     offsets: OffsetRules
     #: (state, group, now): after the log was loaded.
     restore: Callable[[State, Any, int], None]
+    #: (state, group): the sessions of its members, without those of which a request waits.
+    sessions: Callable[[State, Any], Iterable[Session]]
     #: (state, event, now): a timer whose event begins with the kind's name and a space.
     expired: Callable[[State, Event, int], None]
     #: (state, group): writes the records that delete an empty group, without its offsets.

@@ -80,6 +80,8 @@ class ShardState:
         self.offsets = OffsetStore()
         self.counters = GroupCounters()
         self.timers = Timers()
+        #: Members without a recent heartbeat, as last written (silence.py): group and member id -> last heartbeat.
+        self.silent: dict[tuple[str, str], int] = {}
         self.records: list[Record] = []
         self.replies: list[Reply] = []
         #: The offset that the next record will have in the log; this shard is its partition's only writer.

@@ -20,7 +20,17 @@ from ...common.result import GroupRequest
 from ...common.timers import Timer
 from ..base.group import encoded_size
 from ..base.state import ShardState
-from .group import ClassicGroup, Member, State, create_group, join_error, sync_error, write_empty_group, write_group
+from .group import (
+    ClassicGroup,
+    Member,
+    State,
+    create_group,
+    join_error,
+    sync_error,
+    write_departures,
+    write_empty_group,
+    write_group,
+)
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +88,7 @@ def sync_timer_expired(state: ShardState, group: ClassicGroup, now: int) -> None
     for member_id in silent:
         group.remove(member_id)
     prepare(state, group, now, f"{', '.join(silent)} sent no SyncGroup in time")
+    write_departures(state, group, now)
 
 
 def session_expired(state: ShardState, group: ClassicGroup, member_id: str, now: int) -> None:
@@ -90,6 +101,7 @@ def session_expired(state: ShardState, group: ClassicGroup, member_id: str, now:
             _after_removal(state, group, now)
         else:
             prepare(state, group, now, f"{member_id} sent no heartbeat within its session timeout")
+        write_departures(state, group, now)
 
 
 def complete_join(state: ShardState, group: ClassicGroup, now: int) -> None:
@@ -115,6 +127,7 @@ def complete_join(state: ShardState, group: ClassicGroup, now: int) -> None:
         member.is_new = False
         group.pending_syncs.add(member.member_id)
     group.set_timer(group.sync_timer, now + group.rebalance_timeout_ms())
+    write_departures(state, group, now)
 
 
 def joined(group: ClassicGroup, member: Member) -> JoinGroupResponse:
@@ -540,6 +553,7 @@ def _after_leave(state: ShardState, group: ClassicGroup, now: int) -> None:
         prepare(state, group, now, "members left")
     else:
         go_on(state, group, now)
+    write_departures(state, group, now)
 
 
 def _response(leaver: MemberIdentity, error: ErrorCode) -> MemberResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ....protocol.errors import ErrorCode
@@ -14,7 +15,7 @@ from ....protocol.messages.sync_group import SyncGroupRequest
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ....protocol.schema import Message
 from ...common.timers import Event
-from ..base.kind import ErrorResponse, Kind, OffsetRules
+from ..base.kind import ErrorResponse, Kind, OffsetRules, Session
 from ..base.offsets import CommittedOffset
 from . import join
 from . import join as leave
@@ -24,6 +25,7 @@ from .group import (
     ClassicGroup,
     State,
     delete_classic_group,
+    departures_due,
     find_or_make,
     join_error,
     sync_error,
@@ -158,6 +160,13 @@ def _restore(state: ShardState, group: ClassicGroup, now: int) -> None:
         prepare(state, group, now, "the loaded group has more members than group.max.size")
 
 
+def _sessions(state: ShardState, group: ClassicGroup) -> Iterator[Session]:
+    """Yields the sessions of members. A member whose request waits is alive, or has a timer of another length."""
+    for member in group.members.values():
+        if member.awaiting_join is None and member.awaiting_sync is None and not member.is_new:
+            yield Session(member.member_id, member.session, member.session_timeout_ms)
+
+
 def _expired(state: ShardState, event: Event, now: int) -> None:
     group = state.find(ClassicGroup, event[1])
     assert group is not None, "a deleted group takes its timers along"
@@ -165,6 +174,8 @@ def _expired(state: ShardState, event: Event, now: int) -> None:
         session_expired(state, group, event[2], now)
     elif event[0] == "classic join":
         join_timer_expired(state, group, now)
+    elif event[0] == "classic departures":
+        departures_due(state, group)
     else:
         sync_timer_expired(state, group, now)
 
@@ -186,6 +197,7 @@ CLASSIC = Kind(
     error_responses=ERROR_RESPONSES,
     offsets=RULES,
     restore=_restore,
+    sessions=_sessions,
     expired=_expired,
     delete=_delete,
     validate_deletion=validate_deletion,

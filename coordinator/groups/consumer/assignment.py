@@ -8,10 +8,11 @@ Topics with many partitions per subscriber come first.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..base.assigned_group import TargetNeed, target_need, topics_by_name
+from ..base.kind import Session
 from .group import (
     ConsumerGroup,
     MemberState,
@@ -321,6 +322,14 @@ def remove_from_group(state: ShardState, group: ConsumerGroup, member_ids: Itera
     if not group.members:
         # The next member does not wait for the assignment interval.
         write_target_epoch(state, group.group_id, group.epoch, 0)
+
+
+def sessions(state: ShardState, group: ConsumerGroup) -> Iterator[Session]:
+    """Yields the sessions of all members. Those of the classic protocol chose the length of theirs."""
+    length_ms = session_timeout_ms(state, group.group_id)
+    for member_id, member in group.members.items():
+        classic = member.metadata.classic_member_metadata
+        yield Session(member_id, group.session(member_id), classic.session_timeout_ms if classic else length_ms)
 
 
 def restore(state: ShardState, group: ConsumerGroup, now: int) -> None:

@@ -33,7 +33,7 @@ from ..base.member_commits import is_expired, stale, validate_commit, validate_d
 from ..base.state import ShardState
 from . import heartbeat, migration
 from . import migration as classic_members
-from .assignment import restore
+from .assignment import restore, sessions
 from .group import RECORD_TYPES, ConsumerGroup, Member, MemberState, delete_group
 
 
@@ -185,6 +185,7 @@ CONSUMER = Kind(
     error_responses=ERROR_RESPONSES,
     offsets=RULES,
     restore=restore,
+    sessions=sessions,
     expired=_expired,
     delete=delete_group,
     validate_deletion=ConsumerGroup.validate_deletion,

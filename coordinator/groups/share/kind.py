@@ -28,10 +28,10 @@ from ....protocol.messages.share_group_describe import Member as DescribedMember
 from ....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from ....protocol.schema import Message
 from ...common.result import GroupRequest
-from ..base.assigned_group import described, replays
+from ..base.assigned_group import described, replays, sessions
 from ..base.kind import Kind, OffsetRules
 from . import heartbeat, offset_requests
-from .group import RECORD_TYPES, Member, ShareGroup, delete_group
+from .group import RECORD_TYPES, Member, ShareGroup, delete_group, session_timeout_ms
 from .heartbeat import expired, restore
 from .offset_requests import (
     DeletionOfGroups,
@@ -171,6 +171,7 @@ KIND = Kind(
     error_responses=ERROR_RESPONSES,
     offsets=RULES,
     restore=restore,
+    sessions=partial(sessions, timeout_ms=session_timeout_ms),
     expired=expired,
     delete=delete_group,
     validate_deletion=ShareGroup.validate_deletion,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ....protocol.errors import ErrorCode
@@ -31,12 +32,22 @@ from ....protocol.messages.streams_group_topology_description_update import (
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ....protocol.schema import Message
 from ...common.result import GroupRequest
-from ..base.assigned_group import described, replays
+from ..base.assigned_group import described, replays, sessions
 from ..base.kind import Kind, OffsetRules
 from ..base.member_commits import is_expired, validate_commit, validate_delete, validate_fetch
 from . import description, heartbeat
 from .assignment import expired, restore
-from .group import RECORD_TYPES, HeldTasks, Member, StreamsGroup, TaskId, Tasks, by_subtopology, delete_group
+from .group import (
+    RECORD_TYPES,
+    HeldTasks,
+    Member,
+    StreamsGroup,
+    TaskId,
+    Tasks,
+    by_subtopology,
+    delete_group,
+    session_timeout_ms,
+)
 from .topology import subtopology_of
 
 if TYPE_CHECKING:
@@ -233,6 +244,7 @@ KIND = Kind(
     error_responses=ERROR_RESPONSES,
     offsets=RULES,
     restore=restore,
+    sessions=partial(sessions, timeout_ms=session_timeout_ms),
     expired=expired,
     delete=_delete,
     validate_deletion=StreamsGroup.validate_deletion,
