@@ -133,9 +133,10 @@ def of_file(file: Path, to: str) -> Iterator[Finding]:
         if known is None:
             raise CommandError(f"{directory} of {file} is not a formatted log directory")
         old = _old_formats(directory)
-        if old:
+        if old and to == ODRADEK:
             words = f"batches of the message formats 0 and 1, from before Kafka 0.11, in {', '.join(old[:5])}"
-            yield Finding(DIFFERS, str(directory), words, "they stay unread; docs/damage.md")
+            advice = "Odradek does not start with them: delete or copy these topics with Apache Kafka first"
+            yield Finding(STOPS, str(directory), words, advice)
         if newer_leader_changes(directory / DIRECTORY_NAME) and to == APACHE:
             advice = f"`odradek doctor --data-dir {directory}` has the remedy"
             yield Finding(STOPS, str(directory), "LeaderChange records of version 1 in the metadata log", advice)
