@@ -1,0 +1,283 @@
+"""Compares scans with Spark's stock Kafka connector and with Parquet: `python -m benchmarks.columns`.
+
+The topics have records of 100 B and 1 KiB, plain and lz4, on one broker. Every query sums the lengths of all values, or a
+field of JSON, so that no engine leaves a value out. CPU is that of all processes: Python, the JVM, its workers, the broker,
+in seconds for a million records, without the start of the engine. Times of one run on a busy machine differ by a tenth.
+
+- `decoder`: the bytes of segments in memory to Arrow, with and without the CRC, for each codec; on one core.
+- `engines`: the connector, Parquet read by Spark, scans into DuckDB and Polars.
+- `count`: `count()` of a topic of a hundred million records, by batch headers. It writes 3 GB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from confluent_kafka import Producer
+from odradek.columns import ScanDataset, ValueSchema, kernel, scan
+from odradek.columns.batches import BatchDecoder, Bounds
+from odradek.protocol.records.compression import Compression
+from odradek.protocol.records.record import Record, encode_batch
+from odradek.storage.files.open_files import PartitionDirectory
+from odradek.storage.segments.recovery import rebuild_indexes
+
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.oracle import SINGLE_NODE
+
+ROOT = Path(__file__).resolve().parents[1]
+SIZES = {"100 B": 100, "1 KiB": 1024}
+_BATCH_BYTES = 16_000
+_DECODED_BYTES = 64 << 20
+_ROUNDS = 3
+_COUNTED = 100_000_000
+
+
+def order(number: int, size: int) -> bytes:
+    """An order of about `size` bytes, which compresses as orders do."""
+    rng = random.Random(number)
+    made = {"id": number, "customer": f"c{rng.randrange(5000)}", "amount": rng.randrange(10_000) / 100, "note": ""}
+    left = size - len(json.dumps(made))
+    made["note"] = "".join(rng.choices("abcdefgh ijklmnop", k=max(left, 0)))
+    return json.dumps(made).encode()
+
+
+def batches(size: int, codec: Compression, bytes_: int, base: int = 0) -> bytes:
+    """Batches of 16 KB before compression, some of them repeated with other offsets."""
+    per_batch = max(1, _BATCH_BYTES // size)
+    values = [order(number, size) for number in range(20 * per_batch)]
+    made: list[bytes] = []
+    total, offset = 0, base
+    while total < bytes_:
+        at = offset % len(values)
+        records = [
+            Record(offset + n, 1_700_000_000_000, b"key %d" % n, values[(at + n) % len(values)])
+            for n in range(per_batch)
+        ]
+        made.append(encode_batch(records, compression=codec, leader_epoch=0))
+        total += per_batch * size
+        offset += per_batch
+    return b"".join(made)
+
+
+def cpu_of(run: Callable[[], Any]) -> float:
+    began = time.process_time()
+    run()
+    return time.process_time() - began
+
+
+def decoder() -> list[dict[str, Any]]:
+    found = []
+    for name, size in SIZES.items():
+        for codec in Compression:
+            data = memoryview(batches(size, codec, _DECODED_BYTES))
+            rows = np.empty((len(data) // 61 + 1, kernel.HEADER_COLUMNS), np.int64)
+            count, _, _ = kernel.walk_headers(np.frombuffer(data, np.uint8), 0, len(data), 0, 0, True, rows)
+            rows = rows[:count]
+            records, wanted = int(rows[:, kernel.COUNT].sum()), np.ones(count, bool)
+            row: dict[str, Any] = {"size": name, "codec": codec.name.lower()}
+            for checks in (True, False):
+                one = BatchDecoder("t", 0, ("offset", "timestamp", "key", "value"), check_crcs=checks)
+
+                def run(
+                    one: BatchDecoder = one, data: memoryview = data, rows: Any = rows, wanted: Any = wanted
+                ) -> None:
+                    for _ in one.decode(data, 0, rows, wanted, Bounds()):
+                        pass
+
+                run()
+                best = min(cpu_of(run) for _ in range(_ROUNDS))
+                row["M/s with CRC" if checks else "M/s"] = round(records / best / 1e6, 2)
+            found.append(row)
+            show(row)
+    return found
+
+
+# ---- engines
+
+
+def tree_cpu(*processes: psutil.Process) -> float:
+    """Seconds of CPU of processes and all their children, ended ones included."""
+    total = 0.0
+    for one in {child for process in processes for child in (process, *process.children(recursive=True))}:
+        times = one.cpu_times()
+        total += times.user + times.system + times.children_user + times.children_system
+    return total
+
+
+def write(bootstrap: str, topic: str, size: int, count: int, codec: str) -> None:
+    settings = {"bootstrap.servers": bootstrap, "linger.ms": 20, "batch.size": _BATCH_BYTES, "compression.type": codec}
+    producer = Producer(settings | {"queue.buffering.max.messages": 2_000_000})
+    values = [order(number, size) for number in range(5000)]
+    for number in range(count):
+        producer.produce(topic, values[number % len(values)], b"key %d" % (number % 1000), partition=0)
+        if number % 1000 == 0:
+            producer.poll(0)
+    assert producer.flush(120) == 0
+
+
+def spark_rows(session: Any, bootstrap: str, topic: str, parquet: str) -> dict[str, Callable[[], Any]]:
+    from pyspark.sql import functions as f
+
+    def connector() -> Any:
+        options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+        return session.read.format("kafka").options(**options, includeHeaders="true").load()
+
+    def everything(frame: Any) -> None:
+        frame.write.format("noop").mode("overwrite").save()
+
+    def values(frame: Any) -> Any:
+        return frame.agg(f.sum(f.length("value")), f.max("offset")).collect()
+
+    fields = "id bigint, customer string, amount double"
+
+    def decoded(frame: Any) -> Any:
+        parsed = frame.select(f.from_json(f.col("value").cast("string"), fields).alias("o"))
+        return parsed.agg(f.sum("o.amount"), f.max("o.customer"), f.max("o.id")).collect()
+
+    return {
+        "connector, 8 columns": lambda: everything(connector()),
+        "connector, value and offset": lambda: values(connector()),
+        "connector, JSON": lambda: decoded(connector()),
+        "Parquet in Spark, 8 columns": lambda: everything(session.read.parquet(parquet)),
+        "Parquet in Spark, value and offset": lambda: values(session.read.parquet(parquet)),
+        "Parquet in Spark, JSON": lambda: decoded(session.read.parquet(parquet)),
+    }
+
+
+def scan_rows(path: Path, bootstrap: str, topic: str) -> dict[str, Callable[[], Any]]:
+    import duckdb
+    import polars
+    import pyarrow as pa
+
+    schema = pa.schema([("id", pa.int64()), ("customer", pa.string()), ("amount", pa.float64())])
+
+    def into_duckdb(found: Any, sql: str) -> Any:
+        database = duckdb.connect(config={"threads": 1})
+        database.register("t", ScanDataset(found))
+        return database.execute(sql).fetchall()
+
+    def read_all() -> None:
+        for _ in scan(path):
+            pass
+
+    values = 'select sum(octet_length(value)), max("offset") from t'
+    fields = "select sum(value.amount), max(value.customer), max(value.id) from t"
+    return {
+        "scan, 8 columns": read_all,
+        "scan into DuckDB, value and offset": lambda: into_duckdb(scan(path), values),
+        "scan into Polars, value and offset": lambda: polars.DataFrame(scan(path, columns=["value", "offset"])).select(
+            polars.col("value").bin.size().sum(), polars.col("offset").max()
+        ),
+        "scan into DuckDB, JSON": lambda: into_duckdb(scan(path, values=ValueSchema("json", schema)), fields),
+        "Fetch into DuckDB, value and offset": lambda: into_duckdb(scan(topic, bootstrap_servers=bootstrap), values),
+    }
+
+
+def engines(count: int) -> list[dict[str, Any]]:
+    sys.path.insert(0, str(ROOT / "spark_examples"))
+    from session import spark_session
+
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        broker = OdradekProcess(Path(folder), SINGLE_NODE)
+        broker.start()
+        try:
+            session = spark_session("benchmarks.columns")
+            session.sparkContext.setLogLevel("OFF")
+            me = psutil.Process()
+            of_broker = psutil.Process(broker.process.pid)
+            for name, size in SIZES.items():
+                for codec in ("none", "lz4"):
+                    topic = f"t{size}-{codec}"
+                    records = count if size == 100 else count // 4
+                    write(broker.bootstrap, topic, size, records, codec)
+                    parquet = f"{folder}/{topic}.parquet"
+                    whole = session.read.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap)
+                    whole.option("subscribe", topic).option("startingOffsets", "earliest").load().write.parquet(parquet)
+                    path = broker.data_dir / topic
+                    runs = spark_rows(session, broker.bootstrap, topic, parquet)
+                    runs |= scan_rows(path, broker.bootstrap, topic)
+                    row: dict[str, Any] = {"topic": f"{name} {codec}"}
+                    for what, run in runs.items():
+                        run()
+                        seconds = []
+                        for _ in range(_ROUNDS):
+                            before = tree_cpu(me, of_broker)
+                            run()
+                            seconds.append(tree_cpu(me, of_broker) - before)
+                        row[what] = round(min(seconds) / records * 1e6, 3)
+                    found.append(row)
+                    show(row)
+            session.stop()
+        finally:
+            broker.kill()
+    return found
+
+
+# ---- count
+
+
+def count_of_headers() -> dict[str, Any]:
+    """Counts a topic whose segments are one segment with other offsets."""
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder) / "counted-0"
+        directory.mkdir()
+        template = bytearray(batches(20, Compression.NONE, 640 << 20))
+        rows = np.empty((len(template) // 61, kernel.HEADER_COLUMNS), np.int64)
+        found, _, _ = kernel.walk_headers(np.frombuffer(template, np.uint8), 0, len(template), 0, 0, True, rows)
+        positions, records = rows[:found, kernel.POSITION], int(rows[:found, kernel.COUNT].sum())
+        view, base = np.frombuffer(template, np.uint8), 0
+        step = np.frombuffer(np.array(rows[:found, kernel.BASE_OFFSET], ">i8").tobytes(), np.uint8).reshape(-1, 8)
+        while base < _COUNTED:
+            shifted = (rows[:found, kernel.BASE_OFFSET] + base).astype(">i8").view(np.uint8).reshape(step.shape)
+            view[positions[:, None] + np.arange(8)] = shifted
+            file = directory / f"{base:020d}.log"
+            file.write_bytes(template)
+            rebuild_indexes(str(file), PartitionDirectory(str(directory)), base, len(template))
+            base += records
+        began, cpu = time.perf_counter(), time.process_time()
+        counted = scan(directory.parent / "counted").count()
+        assert counted == base
+        row = {
+            "records": counted,
+            "GB": round(sum(file.stat().st_size for file in directory.iterdir()) / 1e9, 2),
+            "seconds": round(time.perf_counter() - began, 2),
+            "CPU": round(time.process_time() - cpu, 2),
+        }
+        show(row)
+        return row
+
+
+def show(row: dict[str, Any]) -> None:
+    print(json.dumps(row), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=("decoder", "engines", "count"), help="one of the three parts")
+    parser.add_argument("--records", type=int, default=1_000_000, help="records of 100 B; a quarter of 1 KiB")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
+    options = parser.parse_args()
+    parts: dict[str, Callable[[], Any]] = {
+        "decoder": decoder,
+        "engines": lambda: engines(options.records),
+        "count": count_of_headers,
+    }
+    found = {name: run() for name, run in parts.items() if options.only in (None, name)}
+    if options.json is not None:
+        options.json.write_text(json.dumps({"cores": os.cpu_count(), **found}, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
