@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import random
+import struct
 import sys
 import tempfile
 import time
@@ -46,27 +47,26 @@ _COUNTED = 100_000_000
 def order(number: int, size: int) -> bytes:
     """An order of about `size` bytes, which compresses as orders do."""
     rng = random.Random(number)
+    if size < 80:
+        return b"%020d" % number
     made = {"id": number, "customer": f"c{rng.randrange(5000)}", "amount": rng.randrange(10_000) / 100, "note": ""}
     left = size - len(json.dumps(made))
     made["note"] = "".join(rng.choices("abcdefgh ijklmnop", k=max(left, 0)))
     return json.dumps(made).encode()
 
 
-def batches(size: int, codec: Compression, bytes_: int, base: int = 0) -> bytes:
-    """Batches of 16 KB before compression, some of them repeated with other offsets."""
+def batches(size: int, codec: Compression, bytes_: int) -> bytes:
+    """Batches of 16 KB before compression: some different ones, again and again, with the next offsets."""
     per_batch = max(1, _BATCH_BYTES // size)
-    values = [order(number, size) for number in range(20 * per_batch)]
+    different = []
+    for first in range(0, 20 * per_batch, per_batch):
+        values = [order(number, size) for number in range(first, first + per_batch)]
+        records = [Record(n, 1_700_000_000_000, b"key %d" % n, value) for n, value in enumerate(values)]
+        different.append(encode_batch(records, compression=codec, leader_epoch=0))
     made: list[bytes] = []
-    total, offset = 0, base
-    while total < bytes_:
-        at = offset % len(values)
-        records = [
-            Record(offset + n, 1_700_000_000_000, b"key %d" % n, values[(at + n) % len(values)])
-            for n in range(per_batch)
-        ]
-        made.append(encode_batch(records, compression=codec, leader_epoch=0))
-        total += per_batch * size
-        offset += per_batch
+    for number in range(bytes_ // (per_batch * size) + 1):
+        # The base offset is not under the CRC.
+        made += (struct.pack(">q", number * per_batch), different[number % len(different)][8:])
     return b"".join(made)
 
 
@@ -238,10 +238,9 @@ def count_of_headers() -> dict[str, Any]:
         found, _, _ = kernel.walk_headers(np.frombuffer(template, np.uint8), 0, len(template), 0, 0, True, rows)
         positions, records = rows[:found, kernel.POSITION], int(rows[:found, kernel.COUNT].sum())
         view, base = np.frombuffer(template, np.uint8), 0
-        step = np.frombuffer(np.array(rows[:found, kernel.BASE_OFFSET], ">i8").tobytes(), np.uint8).reshape(-1, 8)
         while base < _COUNTED:
-            shifted = (rows[:found, kernel.BASE_OFFSET] + base).astype(">i8").view(np.uint8).reshape(step.shape)
-            view[positions[:, None] + np.arange(8)] = shifted
+            offsets = (rows[:found, kernel.BASE_OFFSET] + base).astype(">i8").view(np.uint8).reshape(-1, 8)
+            view[positions[:, None] + np.arange(8)] = offsets
             file = directory / f"{base:020d}.log"
             file.write_bytes(template)
             rebuild_indexes(str(file), PartitionDirectory(str(directory)), base, len(template))
