@@ -75,6 +75,9 @@ def _run(words: list[str]) -> int:
         from .client.run import run
 
         return run(*client, words[len(client[0]) :])
+    if not words:
+        parser().print_help()
+        return 0
     options = parser().parse_args(words)
     status: int = options.run(options)
     return status

@@ -7,10 +7,12 @@ that cannot be done: an option, a property or a file that must change first. 130
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 DEFAULT_DATA_DIR = "odradek-data"
 FAILED = 1
@@ -27,7 +29,13 @@ class UsageError(Exception):
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Explains a mistake in one line, where argparse prints the whole usage before it."""
+    """Explains a mistake in one line, where argparse prints the whole usage before it. Texts have the terminal's width."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        for name in ("description", "epilog"):
+            if named.get(name):
+                named[name] = wrapped(named[name])
+        super().__init__(*given, **named)
 
     def error(self, message: str) -> NoReturn:
         self.exit(complain(f"{one_line(message)}{self._hint(message)}; see `{self.prog} --help`", MISUSED))
@@ -52,6 +60,16 @@ def _option_strings(parser: argparse.ArgumentParser) -> Iterator[str]:
         if isinstance(action, argparse._SubParsersAction):
             for command in action.choices.values():
                 yield from _option_strings(command)
+
+
+def wrapped(text: str) -> str:
+    """The text with its longer lines folded to the terminal's width, below their first word."""
+    width = max(40, shutil.get_terminal_size().columns - 2)
+    made = []
+    for line in text.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()))
+        made += textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False) or [""]
+    return "\n".join(made)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -36,6 +36,10 @@ COMMANDS: dict[tuple[str, ...], ClientCommand] = {
     ("cluster", "describe"): ClientCommand("clusters.command:describe_app", "show brokers and replicas of any cluster"),
     ("cluster", "quorum"): ClientCommand("clusters.command:quorum_app", "show the metadata quorum of any cluster"),
     ("cluster", "features"): ClientCommand("clusters.command:features_app", "show features and their levels"),
+    ("cluster", "set-feature"): ClientCommand("clusters.changes:set_feature_app", "upgrade and downgrade features"),
+    ("cluster", "elect-leaders"): ClientCommand(
+        "clusters.changes:elect_leaders_app", "make preferred replicas leaders again"
+    ),
     ("cluster", "log-dirs"): ClientCommand(
         "clusters.command:log_dirs_app", "show log directories and their disk space"
     ),

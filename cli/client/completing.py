@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 from .errors import CommandError
 
 #: A person waits for it.
@@ -19,6 +22,15 @@ def complete_context(incomplete: str) -> list[str]:
 
 def complete_topic(incomplete: str) -> list[str]:
     """Topics of the current context's cluster, or of 127.0.0.1:9092; nothing when it does not answer."""
+    return _names(lambda admin: admin.list_topics(), incomplete)
+
+
+def complete_group(incomplete: str) -> list[str]:
+    """Groups of the same cluster."""
+    return _names(lambda admin: [one["group_id"] for one in admin.list_groups()], incomplete)
+
+
+def _names(read: Callable[[Any], Iterable[str]], incomplete: str) -> list[str]:
     import os
 
     from .connection import connection_of
@@ -26,6 +38,6 @@ def complete_topic(incomplete: str) -> list[str]:
     try:
         bootstrap = os.environ.get("ODRADEK_BOOTSTRAP_SERVER")
         with connection_of(bootstrap, None, None, [], _TIMEOUT_S).admin() as admin:
-            return [name for name in sorted(admin.list_topics()) if name.startswith(incomplete)]
+            return [name for name in sorted(read(admin)) if name.startswith(incomplete)]
     except Exception:
         return []

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
+import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any, TypeVar
 
 from .contexts import read_contexts
 from .errors import NOT_FOUND, UNREACHABLE, CommandError, Misused
+from .kafka_python import ssl_context
 from .librdkafka import check_names, librdkafka_settings
 from .properties import pairs, read_client_properties
 from .security import Security, security_of
@@ -30,6 +33,13 @@ _SENT_TO_CONTROLLER = frozenset(
 )
 #: Limit of the first check whether a listener accepts connections.
 _CONNECT_TIMEOUT_S = 5.0
+
+
+#: A request that every version of Kafka answers: its length, API key 18, version 0, correlation id 1, no client id.
+_API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+_TLS_ALERT = b"\x15\x03"
+#: Reasons of OpenSSL for bytes that are not of TLS.
+_NO_TLS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 
 
 class Patient:
@@ -152,7 +162,8 @@ class Connection:
         failed = []
         for address in self.bootstrap.split(","):
             try:
-                socket.create_connection(_host_and_port(address), timeout=_CONNECT_TIMEOUT_S).close()
+                with socket.create_connection(_host_and_port(address), timeout=_CONNECT_TIMEOUT_S) as connected:
+                    self._check_protocol(connected, address.strip())
             except OSError as error:
                 failed.append(f"{address.strip()} ({error.strerror or error})")
             else:
@@ -162,6 +173,57 @@ class Connection:
             f"cannot connect to {', '.join(failed)}: start a broker, or name one with --bootstrap-server HOST:PORT",
             UNREACHABLE,
         )
+
+    def _check_protocol(self, connected: socket.socket, address: str) -> None:
+        """Raises CommandError where one side has TLS and the other has not: libraries try again until their timeouts."""
+        protocol = self.security.protocol
+        if not self.security.has_tls and _expects_tls(connected, _host_and_port(address)):
+            secured = protocol.replace("PLAINTEXT", "SSL")
+            raise CommandError(
+                f"{address} expects TLS, and security.protocol is {protocol}: set security.protocol={secured}",
+                UNREACHABLE,
+            )
+        if self.security.has_tls and not _offers_tls(connected, _host_and_port(address)[0], ssl_context(self.security)):
+            plain = {"SSL": "PLAINTEXT", "SASL_SSL": "SASL_PLAINTEXT"}[protocol]
+            raise CommandError(
+                f"{address} has no TLS, and security.protocol is {protocol}: name a port with TLS, or set "
+                f"security.protocol={plain}",
+                UNREACHABLE,
+            )
+
+
+def _expects_tls(connected: socket.socket, address: tuple[str, int]) -> bool:
+    """Sends an ApiVersions request of version 0. A port with TLS answers with an alert, or ends the connection: then it gets
+    a handshake on another connection, whose certificate does not count.
+    """
+    connected.settimeout(_CONNECT_TIMEOUT_S)
+    try:
+        connected.sendall(_API_VERSIONS)
+        first = connected.recv(2)
+    except TimeoutError:
+        return False
+    except OSError:
+        first = b""
+    if first:
+        return first == _TLS_ALERT
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(address, timeout=_CONNECT_TIMEOUT_S) as again:
+        return _offers_tls(again, address[0], context)
+
+
+def _offers_tls(connected: socket.socket, host: str, context: ssl.SSLContext) -> bool:
+    """Whether the port answers a handshake with TLS; that it fails for another reason is for the libraries to explain."""
+    connected.settimeout(_CONNECT_TIMEOUT_S)
+    try:
+        context.wrap_socket(connected.dup(), server_hostname=host).close()
+    except ssl.SSLEOFError:
+        return False
+    except ssl.SSLError as error:
+        return error.reason not in _NO_TLS
+    except OSError:
+        return False
+    return True
 
 
 def _host_and_port(address: str) -> tuple[str, int]:

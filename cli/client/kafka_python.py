@@ -31,7 +31,7 @@ def admin_settings(properties: Mapping[str, str], security: Security, timeout_s:
         "security_protocol": security.protocol,
     }
     if security.has_tls:
-        made["ssl_context"] = _ssl_context(security)
+        made["ssl_context"] = ssl_context(security)
         made["ssl_check_hostname"] = security.verifies_host
     if security.has_sasl:
         made |= _sasl(security)
@@ -49,7 +49,7 @@ def _sasl(security: Security) -> dict[str, Any]:
     return made
 
 
-def _ssl_context(security: Security) -> ssl.SSLContext:
+def ssl_context(security: Security) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=security.ca_file or None, cadata=security.ca_pem or None)
         context.check_hostname = security.verifies_host

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import shutil
 import typing
 from collections.abc import Callable
 from enum import Enum
@@ -104,7 +105,11 @@ def new_app(help_text: str) -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            # The library's own limit is 80 columns.
+            "max_content_width": shutil.get_terminal_size().columns,
+        },
     )
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..options import FAILED, INTERRUPTED, MISUSED, complain, did_you_mean, warn
-from .commands import COMMANDS, EXTRA, ClientCommand
+from .commands import COMMANDS, EXTRA, ClientCommand, command_of
 from .errors import CommandError, from_library
 
 if TYPE_CHECKING:
     import typer
 
+#: Other names of commands, as in a shell.
+_ALIASES = {"ls": ("list",), "rm": ("delete", "remove")}
 _PACKAGE = __package__.rpartition(".")[0]
 #: Modules of the extras, and the extra that each is of.
 _EXTRAS = {"typer": EXTRA, "rich": EXTRA, "confluent_kafka": EXTRA, "kafka": EXTRA, "pyarrow": "odradek[parquet]"}
@@ -32,7 +35,9 @@ def run(words: tuple[str, ...], command: ClientCommand, arguments: Sequence[str]
         import typer.main
 
         made = typer.main.get_command(app_of(command))
-        status = made.main(list(arguments), prog_name=" ".join(("odradek", *words)), standalone_mode=False)
+        status = made.main(
+            _without_aliases(made, arguments), prog_name=" ".join(("odradek", *words)), standalone_mode=False
+        )
         sys.stdout.flush()
         return int(status or 0)
     except ModuleNotFoundError as error:
@@ -45,6 +50,15 @@ def run(words: tuple[str, ...], command: ClientCommand, arguments: Sequence[str]
         raise
     except Exception as error:
         return _explained(" ".join(("odradek", *words)), error)
+
+
+def _without_aliases(command: Any, arguments: Sequence[str]) -> list[str]:
+    """The arguments with the name of the command that an alias stands for."""
+    names = getattr(command, "commands", {})
+    if not arguments or arguments[0] in names:
+        return list(arguments)
+    meant = next((name for name in _ALIASES.get(arguments[0], ()) if name in names), arguments[0])
+    return [meant, *arguments[1:]]
 
 
 def app_of(command: ClientCommand) -> typer.Typer:
@@ -87,7 +101,10 @@ def _usage(program: str, error: Any) -> int:
     wrong = getattr(error, "message", "")
     if context is not None and wrong.startswith("No such command"):
         names = context.command.list_commands(context)
-        message = f"{wrong.rstrip('.')}{did_you_mean(wrong.split(chr(39))[1], names)}"
+        mistake = wrong.split("'")[1]
+        message = f"No such command '{mistake}'{did_you_mean(mistake, names)}"
+    elif (options := getattr(error, "possibilities", None)) and hasattr(error, "option_name"):
+        message = f"No such option: {error.option_name}{did_you_mean(error.option_name, options)}"
     if not message:  # no arguments: the help was printed
         return MISUSED
     return complain(f"{message}; see `{path} --help`", MISUSED)
@@ -96,8 +113,11 @@ def _usage(program: str, error: Any) -> int:
 # ---- completion
 
 
-def root(parser: argparse.ArgumentParser) -> typer.Typer:
-    """All commands in one tree, those of argparse as stubs with their options: the shell completes from it."""
+def root(parser: argparse.ArgumentParser, only: tuple[str, ...] | None = None) -> typer.Typer:
+    """All commands in one tree, those of argparse as stubs with their options: the shell completes from it.
+
+    `only`: the words of the client command that is imported, in place of all.
+    """
     import typer
 
     made = typer.Typer(add_completion=True, rich_markup_mode=None)
@@ -116,7 +136,10 @@ def root(parser: argparse.ArgumentParser) -> typer.Typer:
                 groups[name].command(verb, help=parsed.description)(_stub(parsed))
     for words, client in COMMANDS.items():
         into = made if len(words) == 1 else groups[words[0]]
-        _add(into, words[-1], app_of(client))
+        if only is None or words == only:
+            _add(into, words[-1], app_of(client))
+        else:
+            into.command(words[-1], help=client.meaning)(lambda: None)
     return made
 
 
@@ -163,8 +186,12 @@ def complete(parser: argparse.ArgumentParser) -> int:
     """Answers the shell's question in the environment variable `_ODRADEK_COMPLETE`."""
     import typer.main
 
+    typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+    named = command_of(typed.split()[1:])
     try:
-        typer.main.get_command(root(parser)).main(args=[], prog_name="odradek", complete_var="_ODRADEK_COMPLETE")
+        typer.main.get_command(root(parser, named[0] if named is not None else ())).main(
+            args=[], prog_name="odradek", complete_var="_ODRADEK_COMPLETE"
+        )
     except SystemExit as end:
         return int(end.code or 0)
     except ModuleNotFoundError as error:

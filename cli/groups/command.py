@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..client.completing import complete_group
 from ..client.connection import Connection
 from ..client.errors import NOT_FOUND, CommandError, Misused
 from ..client.options import DryRun, Output, Yes, client_command, new_app
@@ -20,8 +21,8 @@ from .share_offsets import delete_share_offsets
 
 app = new_app("Show and change classic, consumer, share and streams groups.")
 
-Name = Annotated[str, typer.Argument(metavar="GROUP")]
-Names = Annotated[list[str], typer.Argument(metavar="GROUP...")]
+Name = Annotated[str, typer.Argument(metavar="GROUP", autocompletion=complete_group)]
+Names = Annotated[list[str], typer.Argument(metavar="GROUP...", autocompletion=complete_group)]
 Topics = Annotated[
     list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC[:0,2]", help="only this topic; may be repeated")
 ]
@@ -157,7 +158,10 @@ def _offset_table(behind: dict[str, list[Lag]]) -> Table:
 def lag(
     connection: Connection,
     output: Output,
-    names: Annotated[list[str] | None, typer.Argument(metavar="[GROUP...]", help="default: all groups")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[GROUP...]", help="default: all groups", autocompletion=complete_group),
+    ] = None,
     total: Annotated[bool, typer.Option("--total", help="one line for each group")] = False,
     most: Annotated[
         int | None,

@@ -33,6 +33,7 @@ from .consume_options import (
     OffsetOption,
     OutputFormatOption,
     PartitionOption,
+    RegexOption,
     SchemaRegistryOption,
     TopicsArgument,
     UntilOption,
@@ -44,7 +45,7 @@ from .consume_options import (
 from .decoding import Coding, Form, decoder
 from .filters import Filter, filters_of
 from .positions import END, parse_position
-from .reading import Reader, Selection, default_start
+from .reading import Reader, Selection, default_start, matching_topics
 from .writing import Decode, Writer, writer_of
 
 app = new_app("Read records of topics.")
@@ -60,6 +61,7 @@ _MOST_IN_BATCH = 10_000
 def consume(
     topics: TopicsArgument,
     connection: Connection,
+    regex: RegexOption = False,
     from_beginning: FromBeginningOption = False,
     offset: OffsetOption = None,
     until: UntilOption = None,
@@ -88,7 +90,7 @@ def consume(
         raise Misused("--count must be at least 1")
     start = default_start(group, from_beginning=from_beginning, text=offset)
     selection = Selection(
-        topics,
+        matching_topics(connection, topics) if regex else topics,
         partition or (),
         start,
         parse_position(until) if until is not None else None,

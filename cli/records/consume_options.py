@@ -23,6 +23,11 @@ TopicsArgument = Annotated[list[str], typer.Argument(metavar="TOPIC...", autocom
 
 FromBeginningOption = Annotated[bool, typer.Option("--from-beginning", help="the same as -o beginning")]
 
+RegexOption = Annotated[
+    bool,
+    typer.Option("--regex", "-r", help="TOPIC is a regular expression: read the topics whose whole name matches"),
+]
+
 OffsetOption = Annotated[
     str | None,
     typer.Option(
@@ -39,7 +44,7 @@ UntilOption = Annotated[
 
 FollowOption = Annotated[bool, typer.Option("--follow", "-F", help="at the end, wait for new records")]
 
-CountOption = Annotated[int | None, typer.Option("--count", "-c", metavar="N", help="stop after N records")]
+CountOption = Annotated[int | None, typer.Option("--count", "-c", "-n", metavar="N", help="stop after N records")]
 
 PartitionOption = Annotated[
     list[int] | None, typer.Option("--partition", "-p", help="only this partition; may be repeated")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -262,6 +263,24 @@ def _reset_of(start: Position) -> str:
 def _some(words: list[str]) -> str:
     more = f" and {len(words) - _MOST_NAMED} more" if len(words) > _MOST_NAMED else ""
     return ", ".join(words[:_MOST_NAMED]) + more
+
+
+def matching_topics(connection: Connection, patterns: Sequence[str]) -> list[str]:
+    """The topics, without internal ones, whose whole name matches an expression. Raises CommandError where none does."""
+    try:
+        compiled = [re.compile(pattern) for pattern in patterns]
+    except re.error as error:
+        raise Misused(f"{error.pattern!r} is not a regular expression: {error}") from None
+    with connection.admin() as admin:
+        described = admin.describe_topics(None)
+    found = sorted(
+        str(topic["name"])
+        for topic in described
+        if not topic["is_internal"] and any(one.fullmatch(topic["name"]) for one in compiled)
+    )
+    if not found:
+        raise CommandError(f"no topic matches {', '.join(patterns)}; `odradek topic list` lists the topics", NOT_FOUND)
+    return found
 
 
 def default_start(group: str | None, *, from_beginning: bool, text: str | None) -> Position:
