@@ -33,7 +33,7 @@ from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.maintenance import FenceBrokerRequest
 from odradek.replication.controller.result import ControllerResult
 from odradek.server.cluster.cluster_view import ClusterView
-from odradek.server.handlers import metadata
+from odradek.server.endpoints import metadata
 from odradek.server.quorum.metadata_batches import QuorumVoters, encode_records, in_parts
 from odradek.server.quorum.snapshots import read_snapshot, write_image_snapshot
 from odradek.server.runtime.sliced_work import SLICE_S, STEPS_PER_SLICE, without_gc

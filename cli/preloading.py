@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _MODULES = (
     "server.fetch.large_fetch",
-    "server.handlers.api_versions",
+    "server.endpoints.api_versions",
     "server.network.large_requests",
     "storage.repair.verification",
 )

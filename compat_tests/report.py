@@ -1,6 +1,6 @@
 """Writes docs/compatibility.md from the results of the tests: `python -m compat_tests.report`.
 
-The served APIs come from server/handlers, the versions that clients used from the watcher. Rows of tools that did not run
+The served APIs come from server/endpoints, the versions that clients used from the watcher. Rows of tools that did not run
 (see ecosystem/) stay as they are in the document: `make ecosystem` runs manually.
 """
 
@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from odradek.protocol.apis import APIS, Api
-from odradek.server.handlers.table import handled_apis
+from odradek.server.endpoints import endpoint_files
 
 from . import allow_list, results
 from .differential import known
@@ -73,7 +73,7 @@ _TOOLS_HEAD = f"""
 
 def served() -> list[Api]:
     """Returns the APIs that Odradek offers to clients: those with a handler that brokers serve."""
-    handled = handled_apis()
+    handled = endpoint_files()
     return [api for api in APIS.values() if "broker" in api.listeners and api.module in handled]
 
 

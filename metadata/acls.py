@@ -57,6 +57,13 @@ class Operation(IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
+def names_unknown(*codes: int) -> bool:
+    """Returns whether one of the codes (of a resource type, pattern type, operation or permission) is UNKNOWN, which no
+    request may name. An undefined code is an error of its item.
+    """
+    return ResourceType.UNKNOWN in codes
+
+
 class Permission(IntEnum):
     UNKNOWN = 0
     ANY = 1

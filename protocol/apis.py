@@ -16,7 +16,15 @@ class Api:
     """One API. Its messages are imported on first use, which keeps the start of a broker short."""
 
     def __init__(
-        self, key: int, name: str, module: str, versions: str, flexible: str, listeners: str, stable: bool = True
+        self,
+        key: int,
+        name: str,
+        module: str,
+        versions: str,
+        flexible: str,
+        listeners: str,
+        stable: bool = True,
+        advertised_from: int | None = None,
     ) -> None:
         self.key = key
         self.name = name
@@ -27,6 +35,8 @@ class Api:
         self.listeners = frozenset(listeners.split(","))
         #: The highest version that ApiVersions lists, unless unstable versions are enabled.
         self.latest_stable_version = self.versions.high if stable else self.versions.high - 1
+        #: The lowest version that ApiVersions lists.
+        self.advertised_from = self.versions.low if advertised_from is None else advertised_from
 
     @cached_property
     def request(self) -> type[Message]:
@@ -40,6 +50,11 @@ class Api:
         module = import_module(f".messages.{self.module}", __package__)
         found: type[Message] = getattr(module, self.name + kind)
         return found
+
+    @property
+    def has_response_to_any_version(self) -> bool:
+        """Returns whether a request of an unknown version gets a response, of version 0 (KIP-511)."""
+        return self.key == API_VERSIONS_KEY
 
     def request_header_version(self, version: int) -> int:
         return 2 if version in self.flexible else 1
@@ -60,7 +75,8 @@ API_VERSIONS_KEY = 18
 APIS: dict[int, Api] = {
     api.key: api
     for api in (
-        Api(0, "Produce", "produce", "3-13", "9+", "broker"),
+        # KIP-896: versions 0 to 2 are listed, and refused; older librdkafka derives from them which codecs there are.
+        Api(0, "Produce", "produce", "3-13", "9+", "broker", advertised_from=0),
         Api(1, "Fetch", "fetch", "4-18", "12+", "broker,controller"),
         Api(2, "ListOffsets", "list_offsets", "1-11", "6+", "broker"),
         Api(3, "Metadata", "metadata", "0-13", "9+", "broker"),

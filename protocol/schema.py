@@ -184,6 +184,13 @@ def wire(
     return dataclasses.field(default_factory=list if isinstance(common, list) else default, metadata={"wire": row})
 
 
+def has_records(message: type[Message]) -> bool:
+    """Returns whether a message has batches of records, which are decoded as views of its frame."""
+    types = [field.type for field in message.SCHEMA.fields]
+    inner = [one.element if isinstance(one, ArrayOf) else one for one in types]
+    return RECORDS in types or any(has_records(one) for one in inner if isinstance(one, type))
+
+
 def _zero(wire_type: WireType) -> Any:
     if isinstance(wire_type, Scalar):
         return wire_type.zero

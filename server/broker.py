@@ -16,9 +16,9 @@ from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from .assembly import cluster, coordinators, data, paths, security, share, telemetry
-from .handlers.table import TELEMETRY_APIS, Handlers
+from .endpoints import NodeEndpoints
 from .life_lines import log_started, log_starting, log_stopped, log_stopping
-from .network.call import BROKER, CONTROLLER, ListenerKind
+from .network.call import BROKER, CONTROLLER
 from .network.descriptors import DESCRIPTORS
 from .network.dispatch import Dispatcher
 from .network.listener_set import ListenerSet
@@ -75,11 +75,8 @@ class BrokerServer(Node):
         #: The dependencies of the handlers; made by `start`.
         self.services: NodeServices
         has_telemetry = config.is_broker and telemetry.is_on(config)
-        handlers = Handlers(lambda: self.services, self.late_imports, frozenset() if has_telemetry else TELEMETRY_APIS)
-        self.dispatchers: dict[ListenerKind, Dispatcher] = {
-            BROKER: Dispatcher(BROKER, handlers),
-            CONTROLLER: Dispatcher(CONTROLLER, handlers),
-        }
+        self.endpoints = NodeEndpoints(self, telemetry=has_telemetry)
+        self.dispatchers = {kind: Dispatcher(kind, self.endpoints) for kind in (BROKER, CONTROLLER)}
         self.client_quotas = ClientQuotas(config, security.quota_callback(config))
         self.client_quotas.on_metering = self.dispatchers[BROKER].meter
         self.sasl = SaslListeners(config, self.metadata)

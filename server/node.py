@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .coordinators.transaction_driver import TransactionDriver
     from .coordinators.transaction_markers import TransactionMarkers
     from .coordinators.transaction_verification import TransactionVerification
+    from .endpoints import NodeEndpoints
     from .fetch.fetch_path import FetchPath
     from .fetch.fetch_sessions import FetchSessions
     from .log_maintenance.log_cleaner import LogCleaner
@@ -91,6 +92,8 @@ class Node:
     turn_watch: TurnWatch
     turns: Turns
     late_imports: LateImports
+    #: The APIs that the node serves.
+    endpoints: NodeEndpoints
     dispatchers: dict[ListenerKind, Dispatcher]
     client_quotas: ClientQuotas
     listeners: ListenerSet

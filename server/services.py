@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .log_maintenance.replica_moves import ReplicaMoves
     from .log_maintenance.scrubber import Scrubber
     from .network.call import ListenerKind
-    from .network.dispatch import Dispatcher
+    from .network.dispatch import Dispatcher, Endpoints
     from .network.listener_set import ListenerSet
     from .partitions.partitions import Partitions
     from .peers.peers import Peers
@@ -76,6 +76,7 @@ class NodeServices:
     background: BackgroundTasks
     directories: list[LogDirectory]
     listeners: ListenerSet
+    endpoints: Endpoints
     dispatchers: Mapping[ListenerKind, Dispatcher]
     peers: Lazy[Peers]
     controller: QuorumDriver

@@ -87,6 +87,7 @@ def controller(node: Node) -> QuorumDriver:
         node.authorizer,
         node.policies,
         node.background,
+        node.endpoints.of_request,
     )
     made.forward = lambda *request, **client: node.forwarding().submit(*request, **client)
     made.register_controller = lambda: _register_controller(node)

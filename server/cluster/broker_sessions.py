@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...metadata.image import BrokerImage
 from ...protocol.errors import ErrorCode
@@ -28,6 +28,8 @@ from ...replication.controller.controller import error_response
 from ...replication.controller.maintenance import FenceBrokerRequest, MoveLeadersRequest
 from ...replication.controller.result import RequestError
 from ...replication.controller.state import BrokerSessions
+from ..network.api_endpoint import Place
+from ..network.call import Call
 from ..peers.probes import is_gone
 
 if TYPE_CHECKING:
@@ -43,6 +45,24 @@ log = logging.getLogger("odradek.broker_sessions")
 LATE_MS = 1000
 
 Reply = Callable[[Any], None]
+
+
+class SessionServices(Protocol):
+    """The parts of a node that requests of brokers use."""
+
+    @property
+    def broker_sessions(self) -> BrokerSessionWatch | None: ...
+
+
+def to_broker_sessions(services: SessionServices, call: Call) -> Message | None:
+    """Has the active controller decide a broker's registration or heartbeat."""
+    broker_sessions = services.broker_sessions
+    assert broker_sessions is not None, "a node without a controller has no controller listener"
+    broker_sessions.ask(call.request, call.version, call.reply, call.connection)
+    return None
+
+
+BROKER_SESSIONS = Place("the active controller, by way of its sessions of brokers", to_broker_sessions)
 
 
 class BrokerSessionWatch:

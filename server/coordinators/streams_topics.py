@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from ...coordinator.groups.streams import kind
 from ...metadata.features import STREAMS_VERSION
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ...protocol.messages.streams_group_heartbeat import Status
 
 if TYPE_CHECKING:
-    from ...metadata.image import MetadataImage
     from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
     from ..config.broker_config import BrokerConfig
+    from ..network.call import Call
+    from ..runtime.metadata_cache import MetadataCache
     from .topic_creation import CreateTopicsFor
 
+#: Imported with this file, on a thread: the event loop imports none of it later.
+PRELOADED = (kind,)
 CREATE_TOPICS_TIMEOUT_MS = 30_000
 MISSING_INTERNAL_TOPICS = 3
 #: The number of creation errors that a heartbeat response contains.
@@ -24,10 +28,20 @@ REPORTED_ERRORS = 3
 REMEMBERED_ERRORS = 1_000
 
 
-def is_offered(config: BrokerConfig, image: MetadataImage) -> bool:
-    """Returns whether the streams protocol is enabled by the broker's configuration and the cluster's features."""
-    protocols = {name.lower() for name in config.get("group.coordinator.rebalance.protocols")}
-    return "streams" in protocols and image.features.level(STREAMS_VERSION) > 0
+class StreamsServices(Protocol):
+    """The parts of a broker that the check of streams requests uses."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+
+def streams_groups_precondition(services: StreamsServices, call: Call) -> ErrorCode:
+    """Returns UNSUPPORTED_VERSION unless the broker's configuration and the cluster's features enable streams groups."""
+    protocols = {name.lower() for name in services.config.get("group.coordinator.rebalance.protocols")}
+    is_on = "streams" in protocols and services.metadata.image.features.level(STREAMS_VERSION) > 0
+    return ErrorCode.NONE if is_on else ErrorCode.UNSUPPORTED_VERSION
 
 
 class StreamsTopics:

@@ -1,6 +1,6 @@
 """A frame becomes a `Call`; the call goes to its API's handler; the response becomes the pieces of an answer.
 
-Two lists decide what is served: `protocol/apis.py` and the files in `handlers/`. The first request of a key and version
+Two lists decide what is served: `protocol/apis.py` and the files in `endpoints/`. The first request of a key and version
 makes its route, so a broker's start pays for no codec.
 
 A peer that breaks the protocol (unknown key, unsupported version, bytes that are not the message) raises
@@ -13,16 +13,18 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from time import perf_counter_ns
 from typing import Any, Protocol
 
-from ...protocol.apis import API_VERSIONS_KEY, APIS, Api
+from ...protocol.apis import APIS, Api
 from ...protocol.codec import DECODE_FAULTS, MalformedMessage, decode
 from ...protocol.internal.headers import RequestHeader
-from ...protocol.schema import Message
+from ...protocol.schema import Message, has_records
 from ..security.authorization.errors import AuthorizerNotReady
+from .api_endpoint import ApiEndpoint, BoundHandle
 from .call import Call, ClientConnection, ListenerKind, ProtocolViolation, TimedCall, has_error_code
-from .request_limits import PORTIONINGS
 from .route import Route
 
 log = logging.getLogger("odradek.dispatch")
@@ -34,40 +36,40 @@ _HEADER = struct.Struct(">hhih")
 SLICED_FRAME_BYTES = 16 * 1024
 #: The header of a request ends within so many bytes, or is refused. Clients send 50.
 MAX_HEADER_BYTES = 64 * 1024
-#: Requests with many items that brokers are made for: their own handlers bound the cost.
-_HANDLED_WHOLE = ("Produce",)
-
-Handler = Callable[[Call], Message | None]
 
 
-def _route(api: Api, version: int, handle: Handler) -> Route:
-    prepare = getattr(handle, "prepare", None)
-    if api.name not in PORTIONINGS:
-        return Route(api, version, handle, prepare=prepare)
-    from .large_requests import in_portions
-
-    handle_large = in_portions(api.name, handle)
-    return Route(api, version, handle if api.name in _HANDLED_WHOLE else handle_large, handle_large, prepare=prepare)
-
-
-class HandlerTable(Protocol):
-    """The handlers that there are."""
+class Endpoints(Protocol):
+    """The endpoints of the node."""
 
     def __contains__(self, api: Api) -> bool:
-        """Returns True if there is a handler of this API."""
+        """Returns whether the node serves this API."""
 
-    def load(self, api: Api) -> Handler:
-        """Returns the handler of an API that is there."""
+    def is_loaded(self, api: Api) -> bool:
+        """Returns whether the endpoint of a served API is imported."""
+
+    def when_loaded(self, api: Api, then: Callable[[], None]) -> None:
+        """Calls `then` when the endpoint is imported, now or later."""
+
+    def load(self, api: Api) -> ApiEndpoint:
+        """Returns the endpoint of a served API. Imports it if it is not imported yet. Raises NotServed."""
+
+    def bound(self, endpoint: ApiEndpoint, listener_kind: ListenerKind) -> BoundHandle:
+        """Returns the handler of an endpoint, bound to the node."""
+
+
+class NotServed(Exception):
+    """An endpoint does not say how its API is authorized."""
 
 
 class Dispatcher:
     """The APIs that one kind of listener serves."""
 
-    def __init__(self, kind: ListenerKind, handlers: HandlerTable) -> None:
-        self._handlers = handlers
+    def __init__(self, kind: ListenerKind, endpoints: Endpoints) -> None:
+        self._kind = kind
+        self._endpoints = endpoints
         #: The APIs that this listener serves and advertises, by key.
         self.served: dict[int, Api] = {
-            key: api for key, api in APIS.items() if kind in api.listeners and api in handlers
+            key: api for key, api in APIS.items() if kind in api.listeners and api in endpoints
         }
         self._routes: dict[tuple[int, int], Route] = {}
         #: Called with each new route: a test kit puts its faults before the handlers. None in a broker of its own.
@@ -167,7 +169,7 @@ class Dispatcher:
         if route.decode is None or take(self, connection, route, call, frame, pos):
             self.handle(call, route, route.handle)
 
-    def handle(self, call: Call, route: Route, handle: Handler) -> None:
+    def handle(self, call: Call, route: Route, handle: BoundHandle) -> None:
         """Has a handler answer the call, now or later. Raises ProtocolViolation."""
         try:
             response = handle(call)
@@ -218,9 +220,9 @@ class Dispatcher:
         """Returns the routes that were used so far."""
         return self._routes.values()
 
-    def handler(self, api: Api) -> Handler:
-        """Returns the handler of an API that is served here."""
-        return self._handlers.load(api)
+    def handler(self, api: Api) -> BoundHandle:
+        """Returns the handler of an API that is served here. Raises NotServed."""
+        return self._endpoints.bound(self._endpoints.load(api), self._kind)
 
     def prepare(self, key: int, version: int) -> None:
         """Makes the route of a served API before a request takes it."""
@@ -233,17 +235,53 @@ class Dispatcher:
             raise ProtocolViolation(
                 f"request with API key {key}, version {version}, which is not served on this listener"
             )
-        handle = self._handlers.load(api)
         if version in api.versions and version <= api.latest_stable_version:
-            route = _route(api, version, handle)
-        elif key == API_VERSIONS_KEY:
+            route = self._made(api, version)
+        elif api.has_response_to_any_version:
             # The answer is of version 0, the one that every client can read. Not kept: versions are the peer's to invent.
-            return Route(api, version, handle, answer_version=0)
+            return self._made(api, version, answer_version=0)
         else:
             raise ProtocolViolation(f"{api.name} request of version {version}; this broker has {api.versions}")
         if self.on_route is not None:
             self.on_route(route)
         self._routes[key, version] = route
+        return route
+
+    def _made(self, api: Api, version: int, answer_version: int | None = None) -> Route:
+        """Returns a new route, which serves at once if the endpoint is imported. Otherwise requests wait for that, on a
+        thread; a request with batches of records cannot, since they are views of the receive buffer.
+        """
+        endpoints = self._endpoints
+        if endpoints.is_loaded(api) or has_records(api.request):
+            route = Route(api, version, answer_version)
+            self._serve(route)
+            return route
+        late = LateEndpoint(self, endpoints)
+        late.route = route = Route(api, version, answer_version, late.prepare)
+        route.handle = route.handle_large = late
+        return route
+
+    def _serve(self, route: Route) -> None:
+        try:
+            endpoint = self._endpoints.load(route.api)
+        except NotServed as error:
+            raise ProtocolViolation(str(error)) from None
+        handle = handle_large = self._endpoints.bound(endpoint, self._kind)
+        if endpoint.portionings:
+            from .large_requests import in_portions
+
+            handle_large = in_portions(endpoint, handle)
+        route.serve(endpoint, handle, handle_large)
+
+    def serve_late(self, late: LateEndpoint) -> Route:
+        """Has a route serve by its endpoint, which is imported now. A test kit may have put faults before the handlers:
+        they stay where they are. Raises ProtocolViolation.
+        """
+        route, before = late.route, (late.route.handle, late.route.handle_large)
+        self._serve(route)
+        late.handle = route.handle
+        if before != (late, late):
+            route.handle, route.handle_large = before
         return route
 
     def explained(self, frame: Any, error: Exception) -> ProtocolViolation:
@@ -261,3 +299,48 @@ class Dispatcher:
         except (struct.error, KeyError):
             return ProtocolViolation(f"a frame of {len(frame)} bytes, too short for a request header")
         return ProtocolViolation(f"malformed {api.name} request: {error}")
+
+
+class LateEndpoint:
+    """The handler of a route until its endpoint has been imported, on a thread; its requests wait for that."""
+
+    route: Route
+
+    def __init__(self, dispatcher: Dispatcher, endpoints: Endpoints) -> None:
+        self._dispatcher = dispatcher
+        self._endpoints = endpoints
+        self.handle: BoundHandle | None = None
+
+    def prepare(self, then: Callable[[], None]) -> None:
+        """Calls `then` when the endpoint is imported."""
+
+        def loaded() -> None:
+            if self.handle is None:
+                with suppress(ProtocolViolation):  # again for each request, which it ends
+                    self._dispatcher.serve_late(self)
+            then()
+
+        self._endpoints.when_loaded(self.route.api, loaded)
+
+    def __call__(self, call: Call) -> Message | None:
+        if self.handle is not None:
+            return self.handle(call)
+        call.hold_connection()
+        self._endpoints.when_loaded(self.route.api, partial(self._go_on, call))
+        return None
+
+    def _go_on(self, call: Call) -> None:
+        if call.connection.closed:
+            return
+        route = self.route
+        try:
+            if self.handle is None:
+                self._dispatcher.serve_late(self)
+            assert self.handle is not None
+            if route.is_exempt:
+                call.exempt()
+            response = self.handle(call)
+            if response is not None:
+                call.reply(response)
+        except Exception as failure:
+            call.connection.dispatcher.failed_later(call, route, failure)

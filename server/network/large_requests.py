@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...protocol.codec import DECODE_FAULTS, MalformedMessage, stepwise_decoder, stepwise_encoder
 from ...protocol.schema import Message
+from ...replication.controller.result import MAX_RECORDS_PER_REQUEST
 from ..runtime.memory import release_after
 from ..runtime.sliced_work import WAITING, Done, run_slice
 from ..runtime.turn_budget import SLICE_S
 from ..runtime.turns import Task, Work
 from .answer_size import arrays_of, is_large
+from .api_endpoint import ApiEndpoint, BoundHandle
 from .call import Call, ClientConnection, ProtocolViolation, RequestDispatch
 from .departed_peers import has_left
 from .frame_buffer import READ_BUFFER_BYTES
 from .metered_call import MeteredCall
 from .portions import LARGEST_PORTION, LARGEST_WAITING_PORTION, Merged, Portion, Portioning, has_more_than, portions
-from .request_limits import PORTIONINGS, is_rejected_whole, item_limit
-from .route import Handle, Route
+from .route import Route
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api
@@ -99,7 +100,7 @@ def _begin(dispatcher: RequestDispatch, route: Route, call: Call, steps: Work) -
 
 
 def _served(dispatcher: RequestDispatch, call: Call, route: Route, frame: Any, pos: int) -> Work:
-    limit, items = item_limit(route.api.name), 0
+    limit, items = route.endpoint.item_limit, 0
     steps: Any = stepwise_decoder(route.api.request, route.version)(frame, pos)
     try:
         while True:
@@ -146,9 +147,9 @@ def _emptied(lists: list[list[Any]]) -> Work:
             yield
 
 
-def decoded(api: Api, version: int, data: bytes, pos: int) -> Generator[None, None, Any]:
-    """A request that came inside another one, decoded in steps. Raises MalformedMessage."""
-    limit, items = item_limit(api.name), 0
+def decoded(api: Api, version: int, data: bytes, pos: int, limit: int) -> Generator[None, None, Any]:
+    """A request that came inside another one, decoded in steps. Raises MalformedMessage. `limit`: the most items."""
+    items = 0
     steps = stepwise_decoder(api.request, version)(data, pos)
     try:
         while True:
@@ -164,15 +165,15 @@ def decoded(api: Api, version: int, data: bytes, pos: int) -> Generator[None, No
         raise MalformedMessage(f"{api.name} v{version}: {error}") from None
 
 
-def in_portions(api_name: str, handle: Handle) -> Handle:
+def in_portions(endpoint: ApiEndpoint, handle: BoundHandle) -> BoundHandle:
     """The handler of an API whose requests are handled a portion at a time when they have many items."""
-    portionings = PORTIONINGS[api_name]
+    portionings, records_asked = endpoint.portionings, endpoint.records_asked
 
     def handle_in_portions(call: Call) -> Message | None:
         for portioning in portionings:
             if has_more_than(call.request, portioning.asked, portioning.first):
-                if is_rejected_whole(api_name, call.request):
-                    break
+                if records_asked is not None and records_asked(call.request) > MAX_RECORDS_PER_REQUEST:
+                    break  # the controller refuses it as a whole, so it must see it as a whole
                 PortionedCall(call, handle, portioning).begin()
                 return None
         return handle(call)
@@ -183,7 +184,7 @@ def in_portions(api_name: str, handle: Handle) -> Handle:
 class PortionedCall:
     """A call whose request is handled in portions, one after the other."""
 
-    def __init__(self, call: Call, handle: Handle, portioning: Portioning) -> None:
+    def __init__(self, call: Call, handle: BoundHandle, portioning: Portioning) -> None:
         self._call = call
         self._handle = handle
         self._portioning = portioning

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol.schema import Message
 from ..quotas.sensors import OWED_NS, PERCENT_PER_NS
+from .api_endpoint import Cost
 from .call import Call, ClientConnection
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from .route import Route
 
 Encode = Callable[[Any, Callable[[Any], None]], None]
-
-_FETCHES = frozenset({"Fetch", "ShareFetch"})
 
 
 class MeteredCall(Call):
@@ -128,15 +127,15 @@ class MeteredCall(Call):
         if self.pieces is not None or self.has_failed:
             return
         self._is_judged = True
-        meters, name = self._meters, self.api.name
+        meters, cost = self._meters, self.route.endpoint.cost
         requests, throttle_ms = meters.requests, 0
         if requests is not None:
             throttle_ms = self._take_time(requests, now_ns)
-        if name == "Produce":
+        if cost is Cost.PRODUCED:
             produced = meters.produced
             if produced is not None and (by_bytes_ms := produced.take(self._request_bytes, now_ns, self._clock)):
                 throttle_ms = max(throttle_ms, by_bytes_ms)
-        elif name in _FETCHES and meters.fetched is not None:
+        elif cost is Cost.FETCHED and meters.fetched is not None:
             throttle_ms = max(throttle_ms, meters.fetched.take(records_size(response), now_ns, self._clock))
         if throttle_ms > self.throttle_time_ms:
             self.throttle_time_ms = throttle_ms

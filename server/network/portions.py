@@ -15,6 +15,7 @@ Repeated items are work that a client asks for twice:
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from ...protocol.schema import Message
@@ -42,6 +43,14 @@ class Portioning(NamedTuple):
     #: Two items with the same key are the same one; the item itself where it is a number or a text.
     key: Key = lambda item: item
     first: int = FIRST_PORTION
+
+
+#: Keys of resources of configurations, and of topics.
+by_resource = attrgetter("resource_type", "resource_name")
+by_name = attrgetter("name")
+#: Portions of requests about partitions of topics, and about share partitions.
+TOPIC_PARTITIONS = (Portioning(("topics", "partitions"), ("topics", "partitions")),)
+SHARE_STATE_PARTITIONS = (Portioning(("topics", "partitions"), ("results", "partitions")),)
 
 
 class Portion(NamedTuple):

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ...protocol.apis import Api
 from ...protocol.codec import lowered_decoder, lowered_encoder
-from ...protocol.schema import Message
 from ..runtime.counters import Times
+from ..security.authorization.requirements import Nothing
 from .answer_size import arrays_of
+from .api_endpoint import ApiEndpoint, BoundHandle, Cost
 
-#: Responses with many items that brokers are made for: their own handlers bound the cost.
-_ENCODED_WHOLE = ("ApiVersions", "Fetch", "Produce")
-
-#: Requests that only brokers send: no quota holds for them.
-_EXEMPT = ("WriteTxnMarkers",)
-
-#: Takes a `Call`, which has a route: its class is not named here.
-Handle = Callable[[Any], Message | None]
+_UNLOADED = ApiEndpoint(authorization=(Nothing("No request is handled by it."),))
 
 
 class Route:
-    """The functions that decode, handle and encode one version of one API."""
+    """The functions that decode, handle and encode one version of one API.
+
+    `prepare`: for an endpoint that is not imported yet: calls its argument when it is, now or later.
+    """
 
     __slots__ = (
         "answer_version",
@@ -30,6 +26,7 @@ class Route:
         "arrays",
         "decode",
         "encode",
+        "endpoint",
         "failures",
         "flexible",
         "flexible_answer",
@@ -43,32 +40,41 @@ class Route:
         "version",
     )
 
+    #: Handles a request; `handle_large` one that has very many items.
+    handle: BoundHandle
+    handle_large: BoundHandle
+
     def __init__(
         self,
         api: Api,
         version: int,
-        handle: Handle,
-        handle_large: Handle | None = None,
         answer_version: int | None = None,
         prepare: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
         self.api = api
+        #: The contract of the API; until it is imported, one that serves nothing.
+        self.endpoint = _UNLOADED
         self.version = version
-        #: Handles a request; `handle_large` one that has very many items.
-        self.handle = handle
-        self.handle_large = handle if handle_large is None else handle_large
-        #: For a handler that must wait first: calls its argument when the handler may run, now or later.
         self.prepare = prepare
         #: Arrays of structures in the response: their lengths show whether it is large.
-        self.arrays = arrays_of(api.response) if api.name not in _ENCODED_WHOLE else ()
+        self.arrays = arrays_of(api.response)
         self.answer_version = version if answer_version is None else answer_version
         self.decode = lowered_decoder(api.request, version) if version in api.versions else None
         self.encode = lowered_encoder(api.response, self.answer_version)
         self.flexible = api.request_header_version(version) == 2
         self.flexible_answer = version in api.versions and api.response_header_version(version) == 1
-        self.is_exempt = api.name in _EXEMPT
-        self.is_produce = api.name == "Produce"
+        self.is_exempt = self.is_produce = False
         #: Requests taken, and those of them that failed by a bug of ours.
         self.requests = 0
         self.failures = 0
         self.times = Times()
+
+    def serve(self, endpoint: ApiEndpoint, handle: BoundHandle, handle_large: BoundHandle) -> None:
+        """Serves by an endpoint. `handle`: its handler, bound to the node; `handle_large` handles in portions."""
+        self.endpoint = endpoint
+        self.handle = handle if endpoint.handles_many_whole else handle_large
+        self.handle_large = handle_large
+        if endpoint.encodes_many_whole:
+            self.arrays = ()
+        self.is_exempt = endpoint.cost is Cost.NOTHING
+        self.is_produce = endpoint.cost is Cost.PRODUCED

@@ -19,19 +19,11 @@ from .metered_call import TimedMeteredCall
 if TYPE_CHECKING:
     from .route import Route
 
-#: The field of a request with the time that its client lets it wait.
-_WAITS = {"Fetch": "max_wait_ms", "ShareFetch": "max_wait_ms", "JoinGroup": "rebalance_timeout_ms"}
-#: A SyncGroup waits for the leader of its group, as long as that takes.
-_WAITS_FOR_MEMBERS = "SyncGroup"
-_ANY_TIME = 1 << 63
 
-
-def _wanted_wait_ns(name: str, request: Any) -> int:
-    """How long the client of a request lets it wait."""
-    if name == _WAITS_FOR_MEMBERS:
-        return _ANY_TIME
-    field = _WAITS.get(name)
-    return getattr(request, field, 0) * NS_IN_MS if field is not None else 0
+def _wanted_wait_ns(call: Call) -> int:
+    """Returns how long the client of a request lets it wait."""
+    wanted_wait_ms = call.route.endpoint.wanted_wait_ms
+    return 0 if wanted_wait_ms is None or call.request is None else wanted_wait_ms(call.request) * NS_IN_MS
 
 
 class _Watched(Call):
@@ -51,13 +43,10 @@ class _Watched(Call):
         self.parked_ns = self.replied_ns = 0
         super().__init__(connection, route, correlation_id, client_id, request)
         self.request_bytes = connection.dispatcher.frame_bytes
-        self.wanted_wait_ns = _wanted_wait_ns(route.api.name, request)
 
     def parked(self) -> None:
         if not self.parked_ns:
             self.parked_ns = perf_counter_ns()
-            if self.request is not None:  # one of many items is decoded after the call was made
-                self.wanted_wait_ns = _wanted_wait_ns(self.api.name, self.request)
         super().parked()
 
     def reply(self, response: Message) -> None:
@@ -80,6 +69,8 @@ class _Watched(Call):
     def _end(self) -> None:
         slow = self.connection.listener.shared.slow_requests
         if slow is not None:
+            # The endpoint of an API's first request, and the items of a large one, came after the call was made.
+            self.wanted_wait_ns = _wanted_wait_ns(self)
             parked_ns = min(self.parked_ns or self.replied_ns, self.replied_ns)
             answered_ns = perf_counter_ns() - self.replied_ns
             slow.ended(self, parked_ns - self.created_ns, self.replied_ns - parked_ns, answered_ns)

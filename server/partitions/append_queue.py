@@ -3,7 +3,7 @@ codec.
 
 A small batch may decompress to a hundred megabytes of records. So a thread opens a copy of it (opening.py), and the
 loop continues. Later batches for the same partition queue behind it: a partition is written in the order in which its
-batches arrived, even if its configuration changes. A connection with a queued batch is paused (handlers/produce.py), so
+batches arrived, even if its configuration changes. A connection with a queued batch is paused (endpoints/produce.py), so
 each connection has one such request in memory.
 """
 

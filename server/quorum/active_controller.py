@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from ...replication.controller.controller import Controller, error_response
+from ...replication.controller.maintenance import WriteNoOpRequest
 from ...replication.controller.result import ControllerResult, RequestError
 from ...replication.controller.state import ANONYMOUS, Caller
 from ...storage.files.open_files import LogDirectoryFailure
+from ..network.api_endpoint import SMALL_RESERVE, ApiEndpoint
 from ..network.call import set_throttle_time
 from ..quotas.mutations import mutation_quota
 from ..runtime.halting import cannot_begin
 from ..runtime.sliced_work import SlicedWork
+from ..security.authorization.requirements import Deciding, Denial, Requirements, check
 from .commits import Appended, replay_decision
 from .metadata_batches import BatchTooLarge
 from .pending_replies import ClientFields, Reply, WaitingReplies, failed_here, not_controller
@@ -37,6 +40,31 @@ if TYPE_CHECKING:
     from .membership import QuorumMembership
 
 log = logging.getLogger("odradek.quorum")
+
+#: Finds the endpoint of a request; None for a request of the controller to itself.
+EndpointOf = Callable[[Message], "ApiEndpoint | None"]
+
+
+class Asked(NamedTuple):
+    """A request that is to be decided, as requirements see it."""
+
+    request: Message
+    version: int
+
+
+def decision_requirements(endpoint: ApiEndpoint | None) -> Requirements:
+    """Returns what a client needs to have its request decided here; none for a request that no
+    client may have decided: it has no endpoint, or another place answers it.
+    """
+    return endpoint.authorization if endpoint is not None and endpoint.place.is_controller else ()
+
+
+def _reserve(endpoint: ApiEndpoint | None, request: Message) -> int:
+    """Returns the bytes that must stay free on the disk after the records of a decision."""
+    if endpoint is not None:
+        return endpoint.log_reserve
+    # The NoOp records of an idle quorum have no purpose that is worth the last room.
+    return SMALL_RESERVE if isinstance(request, WriteNoOpRequest) else 0
 
 
 class ActiveController:
@@ -56,6 +84,7 @@ class ActiveController:
         quotas: ClientQuotas,
         authorizer: Authorization | None,
         policies: Policies,
+        endpoint_of: EndpointOf,
     ) -> None:
         #: Called when the controller has become active.
         self.on_activated: Callable[[], None]
@@ -73,6 +102,7 @@ class ActiveController:
         self._quotas = quotas
         self._authorizer = authorizer
         self._policies = policies
+        self._endpoint_of = endpoint_of
         self._waiting = WaitingReplies()
         self._controller: Controller | None = None
         #: Builds the state of a controller that becomes active.
@@ -93,19 +123,21 @@ class ActiveController:
         controller, quorum_log = self.controller, self._member.log
         if controller.next_offset != quorum_log.end_offset:  # the quorum has appended records of its own
             controller.load(controller.image, quorum_log.end_offset, self._member.kraft_version)
+        endpoint = self._endpoint_of(request)
         if self._authorizer is not None and client:
-            permitted, reply = self._authorized(self._authorizer, request, reply, client)
+            permitted, reply = self._authorized(self._authorizer, endpoint, Asked(request, version), reply, client)
             if permitted is None:
                 return
             request = permitted
         try:
-            result = self._room.admitted(request, self._decided(controller, request, version, client))
+            decided = self._decided(controller, endpoint, request, version, client)
+            result = self._room.admitted(request, decided, _reserve(endpoint, request))
             try:
                 self.append(result.records, result.atomic)
             except BatchTooLarge as error:
                 reply(error_response(request, RequestError(ErrorCode.POLICY_VIOLATION, str(error))))
                 return
-            if self._authorizer is not None and client and result.records:
+            if self._authorizer is not None and client and result.records and endpoint and not endpoint.is_of_nodes:
                 self._authorizer.note_change(client.get("principal", ""), client.get("client_host", ""), request)
         except LogDirectoryFailure as failure:
             self.on_failed(failure)
@@ -125,13 +157,15 @@ class ActiveController:
             self._waiting.add(offset, request, reply, result.response)
 
     def _decided(
-        self, controller: Controller, request: Message, version: int, client: ClientFields
+        self, controller: Controller, endpoint: ApiEndpoint | None, request: Message, version: int, client: ClientFields
     ) -> ControllerResult:
         """Returns the decision, with the throttle time of a client that makes too many changes."""
-        api = type(request).__name__.removesuffix("Request")
         principal, client_id = client.get("principal"), client.get("client_id")
         now_ms = self._clock.now_ms()
-        quota = mutation_quota(self._quotas, api, version, principal, client_id, now_ms)
+        strict_since = None if endpoint is None else endpoint.strict_mutations_since
+        quota = None
+        if strict_since is not None and principal is not None:  # requests of nodes have no principal
+            quota = mutation_quota(self._quotas, principal, client_id, now_ms, is_strict=version >= strict_since)
         caller = Caller(principal or ANONYMOUS.principal, now_ms)
         result = controller.handle(request, version, quota, caller)
         if quota is not None and quota.throttle_ms:
@@ -139,15 +173,23 @@ class ActiveController:
         return result
 
     def _authorized(
-        self, authorizer: Authorization, request: Message, reply: Reply, client: ClientFields
+        self,
+        authorizer: Authorization,
+        endpoint: ApiEndpoint | None,
+        asked: Asked,
+        reply: Reply,
+        client: ClientFields,
     ) -> tuple[Message | None, Reply]:
-        """Returns what a client may have decided, and how to reply to it. A request that is refused is replied to."""
-        from ..security.authorization.controller_requests import check
+        """Returns what a client may have decided, and how to reply to it. A request that is refused is replied to.
 
-        session = authorizer.session_of(client.get("principal", ""), client.get("client_host", ""))
-        checked = check(session, request, self.controller.image, deletes_topics=self._config.get("delete.topic.enable"))
-        if checked.request is None:
-            reply(checked.response)
+        The controller's runner of the requirements.
+        """
+        request = asked.request
+        api = type(request).__name__.removesuffix("Request")
+        session = authorizer.session_of(client.get("principal", ""), client.get("client_host", ""), api)
+        checked = check(decision_requirements(endpoint), session, asked, self._deciding())
+        if isinstance(checked, Denial):
+            reply(error_response(request, RequestError(*checked)))
             return None, reply
         permitted = checked.request
         if permitted is request:
@@ -161,6 +203,9 @@ class ActiveController:
                 reply(checked.finish(response))
 
         return permitted, finish
+
+    def _deciding(self) -> Deciding:
+        return Deciding(self.controller.image, self._config.get("delete.topic.enable"))
 
     def append(self, records: Sequence[Message], atomic: bool) -> None:
         """Replays records that the controller has decided, and appends them. Raises LogDirectoryFailure, and BatchTooLarge

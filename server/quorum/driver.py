@@ -24,7 +24,7 @@ from ...storage.files.open_files import LogDirectoryFailure
 from ..network.endpoint import Endpoint
 from ..partitions.cordoning import CORDONED_KEY
 from ..runtime.sliced_work import in_slices
-from .active_controller import ActiveController
+from .active_controller import ActiveController, EndpointOf
 from .commits import Commits, snapshot_commits
 from .image_publishing import ImagePublisher, ImagePublishing
 from .log_room import LogRoom
@@ -69,7 +69,8 @@ class QuorumDriver:
 
     `pools`: the threads that flush the metadata log and write its snapshots. `halt` ends the node for a failure; it
     returns whether it does. `authorizer`: decides what clients may ask of the controller; None if everything.
-    `policies`: a user's own policies. `background`: takes the failures of background work.
+    `policies`: a user's own policies. `background`: takes the failures of background work. `endpoint_of`: finds the
+    endpoint of a request.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class QuorumDriver:
         authorizer: Authorization | None,
         policies: Policies,
         background: BackgroundTasks,
+        endpoint_of: EndpointOf,
     ) -> None:
         #: The epoch of this broker's registration. It shows that a request comes from this incarnation of the broker.
         self.broker_epoch = -1
@@ -107,7 +109,7 @@ class QuorumDriver:
         self._images = images = ImagePublishing(publisher, lambda: member.is_caught_up)
         room = LogRoom(config.metadata_log_dir, lines)
         self._active = active = ActiveController(
-            config, registration.cluster_id, clock, member, images, room, quotas, authorizer, policies
+            config, registration.cluster_id, clock, member, images, room, quotas, authorizer, policies, endpoint_of
         )
         self._snapshots: Snapshotting | None = None
         member.on_committed, member.on_replaced = images.advance, lambda snapshot: images.commits.replaced(snapshot)

@@ -23,29 +23,6 @@ log = logging.getLogger("odradek.quorum")
 
 #: With more free bytes no request is looked at: none has so many records.
 PLENTY_BYTES = 256 << 20
-#: Bytes that stay free after requests that make the metadata larger, and after all others of clients. With DeleteTopics
-#: and the like an operator makes room.
-_LARGE_RESERVE, _SMALL_RESERVE = 64 << 10, 16 << 10
-RESERVES: dict[str, int] = {
-    **dict.fromkeys(
-        ("AlterConfigs", "AlterPartitionReassignments", "CreatePartitions", "CreateTopics", "IncrementalAlterConfigs"),
-        _LARGE_RESERVE,
-    ),
-    **dict.fromkeys(
-        (
-            "AllocateProducerIds",
-            "AlterClientQuotas",
-            "DeleteTopics",
-            "ElectLeaders",
-            "UnregisterBroker",
-            "UnregisterController",
-            "UpdateFeatures",
-        ),
-        _SMALL_RESERVE,
-    ),
-}
-#: The NoOp records of an idle quorum have no purpose that is worth the last room.
-_NO_OP = "WriteNoOp"
 #: A record without its strings and lists, and with the batch's header where each has its own.
 _RECORD_BYTES = 256
 #: Bytes of a character in UTF-8, or of an element of a list.
@@ -59,22 +36,24 @@ class LogRoom:
         self._path = path
         self._lines = lines
 
-    def admitted(self, request: Message, result: ControllerResult) -> ControllerResult:
-        """Returns the decision, or KAFKA_STORAGE_ERROR in its place where the disk has no room for its records."""
-        api = type(request).__name__.removesuffix("Request")
-        reserve = RESERVES.get(api, _SMALL_RESERVE if api == _NO_OP else 0)
+    def admitted(self, request: Message, result: ControllerResult, reserve: int) -> ControllerResult:
+        """Returns the decision, or KAFKA_STORAGE_ERROR in its place where the disk has no room for its records.
+
+        `reserve`: the bytes that must stay free after them; 0 for records that are written in any case.
+        """
         if not result.records or not reserve:
             return result
         free = _free_bytes(self._path)
         if free >= PLENTY_BYTES or free >= reserve + sum(map(_most_bytes, result.records)):
             return result
         error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
+        api = type(request).__name__.removesuffix("Request")
         words = (
             f"{api} is rejected, because the remaining disk space is reserved for the metadata log: "
             f"{error}{advice(error)}"
         )
         self._lines.log(log, logging.ERROR, "", ("no room", api), words)
-        if api == _NO_OP:
+        if request.SCHEMA.key is None:  # the controller's own
             return ControllerResult([], result.response)
         from ...replication.controller.error_responses import error_response  # which few brokers ever need
 

@@ -14,9 +14,6 @@ from .sensors import BucketSensor
 if TYPE_CHECKING:
     from .client_quotas import ClientQuotas
 
-#: By API: the first version that is held strictly.
-STRICT_SINCE = {"CreateTopics": 6, "CreatePartitions": 3, "DeleteTopics": 5}
-
 
 class MutationQuota:
     """The quota for the changes of one request."""
@@ -44,12 +41,8 @@ class MutationQuota:
 
 
 def mutation_quota(
-    quotas: ClientQuotas, api: str, version: int, principal: str | None, client_id: str | None, now_ms: int
+    quotas: ClientQuotas, principal: str, client_id: str | None, now_ms: int, *, is_strict: bool
 ) -> MutationQuota | None:
-    """Returns the quota that holds for a request; None without one, and for requests of nodes (no principal)."""
-    if api not in STRICT_SINCE or principal is None:
-        return None
+    """Returns the quota that holds for a client's request; None without one."""
     sensor = quotas.mutations.of(quotas.user_of(principal, QuotaKind.CONTROLLER_MUTATION), client_id or "", now_ms)
-    if sensor is None:
-        return None
-    return MutationQuota(sensor, now_ms, is_strict=version >= STRICT_SINCE[api])
+    return None if sensor is None else MutationQuota(sensor, now_ms, is_strict=is_strict)

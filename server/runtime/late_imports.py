@@ -16,7 +16,6 @@ from importlib import import_module
 
 log = logging.getLogger("odradek.late_imports")
 
-_TOPIC_CREATION = ("replication.controller.topics",)
 #: The coordinators of groups, with the kinds that nearly all groups are of.
 GROUP_MODULES = ("server.coordinators.group_shard_driver", "server.coordinators.group_configs")
 TRANSACTION_MODULES = (
@@ -25,64 +24,6 @@ TRANSACTION_MODULES = (
     "server.coordinators.transaction_verification",
     "server.produce.transactional_produce",
 )
-_LATER_GROUP_MODULES = (
-    *GROUP_MODULES,
-    "coordinator.groups.share.kind",
-    "coordinator.groups.streams.kind",
-    "server.share.share_groups",
-)
-
-#: The modules of the APIs whose first request would hold the loop for longer than its budget.
-API_MODULES: dict[str, tuple[str, ...]] = {
-    "FindCoordinator": (*GROUP_MODULES, *TRANSACTION_MODULES, *_TOPIC_CREATION),
-    **dict.fromkeys(("CreateTopics", "CreatePartitions"), _TOPIC_CREATION),
-    **dict.fromkeys(
-        (
-            "ConsumerGroupDescribe",
-            "ConsumerGroupHeartbeat",
-            "DeleteGroups",
-            "DescribeGroups",
-            "Heartbeat",
-            "JoinGroup",
-            "LeaveGroup",
-            "ListGroups",
-            "OffsetCommit",
-            "OffsetDelete",
-            "OffsetFetch",
-            "SyncGroup",
-        ),
-        GROUP_MODULES,
-    ),
-    **dict.fromkeys(
-        (
-            "AddOffsetsToTxn",
-            "AddPartitionsToTxn",
-            "DescribeTransactions",
-            "EndTxn",
-            "InitProducerId",
-            "ListTransactions",
-            "TxnOffsetCommit",
-            "WriteTxnMarkers",
-        ),
-        (*GROUP_MODULES, *TRANSACTION_MODULES),
-    ),
-    **dict.fromkeys(
-        (
-            "AlterShareGroupOffsets",
-            "DeleteShareGroupOffsets",
-            "DescribeShareGroupOffsets",
-            "ShareAcknowledge",
-            "ShareFetch",
-            "ShareGroupDescribe",
-            "ShareGroupHeartbeat",
-            "StreamsGroupDescribe",
-            "StreamsGroupHeartbeat",
-            "StreamsGroupTopologyDescriptionUpdate",
-        ),
-        _LATER_GROUP_MODULES,
-    ),
-}
-
 _PACKAGE = __package__.removesuffix(".server.runtime")
 #: Modules that this process has loaded.
 _loaded: set[str] = set()

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.configs import InvalidConfig, validate_client_metrics_configs
 from ...metadata.image import CLIENT_METRICS_RESOURCE
+from ...protocol.uuids import uuid_to_text
 
 if TYPE_CHECKING:
     from ...metadata.image import MetadataImage
+    from ..network.call import Call
 
 log = logging.getLogger("odradek.telemetry")
 
@@ -32,6 +34,19 @@ class Client(NamedTuple):
     client_software_version: str | None
     client_source_address: str
     client_source_port: str
+
+
+def client_of(call: Call, instance_id: bytes) -> Client:
+    """Returns the client behind a request, as subscriptions match it."""
+    name, version = call.connection.software or (None, None)
+    return Client(
+        client_instance_id=uuid_to_text(instance_id),
+        client_id=call.client_id,
+        client_software_name=name,
+        client_software_version=version,
+        client_source_address=call.client_host.removeprefix("/"),
+        client_source_port=call.connection.remote_address.rpartition(":")[2],
+    )
 
 
 class Subscription(NamedTuple):

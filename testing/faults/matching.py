@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, Union, cast
+from typing import TYPE_CHECKING, Any, Union
 
 from ...protocol.apis import APIS
+from ...protocol.error_responses import cached
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import INT32, ArrayOf, Field, Message
 
@@ -30,14 +30,6 @@ _TRANSACTIONS = (
 )  # fmt: skip
 #: An index that no partition has: the whole topic.
 WHOLE_TOPIC = -1
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def cached(function: F) -> F:
-    """Caches a function's result for a structure and a version; there are a few hundred such pairs."""
-    return cast(F, cache(function))
-
 
 #: Returns the name of the topic with an id, None for an unknown one.
 TopicNames = Callable[[bytes], "str | None"]

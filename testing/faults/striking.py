@@ -11,18 +11,28 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...protocol.error_responses import ERROR_FIELDS, error_response, has_place_for_errors, merge, struct_arrays
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
 from ...protocol.schema import RECORDS, ArrayOf, Message
 from ...server.network.call import Call
 from ...server.runtime.clock import TIMER_RESOLUTION_S
-from .error_responses import ERROR_FIELDS, error_response, has_place_for_errors, merge, struct_arrays
 from .matching import TopicNames, divided
 
 if TYPE_CHECKING:
     import asyncio
 
     from .matching import Match
+
+#: APIs whose clients act on the errors of partitions and topics. A Fetch with an error of the whole request ends the fetch
+#: session (KIP-227), so clients would not read those of its partitions.
+ITEM_ERRORS = ("Fetch", "ShareFetch", "ShareAcknowledge", "Metadata", "ElectLeaders", "AlterPartitionReassignments")
+#: Errors of the whole request in these.
+_REQUEST_ERRORS = frozenset((
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH, ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+    ErrorCode.REBOOTSTRAP_REQUIRED,
+))  # fmt: skip
 
 Handle = Callable[[Any], "Message | None"]
 #: Gets the broker's response, None where the protocol gives none.
@@ -106,7 +116,7 @@ class Struck:
             self.answer(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
             return
         meant, rest = self._divided()
-        errors = error_response(call.api.response, call.version, meant, error, call.api.name)
+        errors = _error_response(call, meant, error)
         if rest is None:
             self.answer(errors)
             return
@@ -144,7 +154,7 @@ class Struck:
             if meant is not None:
                 _set_errors(meant, call.version, error)
             return response
-        return error_response(call.api.response, call.version, call.request, error, call.api.name)
+        return _error_response(call, call.request, error)
 
     def abort(self) -> None:
         """Ends the connection now."""
@@ -280,6 +290,12 @@ def kept(message: Any) -> Any:
         elif isinstance(field.type, ArrayOf) and isinstance(field.type.element, type) and value:
             setattr(made, field.name, [kept(item) for item in value])
     return made
+
+
+def _error_response(call: Call, request: Message, error: ErrorCode) -> Message:
+    at_items = call.api.name in ITEM_ERRORS and error not in _REQUEST_ERRORS
+    message = f"{error.name}, injected by a fault of the test kit"
+    return error_response(call.api.response, call.version, request, error, message, at_items=at_items)
 
 
 def _set_errors(message: Message, version: int, error: ErrorCode) -> None:

@@ -9,7 +9,7 @@ and `uuid`. The same seed and code give the same run. The test decides which fau
 connections, crash nodes.
 """
 
-from ...server.handlers.table import load_all
+from ...server.endpoints import load_all
 from .loop import Deadlock, VirtualLoop
 from .network import ConnectionRefused, Network
 from .world import Node, Process, Simulation

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.server.handlers.table import handled_apis
+from odradek.server.endpoints import endpoint_files, endpoint_of
 from odradek.server.network.portions import EACH
-from odradek.server.network.request_limits import PORTIONINGS, SLICED
 
 from tests.hostile.cost_probe import MeasuredBroker, frame_of
 from tests.hostile.cost_requests import Shape, World, request_of, shapes
@@ -59,7 +58,7 @@ class Finding:
 
 
 def all_shapes() -> list[Shape]:
-    return list(shapes("broker", handled_apis()))
+    return list(shapes("broker", frozenset(endpoint_files())))
 
 
 def one_of_each_api() -> Iterator[Shape]:
@@ -68,8 +67,8 @@ def one_of_each_api() -> Iterator[Shape]:
     """
     found: dict[tuple[str, bool], Shape] = {}
     for shape in all_shapes():
-        portionings = PORTIONINGS.get(shape.api.name, ())
-        if shape.repeats and all(one.repeats == EACH for one in portionings) and shape.api.name not in SLICED:
+        endpoint = endpoint_of(shape.api)
+        if shape.repeats and all(one.repeats == EACH for one in endpoint.portionings) and not endpoint.is_sliced:
             continue
         key = shape.api.name, shape.repeats
         if key not in found or len(shape.path) > len(found[key].path):

@@ -28,8 +28,7 @@ from odradek.protocol.apis import APIS, Api
 from odradek.protocol.codec import decode
 from odradek.protocol.internal.headers import ResponseHeader
 from odradek.protocol.tree import construct_tree
-from odradek.replication.controller.controller import DECISIONS
-from odradek.server.api.quorum_queries import QUESTIONS
+from odradek.server.endpoints import endpoint_of
 
 from tests.hostile.attack_target import AttackTarget
 from tests.hostile.fields_checks import bugs, check_serves, look_at, put_voters_in_the_log
@@ -107,7 +106,7 @@ def _change(rng: random.Random, place: Place, base: Any) -> tuple[Place, Edge] |
 
 
 def _goes_in_envelope(api: Api) -> bool:
-    return "broker" in api.listeners and (api.name in DECISIONS or api.name in QUESTIONS)
+    return "broker" in api.listeners and endpoint_of(api).place.is_enveloped
 
 
 def waits(api: Api, request: Any) -> bool:

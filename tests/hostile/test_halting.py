@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from odradek.replication.quorum.replica import QuorumReplica
 from odradek.replication.quorum.roles import BrokenInvariant, DivergedCommit
 from odradek.server.broker import BrokerServer
 from odradek.server.coordinators.coordinator_driver import CoordinatorDriver
-from odradek.server.handlers import list_groups, metadata
+from odradek.server.endpoints import list_groups, metadata
 from odradek.server.partitions.partition_changes import PartitionChanges
 from odradek.server.quorum.commits import Commits
 from odradek.server.runtime import halting
@@ -93,7 +94,7 @@ def test_unencodable_answer_with_a_place_for_an_error_gets_unknown_server_error(
     broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = ListGroupsResponse(groups=[ListedGroup(group_id=TOO_LONG)])
-    monkeypatch.setattr(list_groups, "handle", lambda call: answer)
+    monkeypatch.setattr(list_groups, "ENDPOINT", replace(list_groups.ENDPOINT, handle=lambda services, call: answer))
     for version in (0, 5):
         assert ask(broker.bootstrap_servers, ListGroupsRequest(), version).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert serves(broker)
@@ -102,7 +103,11 @@ def test_unencodable_answer_with_a_place_for_an_error_gets_unknown_server_error(
 def test_unencodable_answer_without_a_place_for_an_error_closes_the_connection(
     broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metadata, "handle", lambda call: MetadataResponse(cluster_id=TOO_LONG))
+    monkeypatch.setattr(
+        metadata,
+        "ENDPOINT",
+        replace(metadata.ENDPOINT, handle=lambda services, call: MetadataResponse(cluster_id=TOO_LONG)),
+    )
     with pytest.raises(ConnectionClosed):
         ask(broker.bootstrap_servers, MetadataRequest(), 9)
     monkeypatch.undo()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
-from odradek.server.handlers import metadata
+from odradek.server.endpoints import metadata
 from odradek.testing.simulation.cluster import Broken
 from odradek.testing.simulation.cluster.invariants import NO_BUG
 
@@ -23,10 +24,10 @@ def test_cluster_keeps_its_invariants_under_hostile_frames(seed: int) -> None:
 
 
 def test_bug_in_a_handler_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(call: object) -> None:
+    def broken(services: object, call: object) -> None:
         raise KeyError("of the test")
 
-    monkeypatch.setattr(metadata, "handle", broken)
+    monkeypatch.setattr(metadata, "ENDPOINT", replace(metadata.ENDPOINT, handle=broken))
     with pytest.raises(Broken) as found:
         execute(0, DURATION_S)
     assert found.value.invariant == NO_BUG

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from odradek.protocol.apis import APIS
 from odradek.protocol.codec import decode, encode
+from odradek.protocol.error_responses import error_response, has_place_for_errors
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
-from odradek.testing.faults.error_responses import error_response, has_place_for_errors
+from odradek.testing.faults.striking import ITEM_ERRORS
 
 from tests.protocol.codec_oracle import CodecOracle
 from tests.testing.sample_requests import sample_request
@@ -86,4 +87,4 @@ def test_every_response_with_a_place_for_an_error_has_it() -> None:
 
 
 def _made(api: Any, version: int, request: Any) -> Message:
-    return error_response(api.response, version, request, ERROR, api.name)
+    return error_response(api.response, version, request, ERROR, at_items=api.name in ITEM_ERRORS)

@@ -13,7 +13,6 @@ from ....metadata.configs import InvalidConfig
 from ....metadata.image import AclImage
 from ..audit import AuditLog
 from ..plugins import is_own_class, load_class
-from .cluster_operations import CONTROLLER_OPERATIONS
 from .interface import Action, Authorizer, FollowsAcls, RequestContext
 from .recent import RecentDecisions
 from .sessions import AuthorizationSession
@@ -201,10 +200,10 @@ class Authorization:
         self._audit.write(level, "authorization", text, fields)
 
     def note_change(self, principal: str, client_host: str, request: Any) -> None:
-        """Writes a client's change of the cluster to the audit log. Changes of nodes about themselves are left out."""
-        api = type(request).__name__.removesuffix("Request")
-        if CONTROLLER_OPERATIONS.get(api) is Operation.CLUSTER_ACTION or not self._audit.writes(logging.INFO):
+        """Writes a client's change of the cluster to the audit log."""
+        if not self._audit.writes(logging.INFO):
             return
+        api = type(request).__name__.removesuffix("Request")
         host, names = client_host.lstrip("/"), ", ".join(_names_in(request))
         text = f"Principal = {principal} changed the cluster by request = {api} from host = {host}"
         fields: dict[str, str | int] = {"principal": principal, "host": host, "request": api, "names": names}

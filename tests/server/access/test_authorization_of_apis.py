@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import odradek
@@ -23,7 +25,11 @@ from odradek.protocol.schema import Message
 from odradek.replication.controller import maintenance
 from odradek.replication.controller.controller import DECISIONS
 from odradek.replication.controller.security.delegation_tokens import RemoveExpiredTokensRequest
-from odradek.server.security.authorization.controller_requests import Checked, check
+from odradek.server.endpoints import NodeEndpoints, endpoint_of
+from odradek.server.quorum.active_controller import Asked, decision_requirements
+from odradek.server.runtime.late_imports import LateImports
+from odradek.server.runtime.thread_pools import ThreadPools
+from odradek.server.security.authorization.requirements import Checked, Deciding, Denial, check
 from odradek.server.security.authorization.sessions import AuthorizationSession
 
 from compat_tests.wire import WireClient
@@ -124,6 +130,7 @@ RULES: dict[str, str] = {
     "WriteTxnMarkers": "ALTER on CLUSTER / CLUSTER_ACTION on CLUSTER",
 }  # fmt: skip
 _STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_OPERATIONS = re.compile(rf"\b({'|'.join(sorted((one.name for one in Operation), key=len, reverse=True))})\b")
 _DENIALS = {29, 30, 31, 53}
 #: APIs with one check for the whole request: the broker denies an empty request, if the response has an error code.
 _WHOLE = [
@@ -138,6 +145,20 @@ _WHOLE = [
 
 def test_every_api_has_a_rule() -> None:
     assert {api.name for api in APIS.values() if api.listeners} == set(RULES)
+
+
+def operations_of(requirement: Any) -> set[str]:
+    """Returns the names of the operations that a requirement of an endpoint names, in data or in words."""
+    found = {requirement.operation.name} if hasattr(requirement, "operation") else set()
+    for part in (getattr(requirement, "need", None), *getattr(requirement, "needs", ())):
+        found |= operations_of(part) if part is not None else set()
+    return found | set(_OPERATIONS.findall(getattr(requirement, "words", "")))
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+def test_endpoint_declares_the_operations_of_the_rule(api: Api) -> None:
+    declared = {name for one in endpoint_of(api).authorization for name in operations_of(one)}
+    assert declared == set(_OPERATIONS.findall(RULES[api.name]))
 
 
 @pytest.fixture(scope="module")
@@ -202,6 +223,8 @@ ITEMS: list[tuple[Message, int]] = [
         )
     ),
 ]
+#: Authorized where they arrive, and decided as the node's own.
+BY_SESSIONS = ("BrokerHeartbeat", "BrokerRegistration")
 #: Decided with the client's principal; the decision has the rule.
 DECIDED_BY_OWNER = ("ExpireDelegationToken", "RenewDelegationToken")
 
@@ -231,9 +254,28 @@ class Decider:
         return operation in self.operations
 
 
+NODE = SimpleNamespace(services=None, authorizer=None, late_imports=LateImports(ThreadPools().cpu))
+ENDPOINTS = NodeEndpoints(NODE)
+
+
+def decided(request: Message, decider: Decider) -> Checked | Denial:
+    """Checks a request as the active controller does."""
+    session = AuthorizationSession(decider, "User:mallory", "/10.0.0.1")
+    session.api = name_of(request)
+    requirements = decision_requirements(ENDPOINTS.of_request(request))
+    return check(requirements, session, Asked(request, 0), Deciding(MetadataImage(), deletes_topics=True))
+
+
 def checked(request: Message, *allowed: Operation) -> Checked:
-    session = AuthorizationSession(Decider(*allowed), "User:mallory", "/10.0.0.1")
-    return check(session, request, MetadataImage(), deletes_topics=True)
+    found = decided(request, Decider(*allowed))
+    assert isinstance(found, Checked)
+    return found
+
+
+def denied(request: Message, *allowed: Operation) -> Denial:
+    found = decided(request, Decider(*allowed))
+    assert isinstance(found, Denial)
+    return found
 
 
 def name_of(request: Message) -> str:
@@ -248,18 +290,18 @@ def test_the_test_covers_every_decision() -> None:
     }
 
 
-@pytest.mark.parametrize("api", [name for name in DECISIONS if RULES.get(name, "").endswith(" on CLUSTER")])
+@pytest.mark.parametrize(
+    "api", sorted(name for name in set(DECISIONS) - set(BY_SESSIONS) if RULES.get(name, "").endswith(" on CLUSTER"))
+)
 def test_request_on_the_cluster_needs_exactly_its_operation(api: str) -> None:
     request = REQUESTS[api]()
     operation = Operation[RULES[api].removesuffix(" on CLUSTER")]
-    denied = checked(request, *(other for other in Operation if other != operation))
-    assert denied.request is None
-    assert denied.response is not None
-    if hasattr(denied.response, "error_code"):
-        assert denied.response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    found = denied(request, *(other for other in Operation if other != operation))
+    assert found.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     decider = Decider(operation)
-    session = AuthorizationSession(decider, "User:mallory", "/10.0.0.1")
-    assert check(session, request, MetadataImage(), deletes_topics=True).request is request
+    permitted = decided(request, decider)
+    assert isinstance(permitted, Checked)
+    assert permitted.request is request
     assert decider.requested == [(operation, ResourceType.CLUSTER)]
 
 
@@ -282,8 +324,7 @@ def test_token_for_another_user_needs_create_tokens() -> None:
     own = CreateDelegationTokenRequest()
     assert checked(own).request is own
     other = CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name="alice")
-    denied = checked(other).response
-    assert getattr(denied, "error_code", None) == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    assert denied(other).error == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     assert checked(other, Operation.CREATE_TOKENS).request is other
 
 
@@ -293,13 +334,12 @@ def test_token_of_another_user_is_compared_with_its_owner_by_the_decision(api: s
     assert checked(request).request is request
 
 
-@pytest.mark.parametrize("request_class", OWN)
+@pytest.mark.parametrize("request_class", [*OWN, *(REQUESTS[api] for api in BY_SESSIONS)])
 def test_request_without_a_rule_is_denied_to_every_client(
     request_class: type[Message], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR, "odradek.authorizer"):
-        denied = checked(request_class(), *Operation)
-    assert denied.request is None
-    assert getattr(denied.response, "error_code", None) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    expected = f"a bug: no rule authorizes {name_of(request_class())}: User:mallory is denied"
+        found = denied(request_class(), *Operation)
+    assert found.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    expected = f"a bug: no requirement authorizes {name_of(request_class())}: User:mallory is denied"
     assert [record.getMessage() for record in caplog.records] == [expected]

@@ -14,7 +14,7 @@ from odradek.protocol.apis import APIS
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.server.handlers import metadata
+from odradek.server.endpoints import metadata
 from odradek.server.network import large_requests
 from odradek.server.runtime import sliced_work, turns
 

@@ -70,7 +70,7 @@ class ConfigStand:
             request=received,
             version=version,
         )
-        handled = import_module(f"odradek.server.handlers.{api.module}").handle(services, call)
+        handled = import_module(f"odradek.server.endpoints.{api.module}").ENDPOINT.handle(services, call)
         (answer,) = [handled] if handled is not None else answers
         return decode(api.response, version, encode(answer, version))[0]
 

@@ -8,6 +8,7 @@ import logging
 import socket
 import struct
 import time
+from dataclasses import replace
 from typing import Any
 
 import odradek
@@ -16,7 +17,7 @@ from odradek.protocol.codec import decode
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.server.handlers import api_versions
+from odradek.server.endpoints import api_versions
 from odradek.server.network import connection as connections
 from odradek.server.network.connection import Connection
 from odradek.server.network.frame_buffer import READ_BUFFER_BYTES
@@ -276,7 +277,7 @@ def test_a_call_that_holds_its_connection_and_is_answered_at_once_lets_it_go(mon
         call.hold_connection()
         call.reply(ApiVersionsResponse())
 
-    monkeypatch.setattr(api_versions, "handle", hold_and_answer)
+    monkeypatch.setattr(api_versions, "ENDPOINT", replace(api_versions.ENDPOINT, handle=hold_and_answer))
     with odradek.Broker() as broker, WireClient(broker.bootstrap_servers, timeout=10) as client:
         for _ in range(3):
             assert client.call(ApiVersionsRequest(), 0).error_code == 0
@@ -301,7 +302,7 @@ def test_a_connection_held_for_two_reasons_reads_again_when_both_are_released(mo
         loop.call_soon(release, "one", "none", "two")
         return ApiVersionsResponse()
 
-    monkeypatch.setattr(api_versions, "handle", hold_and_answer)
+    monkeypatch.setattr(api_versions, "ENDPOINT", replace(api_versions.ENDPOINT, handle=hold_and_answer))
     with odradek.Broker() as broker, WireClient(broker.bootstrap_servers, timeout=10) as client:
         assert client.call(ApiVersionsRequest(), 0).error_code == 0
         assert client.call(ApiVersionsRequest(), 0).error_code == 0
@@ -317,7 +318,7 @@ def test_a_throttled_response_is_sent_at_once_and_mutes_its_connection(monkeypat
         call.throttle_time_ms = throttle_ms
         return ApiVersionsResponse()
 
-    monkeypatch.setattr(api_versions, "handle", throttled)
+    monkeypatch.setattr(api_versions, "ENDPOINT", replace(api_versions.ENDPOINT, handle=throttled))
     with odradek.Broker() as broker, WireClient(broker.bootstrap_servers, timeout=10) as client:
         began_s = time.monotonic()
         first, second = (client.send(ApiVersionsRequest(), 1) for _ in range(2))

@@ -19,12 +19,14 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from odradek.server.endpoints import create_topics, describe_configs, join_group, list_offsets, metadata, offset_commit
+from odradek.server.endpoints import offset_fetch as offset_fetch_api
+from odradek.server.network.api_endpoint import DEFAULT_ITEM_LIMIT, MAX_REQUEST_ITEMS
 from odradek.server.network.portions import Merged, Portion, has_more_than, portions
-from odradek.server.network.request_limits import DEFAULT_ITEM_LIMIT, MAX_REQUEST_ITEMS, PORTIONINGS, item_limit
 
 from compat_tests.wire import WireClient
 
-OFFSET_FETCH = PORTIONINGS["OffsetFetch"][0]
+OFFSET_FETCH = offset_fetch_api.ENDPOINT.portionings[0]
 
 
 def cut(request: Any, portioning: Any, size: int) -> list[Portion]:
@@ -87,14 +89,14 @@ def test_items_are_counted_no_farther_than_needed() -> None:
 
 def test_repeated_resource_is_described_once() -> None:
     resources = [DescribeConfigsResource(4, name) for name in ("1", "1", "2", "1", "2")]
-    found = cut(DescribeConfigsRequest(resources=resources), PORTIONINGS["DescribeConfigs"][0], 1)
+    found = cut(DescribeConfigsRequest(resources=resources), describe_configs.ENDPOINT.portionings[0], 1)
     assert [[one.resource_name for one in portion.request.resources] for portion in found] == [["1"], ["2"]]
 
 
 def test_partition_that_kafka_refuses_when_repeated_is_handed_on_twice_in_one_portion() -> None:
     partitions = [ListOffsetsPartition(index) for index in (0, 1, 0, 2, 0)]
     request = ListOffsetsRequest(topics=[ListOffsetsTopic("t", partitions), ListOffsetsTopic("u", partitions[1:2])])
-    found = cut(request, PORTIONINGS["ListOffsets"][0], 1)
+    found = cut(request, list_offsets.ENDPOINT.portionings[0], 1)
     assert [[p.partition_index for t in portion.request.topics for p in t.partitions] for portion in found] == [
         [0, 0],
         [1],
@@ -113,7 +115,7 @@ def test_request_that_the_controller_refuses_as_a_whole_is_not_cut() -> None:
 
 
 def test_every_api_has_a_limit() -> None:
-    assert item_limit("Metadata") == item_limit("OffsetCommit") == MAX_REQUEST_ITEMS
-    assert DEFAULT_ITEM_LIMIT < item_limit("OffsetFetch") < MAX_REQUEST_ITEMS
-    assert item_limit("JoinGroup") == DEFAULT_ITEM_LIMIT
-    assert item_limit("CreateTopics") < MAX_REQUEST_ITEMS
+    assert metadata.ENDPOINT.item_limit == offset_commit.ENDPOINT.item_limit == MAX_REQUEST_ITEMS
+    assert DEFAULT_ITEM_LIMIT < offset_fetch_api.ENDPOINT.item_limit < MAX_REQUEST_ITEMS
+    assert join_group.ENDPOINT.item_limit == DEFAULT_ITEM_LIMIT
+    assert create_topics.ENDPOINT.item_limit < MAX_REQUEST_ITEMS

@@ -20,7 +20,7 @@ from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTop
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
-from odradek.server.handlers import alter_replica_log_dirs, describe_log_dirs
+from odradek.server.endpoints import alter_replica_log_dirs, describe_log_dirs
 
 DEADLINE_S = 30
 

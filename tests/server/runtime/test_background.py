@@ -33,7 +33,7 @@ from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.security.delegation_tokens import RemoveExpiredTokensRequest
 from odradek.replication.controller.state import Caller
 from odradek.server.coordinators.group_shard_driver import GroupShardDriver
-from odradek.server.handlers import create_delegation_token as handler
+from odradek.server.endpoints import create_delegation_token as handler
 from odradek.server.log_maintenance.log_maintenance import LogMaintenance
 from odradek.server.quorum import snapshots, snapshotting
 from odradek.server.quorum.metadata_batches import MAX_BATCH_BYTES, RECORDS_PER_BATCH, QuorumVoters, encode_in_batches
@@ -288,7 +288,6 @@ def test_tokens_of_an_owner_are_bounded_and_expired_ones_make_room(controller: C
 
 
 def test_broker_refuses_a_token_of_over_8_mb_before_the_controller_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handler, "may_ask_for_tokens", lambda config, call: True)
     call: Any = SimpleNamespace(request=token_request(["r" * 30_000] * 300), principal="User:alice")
     services: Any = SimpleNamespace(config=None, authorizer=None)  # without a controller
     response = handler.handle(services, call)

@@ -7,12 +7,13 @@ import gc
 import logging
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import odradek
 import pytest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from odradek.server.handlers import metadata
+from odradek.server.endpoints import metadata
 from odradek.server.metrics.families import families
 from odradek.server.runtime import turn_budget, turns
 from odradek.server.runtime.turn_budget import LOG_INTERVAL_S, TURN_BUDGET_S, WARNED_TURN_S, TurnWatch
@@ -142,7 +143,7 @@ def test_request_that_holds_the_loop_is_named_by_log_and_metrics(
             pass
         return MetadataResponse()
 
-    monkeypatch.setattr(metadata, "handle", slow)
+    monkeypatch.setattr(metadata, "ENDPOINT", replace(metadata.ENDPOINT, handle=slow))
     monkeypatch.setattr(turn_budget, "LOG_INTERVAL_S", 0.0)  # on a busy machine, a different turn may be logged first
     with odradek.Broker() as broker, WireClient(broker.bootstrap_servers, client_id="slow one") as client:
         watch = broker.server.turn_watch
@@ -169,7 +170,7 @@ def test_pipelined_requests_leave_turns_to_others(monkeypatch: pytest.MonkeyPatc
             pass
         return MetadataResponse()
 
-    monkeypatch.setattr(metadata, "handle", slow)
+    monkeypatch.setattr(metadata, "ENDPOINT", replace(metadata.ENDPOINT, handle=slow))
     with odradek.Broker() as broker, WireClient(broker.bootstrap_servers) as client:
         loop = broker._running().loop
 

@@ -1,0 +1,102 @@
+"""The APIs that a node serves: one file each, named after the API, with its contract and handler as the value `ENDPOINT`.
+
+An API is served and advertised if it has a file. The files of a folder are served where the part of that name runs.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ...protocol.apis import APIS
+from ..network.api_endpoint import ApiEndpoint
+from ..network.dispatch import NotServed
+from ..runtime.late_imports import LateImports, load
+
+if TYPE_CHECKING:
+    from ...protocol.apis import Api
+    from ...protocol.schema import Message
+    from ..network.api_endpoint import BoundHandle
+    from ..network.call import ListenerKind
+    from ..security.authorization.requirements import Sessions
+
+#: Served only where something receives metrics of clients.
+_FOLDERS = frozenset({"client_telemetry"})
+
+
+def endpoint_files(folders: frozenset[str] = _FOLDERS) -> dict[str, str]:
+    """Returns the files by the module of their API, each as a module of this package. `folders`: those that are served."""
+    here = Path(__file__).parent
+    found = {name: f"{folder}.{name}" for folder in folders for name in _modules(here / folder)}
+    return found | {name: name for name in _modules(here) if name not in _FOLDERS}
+
+
+def _modules(folder: Path) -> list[str]:
+    return [module.name for module in pkgutil.iter_modules([str(folder)])]
+
+
+def load_all() -> None:
+    """Imports all endpoints here and now, for a simulation: threads would make runs differ."""
+    for file in endpoint_files().values():
+        load((f"server.endpoints.{file}",))
+
+
+def endpoint_of(api: Api) -> ApiEndpoint:
+    """Returns the endpoint of an API, imported. Raises NotServed."""
+    return _loaded(api, endpoint_files()[api.module])
+
+
+def _loaded(api: Api, file: str) -> ApiEndpoint:
+    load((f"server.endpoints.{file}",))
+    endpoint = getattr(import_module(f".{file}", __package__), "ENDPOINT", None)
+    if not isinstance(endpoint, ApiEndpoint) or not endpoint.authorization:
+        raise NotServed(f"{api.name} is not served, because its endpoint declares no authorization")
+    return endpoint
+
+
+class EndpointNode(Protocol):
+    """The parts of a node that its endpoints use."""
+
+    @property
+    def services(self) -> Any: ...
+    @property
+    def authorizer(self) -> Sessions | None: ...
+    @property
+    def late_imports(self) -> LateImports: ...
+
+
+class NodeEndpoints:
+    """The endpoints of one node. `telemetry`: whether something receives metrics of clients."""
+
+    def __init__(self, node: EndpointNode, *, telemetry: bool = True) -> None:
+        self._node = node
+        self._files = endpoint_files(_FOLDERS if telemetry else frozenset())
+
+    def __contains__(self, api: Api) -> bool:
+        return api.module in self._files
+
+    def is_loaded(self, api: Api) -> bool:
+        """Returns whether the file is imported to its end, where `ENDPOINT` stands."""
+        return hasattr(sys.modules.get(f"{__package__}.{self._files[api.module]}"), "ENDPOINT")
+
+    def when_loaded(self, api: Api, then: Callable[[], None]) -> None:
+        self._node.late_imports.when_loaded(self._modules(api), then)
+
+    def load(self, api: Api) -> ApiEndpoint:
+        """Returns the endpoint of an API that is served. Raises NotServed."""
+        return _loaded(api, self._files[api.module])
+
+    def bound(self, endpoint: ApiEndpoint, listener_kind: ListenerKind) -> BoundHandle:
+        return endpoint.bound(self._node.services, self._node.authorizer, listener_kind)
+
+    def of_request(self, request: Message) -> ApiEndpoint | None:
+        """Returns the endpoint of a request; None for one that no node sends, of a controller to itself."""
+        key = request.SCHEMA.key
+        return None if key is None else self.load(APIS[key])
+
+    def _modules(self, api: Api) -> tuple[str]:
+        return (f"server.endpoints.{self._files[api.module]}",)

@@ -1,0 +1,124 @@
+"""AddPartitionsToTxn (key 24), versions 0-5. See coordinator/transactions/operations.py.
+
+Up to version 3 it is a client's, for one transaction. From 4 on it is a broker's, for several, each of which may belong to
+another shard. With a partition that does not exist none is added: the others are OPERATION_NOT_ATTEMPTED.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ...metadata.acls import Operation, ResourceType
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+)
+from ..coordinators.transaction_coordinator import TRANSACTION_COORDINATORS
+from ..network.api_endpoint import ApiEndpoint
+from ..network.portions import Portioning
+from ..runtime.gather import gather
+from ..runtime.internal_topics import INTERNAL_TOPICS
+from ..security.authorization.requirements import NONE_DENIED, OF_NODES, Each, NeedsIf, on_transactional_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Set
+
+    from ...metadata.image import MetadataImage
+    from ...protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
+    from ..network.call import Call
+    from ..services import Services
+
+BATCHED_VERSION = 4
+_TOPICS = Each(Operation.WRITE, ResourceType.TOPIC)
+
+
+def handle(services: Services, call: Call) -> AddPartitionsToTxnResponse | None:
+    request: AddPartitionsToTxnRequest = call.request
+    if call.version >= BATCHED_VERSION:
+        gather(
+            [partial(_ask, services, call, transaction) for transaction in request.transactions],
+            lambda results: call.reply(AddPartitionsToTxnResponse(results_by_transaction=results)),
+        )
+        return None
+    key = request.v3_and_below_transactional_id
+    topics = request.v3_and_below_topics
+    denied: Set[str] = NONE_DENIED
+    if services.authorizer is not None:
+        internal = {topic.name for topic in topics if topic.name in INTERNAL_TOPICS}
+        names = [topic.name for topic in topics if topic.name not in internal]
+        denied = internal | _TOPICS.denied(services.authorizer, call, names)
+    rejected = _error_response(services.metadata.image, topics, denied)
+    if rejected is not None:
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rejected)
+    services.transactions().submit(key, request, call.version, call, call.reply)
+    return None
+
+
+def _ask(
+    services: Services,
+    call: Call,
+    transaction: AddPartitionsToTxnTransaction,
+    done: Callable[[AddPartitionsToTxnResult], None],
+) -> None:
+    key = transaction.transactional_id
+    rejected = _error_response(services.metadata.image, transaction.topics)
+    if rejected is not None:
+        done(AddPartitionsToTxnResult(transactional_id=key, topic_results=rejected))
+        return
+
+    def reply(response: AddPartitionsToTxnResponse) -> None:
+        done(response.results_by_transaction[0])
+
+    single = AddPartitionsToTxnRequest(transactions=[transaction])
+    services.transactions().submit(key, single, call.version, call, reply)
+
+
+def _error_response(
+    image: MetadataImage, topics: list[AddPartitionsToTxnTopic], denied: Set[str] = NONE_DENIED
+) -> list[AddPartitionsToTxnTopicResult] | None:
+    """The answer when some partition is unknown, or may not be written to, else None. `denied`: names of topics."""
+    if not denied and all(image.partition(t.name, index) is not None for t in topics for index in t.partitions):
+        return None
+    return _results(topics, lambda name, index: _error(image, name, index, denied))
+
+
+def _results(
+    topics: list[AddPartitionsToTxnTopic], error: Callable[[str, int], ErrorCode]
+) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            topic.name,
+            [AddPartitionsToTxnPartitionResult(index, error(topic.name, index)) for index in topic.partitions],
+        )
+        for topic in topics
+    ]
+
+
+def _error(image: MetadataImage, topic: str, index: int, denied: Set[str]) -> ErrorCode:
+    if topic in denied:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    is_known = image.partition(topic, index) is not None
+    return ErrorCode.OPERATION_NOT_ATTEMPTED if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+ENDPOINT = ApiEndpoint(
+    handle=handle,
+    authorization=(
+        NeedsIf("of brokers, from version 4", lambda asked: asked.version >= BATCHED_VERSION, OF_NODES),
+        NeedsIf(
+            "of clients, up to version 3",
+            lambda asked: asked.version < BATCHED_VERSION,
+            on_transactional_id("v3_and_below_transactional_id"),
+        ),
+        _TOPICS,
+    ),
+    place=TRANSACTION_COORDINATORS,
+    portionings=(Portioning(("transactions",), ("results_by_transaction",)),),
+    most_items=10_000,
+)

@@ -1,0 +1,16 @@
+"""AddRaftVoter (key 80), versions 0-1: a controller becomes a voter (KIP-853).
+
+Answered in `replication/quorum/voter_changes.py`.
+"""
+
+from __future__ import annotations
+
+from ...metadata.acls import Operation
+from ..network.api_endpoint import ApiEndpoint
+from ..quorum.places import QUORUM_LEADER
+from ..security.authorization.requirements import IN_GENERAL_WORDS, on_cluster
+
+ENDPOINT = ApiEndpoint(
+    authorization=(on_cluster(Operation.ALTER, IN_GENERAL_WORDS),),
+    place=QUORUM_LEADER,
+)

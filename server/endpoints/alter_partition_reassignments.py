@@ -1,0 +1,20 @@
+"""AlterPartitionReassignments (key 45), versions 0-1: moves the replicas of partitions (KIP-455).
+
+Decided in `replication/controller/reassignments.py`. A tool moves the partitions of a cluster in one request.
+"""
+
+from __future__ import annotations
+
+from ...metadata.acls import Operation
+from ..network.api_endpoint import LARGE_RESERVE, ApiEndpoint
+from ..network.portions import Portioning
+from ..quorum.places import ACTIVE_CONTROLLER
+from ..security.authorization.requirements import on_cluster
+
+ENDPOINT = ApiEndpoint(
+    authorization=(on_cluster(Operation.ALTER),),
+    place=ACTIVE_CONTROLLER,
+    portionings=(Portioning(("topics", "partitions"), ("responses", "partitions")),),
+    most_items=100_000,
+    log_reserve=LARGE_RESERVE,
+)

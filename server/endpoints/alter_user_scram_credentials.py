@@ -1,0 +1,16 @@
+"""AlterUserScramCredentials (key 51), version 0: sets and deletes SCRAM credentials of users (KIP-554).
+
+Decided in `replication/controller/security/scram_credentials.py`.
+"""
+
+from __future__ import annotations
+
+from ...metadata.acls import Operation
+from ..network.api_endpoint import ApiEndpoint
+from ..quorum.places import ACTIVE_CONTROLLER
+from ..security.authorization.requirements import on_cluster
+
+ENDPOINT = ApiEndpoint(
+    authorization=(on_cluster(Operation.ALTER),),
+    place=ACTIVE_CONTROLLER,
+)

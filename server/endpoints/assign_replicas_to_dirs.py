@@ -1,0 +1,15 @@
+"""AssignReplicasToDirs (key 73), version 0: the log directories of a broker's replicas (KIP-858).
+
+Decided in `replication/controller/directories.py`.
+"""
+
+from __future__ import annotations
+
+from ..network.api_endpoint import ApiEndpoint
+from ..quorum.places import THIS_CONTROLLER
+from ..security.authorization.requirements import OF_NODES
+
+ENDPOINT = ApiEndpoint(
+    authorization=(OF_NODES,),
+    place=THIS_CONTROLLER,
+)

@@ -1,0 +1,15 @@
+"""BeginQuorumEpoch (key 53), versions 0-1: a new leader of the quorum makes itself known (KIP-595, KIP-853).
+
+Answered in `replication/quorum/replica.py`.
+"""
+
+from __future__ import annotations
+
+from ..network.api_endpoint import ApiEndpoint
+from ..quorum.places import QUORUM
+from ..security.authorization.requirements import OF_NODES
+
+ENDPOINT = ApiEndpoint(
+    authorization=(OF_NODES,),
+    place=QUORUM,
+)

@@ -1,0 +1,16 @@
+"""BrokerRegistration (key 62), versions 0-4: an incarnation of a broker registers (KIP-631).
+
+Decided in `replication/controller/brokers.py`, by way of the sessions of brokers on the active controller.
+"""
+
+from __future__ import annotations
+
+from ..cluster.broker_sessions import BROKER_SESSIONS
+from ..network.api_endpoint import ApiEndpoint
+from ..security.authorization.requirements import OF_NODES
+
+ENDPOINT = ApiEndpoint(
+    authorization=(OF_NODES,),
+    place=BROKER_SESSIONS,
+    most_items=1000,
+)

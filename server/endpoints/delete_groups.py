@@ -1,0 +1,63 @@
+"""DeleteGroups (key 42), versions 0-3: groups without members (KIP-229).
+
+Decided in `coordinator/groups/shard.py`. The groups may be of different shards.
+
+A share group's states are deleted first (KIP-932): while that cannot be done the group stays.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...metadata.acls import Operation, ResourceType
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from ..coordinators.group_coordinator import GROUP_COORDINATORS
+from ..network.api_endpoint import ApiEndpoint
+from ..network.call import Call
+from ..network.portions import ONCE, Portioning
+from ..runtime.gather import gather
+from ..security.authorization.requirements import Each
+from ..services import Services
+from ..share.share_requests import PRELOADED as _PRELOADED
+
+_GROUPS = Each(Operation.DELETE, ResourceType.GROUP)
+#: Imported with this file, on a thread: the event loop imports none of it later.
+PRELOADED = _PRELOADED
+
+
+def handle(services: Services, call: Call) -> None:
+    request: DeleteGroupsRequest = call.request
+    asked_once = list(dict.fromkeys(request.groups_names))
+    denied = _GROUPS.denied(services.authorizer, call, asked_once)
+    permitted = [group_id for group_id in asked_once if group_id not in denied]
+    rejected = dict.fromkeys(denied, int(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    services.share_group_states().delete_groups(
+        permitted, lambda errors: _delete(services, call, permitted, {**errors, **rejected})
+    )
+
+
+def _delete(services: Services, call: Call, group_ids: list[str], rejected: dict[str, int]) -> None:
+    groups = services.groups
+
+    def reply(answers: list[DeleteGroupsResponse]) -> None:
+        results = [DeletableGroupResult(group_id=group_id, error_code=error) for group_id, error in rejected.items()]
+        results += [result for answer in answers for result in answer.results]
+        call.reply(DeleteGroupsResponse(results=results))
+
+    left = [group_id for group_id in group_ids if group_id not in rejected]
+    gather(
+        [
+            partial(groups.submit, ids[0], DeleteGroupsRequest(groups_names=ids), call.version, call)
+            for ids in groups.by_partition(left)
+        ],
+        reply,
+    )
+
+
+ENDPOINT = ApiEndpoint(
+    handle=handle,
+    authorization=(_GROUPS,),
+    place=GROUP_COORDINATORS,
+    portionings=(Portioning(("groups_names",), ("results",), ONCE),),
+)

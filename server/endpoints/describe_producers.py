@@ -1,0 +1,81 @@
+"""DescribeProducers (key 61), version 0.
+
+The state of each producer in a partition's log (KIP-664): epoch, last sequence and time, and the start of an open
+transaction. Any replica answers, not only the leader.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...metadata.acls import Operation, ResourceType
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from ...replication.controller.state import check_name
+from ..network.api_endpoint import ApiEndpoint
+from ..network.portions import ONCE, Portioning
+from ..security.authorization.requirements import WORDS, Each
+
+if TYPE_CHECKING:
+    from ..network.call import Call
+    from ..services import Services
+
+
+_TOPICS = Each(Operation.READ, ResourceType.TOPIC)
+
+
+def handle(services: Services, call: Call) -> DescribeProducersResponse:
+    request: DescribeProducersRequest = call.request
+    response = DescribeProducersResponse()
+    for topic in request.topics:
+        if check_name(topic.name) is None and _TOPICS.denies(services.authorizer, call, topic.name):
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            rejected = [PartitionResponse(index, error, WORDS[error]) for index in topic.partition_indexes]
+            response.topics.append(TopicResponse(topic.name, rejected))
+            continue
+        answers = [_describe(services, topic.name, index) for index in topic.partition_indexes]
+        response.topics.append(TopicResponse(topic.name, answers))
+    return response
+
+
+def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
+    hosted = services.partitions.get((topic, index))
+    if hosted is not None and hosted.offline:
+        return PartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR)
+    if hosted is None:
+        invalid = check_name(topic)
+        if invalid is not None:
+            return PartitionResponse(index, invalid.code, invalid.message)
+        error = services.leaders.absent_error(topic, index)
+        known = services.metadata.image.topic(topic) is not None
+        return PartitionResponse(index, error, None if known else "This server does not host this topic-partition.")
+    producers = hosted.log.producers.by_id.values()
+    return PartitionResponse(
+        index,
+        ErrorCode.NONE,
+        None,
+        [
+            ProducerState(
+                one.producer_id,
+                one.epoch,
+                one.last_sequence,
+                one.last_timestamp,
+                one.coordinator_epoch,
+                one.transaction_first_offset,
+            )
+            for one in producers
+        ],
+    )
+
+
+ENDPOINT = ApiEndpoint(
+    handle=handle,
+    authorization=(_TOPICS,),
+    portionings=(Portioning(("topics", "partition_indexes"), ("topics", "partitions"), ONCE),),
+)

@@ -1,0 +1,15 @@
+"""EndQuorumEpoch (key 54), versions 0-1: the leader of the quorum steps down (KIP-595).
+
+Answered in `replication/quorum/following.py`.
+"""
+
+from __future__ import annotations
+
+from ..network.api_endpoint import ApiEndpoint
+from ..quorum.places import QUORUM
+from ..security.authorization.requirements import OF_NODES
+
+ENDPOINT = ApiEndpoint(
+    authorization=(OF_NODES,),
+    place=QUORUM,
+)

@@ -1,0 +1,12 @@
+"""EndTxn (key 26), versions 0-5: commits or aborts a transaction (KIP-98, KIP-890).
+
+Answered in `coordinator/transactions/ends.py`.
+"""
+
+from __future__ import annotations
+
+from ..coordinators.transaction_coordinator import TRANSACTION_COORDINATOR
+from ..network.api_endpoint import ApiEndpoint
+from ..security.authorization.requirements import on_transactional_id
+
+ENDPOINT = ApiEndpoint(authorization=(on_transactional_id(),), place=TRANSACTION_COORDINATOR)

@@ -1,0 +1,218 @@
+"""Envelope (key 58), version 0: a client's request that a broker forwards (KIP-590).
+
+The controller decides as if the client had sent it the request. When it is not active, it returns NOT_CONTROLLER, and the
+broker asks another. A request that cannot be read or forwarded is INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+from ...protocol.apis import APIS, Api
+from ...protocol.codec import MalformedMessage, decode, encode, stepwise_encoder
+from ...protocol.errors import ErrorCode
+from ...protocol.internal.headers import RequestHeader, ResponseHeader
+from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from ...protocol.schema import Message
+from ...replication.controller.controller import error_response
+from ...replication.controller.result import RequestError
+from ..cluster.controller_channel import decoded_principal, is_not_controller
+from ..network.answer_size import arrays_of
+from ..network.api_endpoint import ApiEndpoint, BoundHandle
+from ..network.call import BROKER, Call, set_throttle_time
+from ..network.dispatch import MAX_HEADER_BYTES
+from ..network.large_requests import decoded, in_portions, released, work_in_turns
+from ..network.sockets.addresses import decoded_client_host
+from ..runtime.sliced_work import Steps
+from ..security.authorization.requirements import OF_NODES
+from ..services import NodeServices
+
+log = logging.getLogger("odradek.quorum")
+
+_KEY_BYTES = 4
+
+
+def handle(services: NodeServices, call: Call) -> EnvelopeResponse | None:
+    if not services.controller.is_active:
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    _find(services, call)
+    return None
+
+
+def _find(services: NodeServices, call: Call) -> None:
+    """Opens the envelope when the endpoint of the request in it is imported."""
+    request: EnvelopeRequest = call.request
+    api = APIS.get(int.from_bytes(request.request_data[:2], "big"))
+    if api is None or api not in services.endpoints or "broker" not in api.listeners:
+        call.reply(EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST))
+        return
+
+    def open_it() -> None:
+        endpoint = services.endpoints.load(api)
+        work_in_turns(call, _opened(request, api, endpoint), partial(_handle, services, call))
+
+    if services.endpoints.is_loaded(api):
+        open_it()
+    else:
+        call.hold_connection()
+        services.endpoints.when_loaded(api, open_it)
+
+
+class _Opened(NamedTuple):
+    """The request in an envelope, with the client that sent it."""
+
+    api: Api
+    endpoint: ApiEndpoint
+    header: RequestHeader
+    request: Any
+    principal: str
+    client_host: str
+    is_token_authenticated: bool
+
+
+def _handle(services: NodeServices, call: Call, opened: _Opened | None) -> None:
+    if opened is None:
+        call.reply(EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST))
+        return
+    api, endpoint, header = opened.api, opened.endpoint, opened.header
+    is_elsewhere: list[bool] = []
+
+    def answer(response: Message) -> None:
+        steps = _enveloped(api, header, response, is_elsewhere=is_elsewhere == [True])
+        work_in_turns(call, steps, call.reply)
+
+    def decide(part: Call) -> None:
+        def decided(response: Message) -> None:
+            if not is_elsewhere:  # in portions, the first one: created topics are not requested again
+                is_elsewhere.append(is_not_controller(part.request, response))
+            part.reply_forwarded(response)
+
+        services.controller.decide(
+            part.request,
+            part.version,
+            decided,
+            principal=part.principal,
+            client_host=part.client_host,
+            client_id=part.client_id,
+            is_token_authenticated=part.is_token_authenticated,
+        )
+
+    enveloped = EnvelopedCall(
+        call,
+        api,
+        header,
+        opened.request,
+        answer,
+        principal=opened.principal,
+        client_host=opened.client_host,
+        is_token_authenticated=opened.is_token_authenticated,
+    )
+    if opened.is_token_authenticated and endpoint.rejects_token_clients:
+        # Their broker has refused them already, unless it is not one of ours.
+        enveloped.reply(error_response(opened.request, RequestError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)))
+    elif not endpoint.place.is_controller:
+        enveloped.handle(services.dispatchers[BROKER].handler(api))
+    elif endpoint.portionings:
+        in_portions(endpoint, decide)(enveloped)
+    else:
+        decide(enveloped)
+
+
+def _opened(request: EnvelopeRequest, api: Api, endpoint: ApiEndpoint) -> Steps[_Opened | None]:
+    data = request.request_data
+    try:
+        if len(data) < _KEY_BYTES:
+            return None
+        version = int.from_bytes(data[2:4], "big")
+        if version not in api.versions or not endpoint.place.is_enveloped:
+            return None
+        header, pos = decode(RequestHeader, api.request_header_version(version), data[:MAX_HEADER_BYTES])
+        inner = yield from decoded(api, version, data, pos, endpoint.item_limit)
+        principal, is_token = decoded_principal(request.request_principal)
+        client_host = decoded_client_host(request.client_host_address)
+    except (MalformedMessage, ValueError):
+        return None
+    return _Opened(api, endpoint, header, inner, principal, client_host, is_token)
+
+
+class EnvelopedCall(Call):
+    """A client's request that came in an Envelope. Its response goes to the broker that forwarded it.
+
+    `principal` and `client_host` are the client's, as the envelope has them.
+    """
+
+    __slots__ = ("_answer", "_client_host", "_envelope", "_is_token_authenticated", "_principal")
+
+    may_reply_in_slices = False
+
+    def __init__(
+        self,
+        envelope: Call,
+        api: Api,
+        header: RequestHeader,
+        request: Message,
+        answer: Callable[[Message], None],
+        *,
+        principal: str,
+        client_host: str,
+        is_token_authenticated: bool,
+    ) -> None:
+        # The route of the envelope: its own would compile codecs that no request uses.
+        super().__init__(envelope.connection, envelope.route, header.correlation_id, header.client_id, request)
+        self.api, self.version = api, header.request_api_version
+        #: The envelope waits on the connection, not what is in it.
+        self.is_parked = True
+        self._answer, self._envelope = answer, envelope
+        self._principal, self._client_host = principal, client_host
+        self._is_token_authenticated = is_token_authenticated
+
+    @property
+    def principal(self) -> str:
+        return self._principal
+
+    @property
+    def client_host(self) -> str:
+        return self._client_host
+
+    @property
+    def is_token_authenticated(self) -> bool:
+        return self._is_token_authenticated
+
+    def hold_connection(self) -> None:
+        self._envelope.hold_connection()
+
+    def handle(self, handler: BoundHandle) -> None:
+        response = handler(self)
+        if response is not None:
+            self.reply(response)
+
+    def reply(self, response: Message) -> None:
+        if self.throttle_time_ms:  # for the client; the broker that forwarded the request mutes its connection
+            set_throttle_time(response, self.throttle_time_ms)
+        self._answer(response)
+
+    def fail(self) -> None:
+        response: Any = self.api.response()
+        if not hasattr(response, "error_code"):
+            self._envelope.fail()
+            return
+        response.error_code = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+        self._answer(response)
+
+
+def _enveloped(api: Api, header: RequestHeader, response: Message, *, is_elsewhere: bool) -> Steps[EnvelopeResponse]:
+    if is_elsewhere or getattr(response, "error_code", None) == ErrorCode.NOT_CONTROLLER:
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    version = header.request_api_version
+    # One buffer that grows in place: to join a million pieces takes more than a tenth of a second.
+    data = bytearray(encode(ResponseHeader(correlation_id=header.correlation_id), api.response_header_version(version)))
+    yield from stepwise_encoder(type(response), version)(response, data.extend)
+    for name, inner in arrays_of(type(response)):
+        yield from released(response, (name, *inner[:1]))
+    return EnvelopeResponse(response_data=cast(bytes, data))
+
+
+ENDPOINT = ApiEndpoint(handle=handle, authorization=(OF_NODES,))

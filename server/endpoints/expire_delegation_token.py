@@ -1,0 +1,28 @@
+"""ExpireDelegationToken (key 40), versions 1-2: brings the expiry of a token forward, or ends it at once (KIP-48).
+
+The client is authenticated, and not by a token; it is the owner or a renewer. The active controller decides
+(`replication/controller/security/delegation_tokens.py`).
+"""
+
+from __future__ import annotations
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.expire_delegation_token import ExpireDelegationTokenResponse
+from ..cluster.delegation_tokens import tokens_precondition
+from ..network.api_endpoint import ApiEndpoint
+from ..network.call import Call
+from ..quorum.places import ACTIVE_CONTROLLER
+from ..security.authorization.requirements import Nothing
+
+
+def _rejected(call: Call, error: ErrorCode, message: str | None) -> ExpireDelegationTokenResponse:
+    return ExpireDelegationTokenResponse(error_code=error, expiry_timestamp_ms=-1)
+
+
+ENDPOINT = ApiEndpoint(
+    precondition=tokens_precondition,
+    authorization=(Nothing("The decision admits the owner and the renewers of the token only."),),
+    reject=_rejected,
+    place=ACTIVE_CONTROLLER,
+    rejects_token_clients=True,
+)

@@ -1,0 +1,96 @@
+"""Fetch (key 1), versions 4-18.
+
+Version 7 brought sessions (KIP-227, `fetch_sessions.py`), 13 topic ids (KIP-516). `fetch.py` decides which records are
+read, how many, and when a response is due. An unknown session, a wrong epoch of it, or one begun with names and continued
+with ids is an error for the whole request; every other error is a partition's, from version 16 with its current
+leader (KIP-951).
+
+On the listeners of controllers there is one thing to fetch, the metadata log, and it is the quorum's affair (KIP-595).
+
+With read_committed only what is below the last stable offset is given, with the aborted transactions in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...metadata.acls import Operation, ResourceType
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.fetch import FetchResponse
+from ..fetch.fetch import FIRST_VERSION_WITH_REPLICA_STATE, Fetch
+from ..fetch.fetch_authorization import FetchAuthorization
+from ..fetch.fetch_session import INITIAL_EPOCH, FetchContext
+from ..fetch.fetch_sessions import LARGE_FETCH, is_large_fetch
+from ..network.api_endpoint import ApiEndpoint, Cost
+from ..network.call import CONTROLLER
+from ..network.metered_call import MeteredCall
+from ..security.authorization.requirements import OF_NODES, Each, NeedsOn
+
+if TYPE_CHECKING:
+    from ...protocol.schema import Message
+    from ..fetch.fetch_path import FetchPath
+    from ..network.call import Call
+    from ..services import Services
+
+
+def handle(services: Services, call: Call) -> Message | None:
+    if call.listener_kind == CONTROLLER:
+        services.controller.quorum_request(call, call.request)
+        return None
+    request, path = call.request, services.fetch_path
+    state = request.replica_state
+    is_follower = (request.replica_id if call.version < FIRST_VERSION_WITH_REPLICA_STATE else state.replica_id) >= 0
+    if request.session_epoch > INITIAL_EPOCH and not request.topics and not request.forgotten_topics_data:
+        context = path.sessions.go_on(request, call.version, path.clock.now_ms(), call.connection)
+    elif is_large_fetch(request):
+        from ..fetch.large_fetch import open_and_fetch
+
+        open_and_fetch(path, call, is_follower=is_follower)
+        return None
+    else:
+        context = path.sessions.open_at_once(request, call.version, path.clock.now_ms(), call.connection)
+    if isinstance(context, ErrorCode):
+        return FetchResponse(error_code=context)
+    if len(context.partitions) > LARGE_FETCH and _looks_at_many(context, is_follower=is_follower):
+        from ..fetch.large_fetch import fetch
+
+        fetch(path, call, context, is_follower=is_follower)
+        return None
+    if call.is_metered:
+        return _metered(path, call, context, is_follower=is_follower)
+    if is_follower:
+        from ..fetch.follower_fetch import FollowerFetch
+
+        return FollowerFetch(path, call, context).start()
+    return Fetch(path, call, context).start()
+
+
+def _metered(path: FetchPath, call: Call, context: FetchContext, *, is_follower: bool) -> FetchResponse | None:
+    """Fetches while there are quotas, which do not hold for followers."""
+    from ..fetch.follower_fetch import FollowerFetch
+    from ..fetch.throttled_fetch import ThrottledFetch
+
+    if is_follower:
+        call.exempt()
+        return FollowerFetch(path, call, context).start()
+    assert isinstance(call, MeteredCall)
+    return ThrottledFetch(path, call, context).start()
+
+
+def _looks_at_many(context: FetchContext, *, is_follower: bool) -> bool:
+    """A follower's session has thousands of partitions, of which few are looked at."""
+    return not is_follower or context.session is None or len(context.session.active_partitions) > LARGE_FETCH
+
+
+ENDPOINT = ApiEndpoint(
+    handle=handle,
+    authorization=(
+        NeedsOn(CONTROLLER, OF_NODES),
+        Each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, by=FetchAuthorization.denied),  # of followers
+        Each(Operation.READ, ResourceType.TOPIC, by=FetchAuthorization.denied),
+    ),
+    is_sliced=True,
+    encodes_many_whole=True,
+    cost=Cost.FETCHED,
+    wanted_wait_ms=lambda request: request.max_wait_ms,
+)

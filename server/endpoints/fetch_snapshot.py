@@ -1,0 +1,15 @@
+"""FetchSnapshot (key 59), versions 0-1: a part of a snapshot, for nodes whose log lags far (KIP-630).
+
+Answered in `replication/quorum/leading.py`.
+"""
+
+from __future__ import annotations
+
+from ..network.api_endpoint import ApiEndpoint
+from ..quorum.places import QUORUM
+from ..security.authorization.requirements import OF_NODES
+
+ENDPOINT = ApiEndpoint(
+    authorization=(OF_NODES,),
+    place=QUORUM,
+)

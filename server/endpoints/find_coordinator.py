@@ -1,0 +1,152 @@
+"""FindCoordinator (key 10), versions 0-6: the broker that coordinates a group, a transactional id, or (from version 6) the
+state of a share partition, whose key is "group:topic id:partition" (several keys from version 4, KIP-699).
+
+The first to ask has the topic of that coordinator made, and is answered when it is there (Kafka answers
+COORDINATOR_NOT_AVAILABLE, and the client asks again after a while).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from ...protocol.uuids import uuid_from_text
+from ...replication.controller import topics
+from ..coordinators import transaction_coordinator
+from ..coordinators.coordinator_driver import CoordinatorDriver
+from ..network.api_endpoint import ApiEndpoint
+from ..network.call import Call
+from ..network.portions import Portioning
+from ..produce import transactional_produce
+from ..security.authorization.requirements import WORDS, Each
+from ..services import Services
+
+#: Imported with this file, on a thread: what a client that looks for a coordinator uses next.
+PRELOADED = (*transaction_coordinator.PRELOADED, transactional_produce, topics)
+_GROUPS = Each(Operation.DESCRIBE, ResourceType.GROUP)
+_TRANSACTIONAL_IDS = Each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+_SHARE_PARTITIONS = Each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+GROUP_KEY_TYPE = 0
+TRANSACTION_KEY_TYPE = 1
+SHARE_KEY_TYPE = 2
+SEVERAL_KEYS_VERSION = 4
+SHARE_KEY_VERSION = 6
+#: Kafka's words for these errors, which versions 1 to 3 carry.
+MESSAGES = {
+    ErrorCode.NONE: "NONE",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or "
+    "the message was sent to an incompatible broker. See the broker logs for more details.",
+    **WORDS,
+}
+
+_REQUIREMENTS = {GROUP_KEY_TYPE: _GROUPS, TRANSACTION_KEY_TYPE: _TRANSACTIONAL_IDS}
+_DENIED = {
+    GROUP_KEY_TYPE: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    TRANSACTION_KEY_TYPE: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    SHARE_KEY_TYPE: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+}
+
+
+class Found(NamedTuple):
+    error: ErrorCode
+    node_id: int = -1
+    host: str = ""
+    port: int = -1
+
+
+NOT_AVAILABLE = Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+NOT_SERVED = Found(ErrorCode.INVALID_REQUEST)
+
+
+def handle(services: Services, call: Call) -> FindCoordinatorResponse | None:
+    if services.authorizer is not None and not any(_is_permitted(services, call, key) for key in _keys(call)):
+        return _answer(services, call)  # no topic is made for a client that may not know of it
+    driver = _driver(services, call)
+    if driver is not None and services.metadata.image.topic(driver.topic) is None:
+        driver.ensure_topic(partial(_reply, services, call))
+        return None
+    return _answer(services, call)
+
+
+def _driver(services: Services, call: Call) -> CoordinatorDriver | None:
+    key_type = call.request.key_type
+    if key_type == GROUP_KEY_TYPE:
+        return services.groups
+    if key_type == TRANSACTION_KEY_TYPE:
+        return services.transactions()
+    is_served = key_type == SHARE_KEY_TYPE and call.version >= SHARE_KEY_VERSION
+    return services.share_states() if is_served and all(map(_is_share_key, call.request.coordinator_keys)) else None
+
+
+def _is_share_key(key: str) -> bool:
+    """ "group:topic id:partition"; a group's name may have colons of its own."""
+    group_id, _, rest = key.partition(":")
+    topic_id, _, partition = rest.partition(":")
+    try:
+        uuid_from_text(topic_id)
+    except ValueError:
+        return False
+    return bool(group_id.strip()) and partition.isdigit()
+
+
+def _reply(services: Services, call: Call) -> None:
+    call.reply(_answer(services, call))
+
+
+def _answer(services: Services, call: Call) -> FindCoordinatorResponse:
+    request: FindCoordinatorRequest = call.request
+    if call.version < SEVERAL_KEYS_VERSION:
+        error, node_id, host, port = _find(services, call, request.key)
+        return FindCoordinatorResponse(
+            error_code=error, error_message=MESSAGES[error], node_id=node_id, host=host, port=port
+        )
+    coordinators = []
+    for key in request.coordinator_keys:
+        error, node_id, host, port = _find(services, call, key)
+        # Kafka gives no words for a share partition's key that it cannot read.
+        is_share_key = request.key_type == SHARE_KEY_TYPE
+        message = MESSAGES[error] if error is ErrorCode.INVALID_REQUEST and not is_share_key else ""
+        if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            message = MESSAGES[error]
+        coordinators.append(
+            Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=error, error_message=message)
+        )
+    return FindCoordinatorResponse(coordinators=coordinators)
+
+
+def _keys(call: Call) -> list[str]:
+    request: FindCoordinatorRequest = call.request
+    return [request.key] if call.version < SEVERAL_KEYS_VERSION else request.coordinator_keys
+
+
+def _is_permitted(services: Services, call: Call, key: str, *, log_denied: bool = False) -> bool:
+    """Returns whether the client may know the coordinator of the key. That of a share partition is known to nodes."""
+    key_type = call.request.key_type
+    if key_type == SHARE_KEY_TYPE and call.version >= SHARE_KEY_VERSION:
+        return not _SHARE_PARTITIONS.denies(services.authorizer, call, CLUSTER_NAME, log_denied=log_denied)
+    requirement = _REQUIREMENTS.get(key_type)
+    return requirement is None or not requirement.denies(services.authorizer, call, key, log_denied=log_denied)
+
+
+def _find(services: Services, call: Call, key: str) -> Found:
+    if not _is_permitted(services, call, key, log_denied=True):
+        return Found(_DENIED[call.request.key_type])
+    driver = _driver(services, call)
+    if driver is None:
+        return NOT_SERVED
+    place = (driver.topic, driver.partition_for(key))
+    if place in services.partitions.unmade:
+        return NOT_AVAILABLE
+    node = services.leaders.current_leader(call.listener, *place).node
+    return NOT_AVAILABLE if node is None else Found(ErrorCode.NONE, node.id, node.host, node.port)
+
+
+ENDPOINT = ApiEndpoint(
+    handle=handle,
+    authorization=(_GROUPS, _TRANSACTIONAL_IDS, _SHARE_PARTITIONS),
+    portionings=(Portioning(("coordinator_keys",), ("coordinators",)),),
+)

@@ -1,0 +1,12 @@
+"""Heartbeat (key 12), versions 0-4: a member of a classic group is alive.
+
+Answered in `coordinator/groups/classic/sync.py`.
+"""
+
+from __future__ import annotations
+
+from ..coordinators.group_coordinator import GROUP_COORDINATOR
+from ..network.api_endpoint import ApiEndpoint
+from ..security.authorization.requirements import on_group
+
+ENDPOINT = ApiEndpoint(authorization=(on_group(),), place=GROUP_COORDINATOR)

@@ -1,0 +1,145 @@
+"""IncrementalAlterConfigs (key 44), versions 0-1: changes of single keys (KIP-339, KIP-412).
+
+Each change of a key is SET, DELETE (back to what it would be without), or, for a list, APPEND and SUBTRACT elements. A
+resource is changed whole or not at all. A broker checks its own values and changes its own loggers; the controller does the
+rest and keeps it.
+"""
+
+from __future__ import annotations
+
+from ...metadata.acls import CLUSTER_NAME, Operation
+from ...metadata.acls import ResourceType as AclResourceType
+from ...metadata.configs import ResourceType, default_text, definition, is_list
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+)
+from ...protocol.schema import Message
+from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, ApiEndpoint
+from ..network.call import Call
+from ..network.portions import TOGETHER, Portioning, by_resource
+from ..quorum.config_changes import (
+    ConfigServices,
+    Rejected,
+    authorized_changes,
+    broker_id_of,
+    change_configs,
+    check_broker_values,
+    check_is_this_broker,
+    configs_to_alter,
+    is_for_controller,
+    reject_nulls,
+    stored_dynamic,
+)
+from ..quorum.places import ACTIVE_CONTROLLER
+from ..runtime import loggers
+from ..security.authorization.requirements import Checked, Deciding, Each, Split
+from ..security.authorization.sessions import AuthorizationSession
+
+_LOGGERS = Each(Operation.ALTER_CONFIGS, AclResourceType.CLUSTER)
+_SET, _DELETE, _APPEND, _SUBTRACT = range(4)
+_WORDS = {_APPEND: "append", _SUBTRACT: "subtract"}
+
+
+def handle(services: ConfigServices, call: Call) -> Message | None:
+    return change_configs(services, call, _check, AlterConfigsResourceResponse)
+
+
+def _check(services: ConfigServices, call: Call, resource: AlterConfigsResource) -> bool:
+    reject_nulls(c.name for c in resource.configs if c.config_operation != _DELETE and c.value is None)
+    if resource.resource_type == ResourceType.BROKER_LOGGER:
+        if _LOGGERS.denies(services.authorizer, call, CLUSTER_NAME):
+            raise Rejected(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
+        _change_loggers(services, call, resource)
+        return True
+    if not is_for_controller(resource.resource_type):
+        check_is_this_broker(services.node_id, resource.resource_name)
+        configs = stored_dynamic(services.metadata.image, resource.resource_name)
+        for config in resource.configs:
+            _apply(configs, config)
+        check_broker_values(services.config, resource.resource_name, configs)
+    return False
+
+
+def _apply(configs: dict[str, str], config: AlterableConfig) -> None:
+    """Makes one change among the dynamic values of a broker."""
+    name, operation = config.name, config.config_operation
+    if operation == _SET:
+        configs[name] = config.value or ""
+    elif operation == _DELETE:
+        configs.pop(name, None)
+    elif operation in _WORDS:
+        _check_is_list(name, operation)
+        configs[name] = _list_changed(configs, config)
+    else:
+        raise Rejected(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
+
+
+def _check_is_list(name: str, operation: int) -> None:
+    key = definition(ResourceType.BROKER).get(name)
+    if key is None or key.dynamic_only:
+        raise Rejected(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
+    if not is_list(ResourceType.BROKER, name):
+        words = f"Config value {_WORDS[operation]} is not allowed for config key: {name}"
+        raise Rejected(ErrorCode.INVALID_CONFIG, words)
+
+
+def _list_changed(configs: dict[str, str], config: AlterableConfig) -> str:
+    old = configs.get(config.name, default_text(ResourceType.BROKER, config.name)) or ""
+    elements = old.split(",") if old else []
+    for element in (config.value or "").split(","):
+        if config.config_operation == _APPEND and element not in elements:
+            elements.append(element)
+        elif config.config_operation == _SUBTRACT and element in elements:
+            elements.remove(element)
+    return ",".join(elements)
+
+
+def _change_loggers(services: ConfigServices, call: Call, resource: AlterConfigsResource) -> None:
+    node_id = broker_id_of(resource.resource_name)
+    if node_id != services.node_id:
+        words = f"Unexpected node id. Expected {services.node_id}, but received {node_id}"
+        raise Rejected(ErrorCode.INVALID_REQUEST, words)
+    for config in resource.configs:
+        _check_logger(config)
+    for config in () if call.request.validate_only else resource.configs:
+        if config.config_operation == _SET:
+            loggers.set_level(config.name, config.value or "")
+        else:
+            loggers.unset_level(config.name)
+
+
+def _check_logger(config: AlterableConfig) -> None:
+    name, operation = config.name, config.config_operation
+    if operation not in (_SET, _DELETE):
+        words = {_APPEND: "APPEND operation", _SUBTRACT: "SUBTRACT operation"}
+        what = words.get(operation, f"Unknown operation type {operation}")
+        raise Rejected(ErrorCode.INVALID_REQUEST, f"{what} is not allowed for the BROKER_LOGGER resource")
+    if not loggers.exists(name):
+        raise Rejected(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
+    if operation == _SET and config.value not in loggers.LEVEL_NAMES:
+        raise Rejected(
+            ErrorCode.INVALID_CONFIG,
+            f"Cannot set the log level of {name} to {config.value} as it is not a supported log level. "
+            f"Valid log levels are {', '.join(loggers.LEVEL_NAMES)}",
+        )
+    if operation == _DELETE and name == loggers.ROOT:
+        raise Rejected(ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed")
+
+
+def _authorized(session: AuthorizationSession, request: IncrementalAlterConfigsRequest, on: Deciding) -> Checked:
+    return authorized_changes(session, request, AlterConfigsResourceResponse)
+
+
+ENDPOINT = ApiEndpoint(
+    handle=handle,
+    authorization=(Split("ALTER_CONFIGS on each TOPIC, GROUP or CLUSTER", _authorized), _LOGGERS),
+    place=ACTIVE_CONTROLLER,
+    portionings=(Portioning(("resources",), ("responses",), TOGETHER, by_resource, first=8),),
+    most_items=CONTROLLER_ITEM_LIMIT,
+    records_asked=configs_to_alter,
+    log_reserve=LARGE_RESERVE,
+)

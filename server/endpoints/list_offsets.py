@@ -1,0 +1,205 @@
+"""ListOffsets (key 2), versions 1-11.
+
+A timestamp is looked up by the time index, and is answered by the first record that is not older; no record from
+the high watermark on is found (the last stable offset with read_committed). Below zero, timestamps are questions of their
+own, each since a version, before which it is UNSUPPORTED_VERSION:
+
+ -1 the end that a consumer sees     -3 the record with the largest timestamp (v7, KIP-734)
+ -2 the start                        -4 the start on local disks (v8, KIP-405): the same here
+ -5 the end in tiered storage (v9, KIP-1005), and
+ -6 the first offset that is not uploaded yet (v11, KIP-1023): there is no tiered storage, so both are -1
+
+A partition that is twice in one request is INVALID_REQUEST. A new leader whose high watermark has not reached
+the start of its epoch returns OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before v5, KIP-207).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from ...metadata.acls import Operation, ResourceType
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from ...protocol.records.errors import BatchError
+from ...storage.files.open_files import LogDirectoryFailure
+from ...storage.segments.segment import LargeBatch, TimestampedOffset
+from ..network.api_endpoint import ApiEndpoint
+from ..network.portions import TOGETHER, Portioning
+from ..partitions.hosted_partition import HostedPartition
+from ..runtime.memory import LARGE_BYTES, release_after
+from ..security.authorization.requirements import Each
+
+if TYPE_CHECKING:
+    from ..network.call import Call
+    from ..services import Services
+
+_TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+_FIRST_VERSION = {
+    LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11,
+}  # fmt: skip
+
+CONSUMER = -1
+DEBUGGING_CONSUMER = -2
+READ_COMMITTED = 1
+FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
+
+_UNKNOWN = -1
+
+
+class Rejected(Exception):
+    def __init__(self, error: int) -> None:
+        super().__init__()
+        self.error = error
+
+
+def handle(services: Services, call: Call) -> ListOffsetsResponse | None:
+    request: ListOffsetsRequest = call.request
+    asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
+    response = ListOffsetsResponse()
+    lookups: list[tuple[ListOffsetsPartitionResponse, _Later]] = []
+    names = [topic.name for topic in request.topics]
+    denied = _TOPICS.denied(services.authorizer, call, names)
+    for topic in request.topics:
+        answers = []
+        # A partition that is twice in the request gets one error.
+        for partition in {partition.partition_index: partition for partition in topic.partitions}.values():
+            index = partition.partition_index
+            answer = ListOffsetsPartitionResponse(index, 0, _UNKNOWN, _UNKNOWN, _UNKNOWN)
+            answers.append(answer)
+            try:
+                if topic.name in denied:
+                    raise Rejected(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                if asked[topic.name, index] > 1:
+                    raise Rejected(ErrorCode.INVALID_REQUEST)
+                _fill(answer, _find(services, call, topic.name, partition))
+            except Rejected as rejected:
+                answer.error_code = rejected.error
+            except _Later as later:
+                lookups.append((answer, later))
+        response.topics.append(ListOffsetsTopicResponse(topic.name, answers))
+    if not lookups:
+        return response
+    _answer_later(services, call, response, lookups)
+    return None
+
+
+def _fill(answer: ListOffsetsPartitionResponse, found: TimestampedOffset) -> None:
+    answer.timestamp, answer.offset, answer.leader_epoch = found.timestamp, found.offset, found.leader_epoch
+
+
+class _Later(Exception):
+    """A thread has to open the batch. `end`: where the reader's view ends; `not_yet`: the error behind that, or 0."""
+
+    def __init__(self, batch: LargeBatch, end: int, not_yet: int) -> None:
+        super().__init__()
+        self.batch = batch
+        self.end = end
+        self.not_yet = not_yet
+
+
+def _answer_later(
+    services: Services,
+    call: Call,
+    response: ListOffsetsResponse,
+    lookups: list[tuple[ListOffsetsPartitionResponse, _Later]],
+) -> None:
+    work = [later.batch.find for _, later in lookups]
+    opening = services.pools.cpu.start(lambda: [find() for find in work])
+
+    def reply(opened: asyncio.Future[list[TimestampedOffset | None]]) -> None:
+        for (answer, later), found in zip(lookups, opened.result(), strict=True):
+            if found is not None and found.offset < later.end:
+                _fill(answer, found)
+            else:
+                answer.error_code = later.not_yet
+        release_after(LARGE_BYTES)
+        call.reply(response)
+
+    opening.add_done_callback(reply)
+
+
+def _find(services: Services, call: Call, topic: str, asked: ListOffsetsPartition) -> TimestampedOffset:
+    request: ListOffsetsRequest = call.request
+    if asked.timestamp < 0 and call.version < _FIRST_VERSION.get(asked.timestamp, 1 << 15):
+        raise Rejected(ErrorCode.UNSUPPORTED_VERSION)
+    hosted = services.partitions.get((topic, asked.partition_index))
+    if hosted is None:
+        raise Rejected(services.leaders.absent_error(topic, asked.partition_index))
+    leader_only = request.replica_id != DEBUGGING_CONSUMER
+    error = hosted.error_for_epoch(asked.current_leader_epoch, leader_only=leader_only)
+    if error:
+        raise Rejected(error)
+    is_consumer = request.replica_id == CONSUMER
+    isolated = request.isolation_level == READ_COMMITTED
+    try:
+        return _look_up(hosted, asked.timestamp, call.version, is_consumer=is_consumer, isolated=isolated)
+    except LogDirectoryFailure as failure:
+        hosted.on_failure(failure)
+        raise Rejected(ErrorCode.KAFKA_STORAGE_ERROR) from None
+    except BatchError as damaged:
+        services.scrubber.met(hosted, damaged)
+        raise Rejected(damaged.error_code) from None
+
+
+def _look_up(
+    hosted: HostedPartition, timestamp: int, version: int, *, is_consumer: bool, isolated: bool
+) -> TimestampedOffset:
+    log = hosted.log
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return TimestampedOffset(log.log_start_offset, _UNKNOWN, _epoch_at_start(hosted))
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return TimestampedOffset(_UNKNOWN, _UNKNOWN, _UNKNOWN)
+    not_yet = is_consumer and hosted.role.leader_epoch_start_offset > hosted.high_watermark
+    end = log.log_end_offset
+    if is_consumer:
+        end = hosted.last_stable_offset if isolated else hosted.high_watermark
+    if timestamp == LATEST:
+        if not_yet:
+            raise Rejected(_not_available(version))
+        return TimestampedOffset(end, _UNKNOWN, hosted.leader_epoch)
+    try:
+        found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    except LargeBatch as batch:
+        raise _Later(batch, end, _not_available(version) if not_yet else 0) from None
+    if found is not None and found.offset < end:
+        return found
+    if not_yet:
+        raise Rejected(_not_available(version))
+    return TimestampedOffset(_UNKNOWN, _UNKNOWN, _UNKNOWN)
+
+
+def _epoch_at_start(hosted: HostedPartition) -> int:
+    """The epoch that wrote the first record, where it is known."""
+    entries = hosted.log.epochs.entries()
+    return entries[0][0] if entries and entries[0][1] <= hosted.log_start_offset else _UNKNOWN
+
+
+def _not_available(version: int) -> int:
+    if version >= FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE:
+        return ErrorCode.OFFSET_NOT_AVAILABLE
+    return ErrorCode.LEADER_NOT_AVAILABLE
+
+
+ENDPOINT = ApiEndpoint(
+    handle=handle,
+    authorization=(_TOPICS,),
+    portionings=(
+        Portioning(("topics", "partitions"), ("topics", "partitions"), TOGETHER, attrgetter("partition_index")),
+    ),
+)

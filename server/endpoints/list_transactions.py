@@ -1,0 +1,35 @@
+"""ListTransactions (key 66), versions 0-2: the transactional ids whose coordinator this broker is (KIP-664)."""
+
+from __future__ import annotations
+
+from ...coordinator.transactions.operations import unknown_states
+from ...metadata.acls import Operation, ResourceType
+from ...protocol.messages.list_transactions import ListTransactionsResponse
+from ..coordinators.transaction_coordinator import TRANSACTION_COORDINATORS
+from ..network.api_endpoint import ApiEndpoint
+from ..network.call import Call
+from ..security.authorization.requirements import Each
+from ..services import Services
+
+_IDS = Each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+
+
+def handle(services: Services, call: Call) -> None:
+    def reply(answers: list[ListTransactionsResponse]) -> None:
+        errors = [answer.error_code for answer in answers if answer.error_code]
+        if errors:
+            call.reply(ListTransactionsResponse(error_code=errors[0]))
+            return
+        response = ListTransactionsResponse(unknown_state_filters=unknown_states(call.request))
+        response.transaction_states = [
+            one
+            for answer in answers
+            for one in answer.transaction_states
+            if not _IDS.denies(services.authorizer, call, one.transactional_id)
+        ]
+        call.reply(response)
+
+    services.transactions().submit_to_all(call.request, call.version, call, reply)
+
+
+ENDPOINT = ApiEndpoint(handle=handle, authorization=(_IDS,), place=TRANSACTION_COORDINATORS)

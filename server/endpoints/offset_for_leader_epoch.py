@@ -1,0 +1,74 @@
+"""OffsetForLeaderEpoch (key 23), versions 2-4.
+
+Where an epoch ends in the leader's log: consumers and followers find with it where theirs departs (KIP-101, KIP-320).
+The answer is the largest epoch known that is not above the one asked for, and its end; -1 and -1 where nothing is
+known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import TYPE_CHECKING
+
+from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from ..network.api_endpoint import ApiEndpoint
+from ..network.portions import TOPIC_PARTITIONS
+from ..security.authorization.requirements import NONE_DENIED, Each
+
+if TYPE_CHECKING:
+    from ..network.call import Call
+    from ..services import Services
+
+_NODES = Each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+_TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)
+
+
+def handle(services: Services, call: Call) -> OffsetForLeaderEpochResponse:
+    request: OffsetForLeaderEpochRequest = call.request
+    denied = _denied(services, call, request)
+    topics = [
+        OffsetForLeaderTopicResult(
+            topic.topic,
+            [
+                _end_of_epoch(services, topic.topic, asked) if topic.topic not in denied else _error_response(asked)
+                for asked in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def _denied(services: Services, call: Call, request: OffsetForLeaderEpochRequest) -> Set[str]:
+    """Returns the topics of which the client may not know. Nodes may know of all, clients of what they may describe."""
+    if not _NODES.denies(services.authorizer, call, CLUSTER_NAME, log_denied=False):
+        return NONE_DENIED
+    names = [topic.topic for topic in request.topics]
+    return _TOPICS.denied(services.authorizer, call, names)
+
+
+def _error_response(asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    return EpochEndOffset(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, partition=asked.partition)
+
+
+def _end_of_epoch(services: Services, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    hosted = services.partitions.get((topic, asked.partition))
+    if hosted is None:
+        error = services.leaders.absent_error(topic, asked.partition)
+    else:
+        error = hosted.error_for_epoch(asked.current_leader_epoch)
+    if error or hosted is None:
+        return EpochEndOffset(error_code=error, partition=asked.partition)
+    epoch, end_offset = hosted.log.epoch_end_offset(asked.leader_epoch)
+    return EpochEndOffset(0, asked.partition, epoch, end_offset)
+
+
+ENDPOINT = ApiEndpoint(handle=handle, authorization=(_NODES, _TOPICS), portionings=TOPIC_PARTITIONS)

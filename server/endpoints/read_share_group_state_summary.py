@@ -1,0 +1,18 @@
+"""ReadShareGroupStateSummary (key 87), versions 0-1: the start offsets and epochs of share partitions (KIP-932).
+
+Brokers send it to the persister of share groups. Answered in `coordinator/share_state/operations.py`.
+"""
+
+from __future__ import annotations
+
+from ...metadata.acls import Operation
+from ..network.api_endpoint import ApiEndpoint
+from ..network.portions import SHARE_STATE_PARTITIONS
+from ..security.authorization.requirements import IN_GENERAL_WORDS, on_cluster
+from ..share.share_requests import SHARE_STATE_COORDINATOR
+
+ENDPOINT = ApiEndpoint(
+    authorization=(on_cluster(Operation.CLUSTER_ACTION, IN_GENERAL_WORDS),),
+    place=SHARE_STATE_COORDINATOR,
+    portionings=SHARE_STATE_PARTITIONS,
+)

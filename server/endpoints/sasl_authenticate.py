@@ -1,0 +1,29 @@
+"""SaslAuthenticate (key 36), versions 0-2: one token of the SASL exchange (KIP-152, KIP-368).
+
+On a listener without SASL, and after the authentication, it is ILLEGAL_SASL_STATE. See
+`server/security/authentication/authentication.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from ..network.api_endpoint import ApiEndpoint
+from ..security.authorization.requirements import Nothing
+
+if TYPE_CHECKING:
+    from ..network.call import Call
+    from ..services import NodeServices
+
+
+def handle(services: NodeServices, call: Call) -> SaslAuthenticateResponse | None:
+    gate = call.connection.sasl_gate
+    if gate is None:
+        shown = "SaslAuthenticate request received after successful authentication"
+        return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=shown)
+    return gate.authenticate(call)
+
+
+ENDPOINT = ApiEndpoint(handle=handle, authorization=(Nothing("It is the authentication."),))

@@ -1,0 +1,78 @@
+"""ShareAcknowledge (key 79), versions 1-2: a member's acknowledgements of its records (KIP-932).
+
+Version 2 brought renewals (KIP-1222). The response waits until the persister has the state. The last epoch of a session
+releases all other records of the member.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.share_acknowledge import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+)
+from ..network.api_endpoint import ApiEndpoint
+from ..network.call import Call
+from ..security.authorization.requirements import on_group
+from ..services import Services
+from ..share.share_acknowledge import RENEW_VERSION, Outcome, Renewing
+from ..share.share_requests import READ_TOPICS, denied_topics, names_member, share_groups_precondition
+from ..share.share_sessions import FINAL_EPOCH, SessionKey, ShareSession
+
+_LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def handle(services: Services, call: Call) -> ShareAcknowledgeResponse | None:
+    request: ShareAcknowledgeRequest = call.request
+    if not names_member(call):
+        return ShareAcknowledgeResponse(error_code=ErrorCode.INVALID_REQUEST)
+    key = SessionKey(request.group_id or "", request.member_id or "")
+    session = services.share_sessions().acknowledge(key, request.share_session_epoch)
+    if isinstance(session, ErrorCode):
+        return ShareAcknowledgeResponse(error_code=session)
+    renewing = Renewing(call.version >= RENEW_VERSION, request.is_renew_ack)
+    is_final = request.share_session_epoch == FINAL_EPOCH
+    answered = partial(_acknowledged, services, call, session, is_final)
+    denied = denied_topics(services, call, (topic.topic_id for topic in request.topics))
+    services.share_acknowledgements().acknowledge(key, request.topics, renewing, answered, denied)
+    return None
+
+
+def _acknowledged(services: Services, call: Call, session: ShareSession, is_final: bool, outcome: Outcome) -> None:
+    if is_final:
+        services.share_sessions().end(session)
+    response = ShareAcknowledgeResponse(
+        acquisition_lock_timeout_ms=services.share_configs().lock_duration_ms(session.key.group_id)
+    )
+    topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
+    nodes: dict[int, NodeEndpoint] = {}
+    for (topic_id, index), validation_error in outcome.items():
+        data = PartitionData(partition_index=index)
+        if validation_error is not None:
+            data.error_code, data.error_message = validation_error.error, validation_error.message
+            topic = services.metadata.image.topic_by_id(topic_id)
+            if validation_error.error in _LED_ELSEWHERE and topic is not None:
+                leader = services.leaders.current_leader(call.listener, topic.name, index)
+                data.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
+                if leader.node is not None:
+                    nodes[leader.id] = NodeEndpoint(*leader.node)
+        if topic_id not in topics:
+            topics[topic_id] = ShareAcknowledgeTopicResponse(topic_id=topic_id)
+        topics[topic_id].partitions.append(data)
+    response.responses = list(topics.values())
+    response.node_endpoints = list(nodes.values())
+    call.reply(response)
+
+
+ENDPOINT = ApiEndpoint(
+    handle=handle,
+    precondition=share_groups_precondition,
+    authorization=(on_group(), READ_TOPICS),
+    most_items=20_000,  # batches of acknowledged records
+)

@@ -1,0 +1,157 @@
+"""ShareFetch (key 78), versions 1-2: records for a member of a share group, and what became of those it has (KIP-932).
+
+Version 2 brought how strictly the number of records is meant (KIP-1206), and renewals, with which nothing is fetched
+(KIP-1222). See share_fetch.py and share_acknowledge.py.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...metadata.image import TopicIdPartition
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.share_fetch import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from ..network.api_endpoint import ApiEndpoint, Cost
+from ..network.call import Call
+from ..security.authorization.requirements import on_group
+from ..services import Services
+from ..share.share_acknowledge import RENEW_VERSION, Outcome, Renewing, topic_counters
+from ..share.share_fetch import Answer
+from ..share.share_requests import READ_TOPICS, denied_topics, names_member, share_groups_precondition
+from ..share.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
+
+_LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def handle(services: Services, call: Call) -> ShareFetchResponse | None:
+    request: ShareFetchRequest = call.request
+    is_renewing = call.version >= RENEW_VERSION and request.is_renew_ack
+    fetches = any((request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms))
+    if not names_member(call) or (is_renewing and fetches):
+        return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
+    has_acks = any(partition.acknowledgement_batches for topic in request.topics for partition in topic.partitions)
+    session = services.share_sessions().open(request, call.connection, has_acks)
+    if isinstance(session, ErrorCode):
+        return _without_session(services, call, request, session)
+    _Answering(services, call, session, is_renewing, has_acks).start()
+    return None
+
+
+def _without_session(
+    services: Services, call: Call, request: ShareFetchRequest, error: ErrorCode
+) -> ShareFetchResponse | None:
+    response = ShareFetchResponse(error_code=error)
+    if error is not ErrorCode.SHARE_SESSION_LIMIT_REACHED or request.max_wait_ms <= 0:
+        return response
+    # A client that gets this error at once retries at once.
+    services.clock.call_at(call.now_ms + request.max_wait_ms, partial(call.reply, response))
+    return None
+
+
+class _Answering:
+    """First what became of the member's records, then, when that is written, records for it."""
+
+    def __init__(
+        self, services: Services, call: Call, session: ShareSession, is_renewing: bool, has_acks: bool
+    ) -> None:
+        self._services = services
+        self._call = call
+        self._request: ShareFetchRequest = call.request
+        self._session = session
+        self._is_renewing = is_renewing
+        self._has_acks = has_acks
+        self._outcome: Outcome = {}
+        named = (topic.topic_id for topic in self._request.topics)
+        #: The topics that the client may not read.
+        self._denied = denied_topics(services, call, (*named, *(topic_id for topic_id, _ in session.partitions)))
+        self._is_final = self._request.share_session_epoch == FINAL_EPOCH
+
+    def start(self) -> None:
+        if not self._has_acks:
+            self._fetch({})
+            return
+        renewing = Renewing(self._call.version >= RENEW_VERSION, self._is_renewing)
+        acknowledgements = self._services.share_acknowledgements()
+        acknowledgements.acknowledge(self._session.key, self._request.topics, renewing, self._fetch, self._denied)
+
+    def _fetch(self, outcome: Outcome) -> None:
+        self._outcome = outcome
+        if self._is_final or self._is_renewing:
+            self._answer({})
+        else:
+            tells_all = self._request.share_session_epoch == INITIAL_EPOCH
+            partitions = self._session.in_turn()
+            if self._denied:
+                self._fetch_permitted(partitions, tells_all=tells_all)
+            else:
+                self._services.share_fetches().start(self._call, partitions, self._answer, tells_all=tells_all)
+
+    def _fetch_permitted(self, partitions: list[TopicIdPartition], *, tells_all: bool) -> None:
+        permitted = [partition for partition in partitions if partition[0] not in self._denied]
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        rejected = {
+            partition: PartitionData(partition_index=partition[1], error_code=error, records=b"")
+            for partition in partitions
+            if partition[0] in self._denied
+        }
+        if permitted:
+            self._services.share_fetches().start(
+                self._call, permitted, lambda answer: self._answer({**answer, **rejected}), tells_all=tells_all
+            )
+        else:
+            self._answer(rejected)
+
+    def _answer(self, answer: Answer) -> None:
+        call, services = self._call, self._services
+        failed = {topic_id for (topic_id, _), data in answer.items() if data.error_code}
+        topic_ids = {topic_id for topic_id, _ in self._session.partitions}
+        for topic_id, counters in topic_counters(services.metadata.image, services.metrics, topic_ids):
+            counters.share_fetches += 1
+            counters.failed_share_fetches += topic_id in failed
+        if self._is_final:
+            services.share_sessions().end(self._session)
+        for partition, validation_error in self._outcome.items():
+            if partition not in answer:
+                answer[partition] = PartitionData(partition_index=partition[1], records=b"")
+            if validation_error is not None:
+                answer[partition].acknowledge_error_code = validation_error.error
+                answer[partition].acknowledge_error_message = validation_error.message
+        response = ShareFetchResponse(
+            acquisition_lock_timeout_ms=services.share_configs().lock_duration_ms(self._session.key.group_id)
+        )
+        topics: dict[bytes, ShareFetchableTopicResponse] = {}
+        nodes: dict[int, NodeEndpoint] = {}
+        for (topic_id, _), data in answer.items():
+            if data.error_code in _LED_ELSEWHERE:
+                self._add_leader(topic_id, data, nodes)
+            if topic_id not in topics:
+                topics[topic_id] = ShareFetchableTopicResponse(topic_id=topic_id)
+            topics[topic_id].partitions.append(data)
+        response.responses = list(topics.values())
+        response.node_endpoints = list(nodes.values())
+        call.reply(response)
+
+    def _add_leader(self, topic_id: bytes, data: PartitionData, nodes: dict[int, NodeEndpoint]) -> None:
+        topic = self._services.metadata.image.topic_by_id(topic_id)
+        if topic is not None:
+            leader = self._services.leaders.current_leader(self._call.listener, topic.name, data.partition_index)
+            data.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
+            if leader.node is not None:
+                nodes[leader.id] = NodeEndpoint(*leader.node)
+
+
+ENDPOINT = ApiEndpoint(
+    handle=handle,
+    precondition=share_groups_precondition,
+    authorization=(on_group(), READ_TOPICS),
+    most_items=20_000,  # batches of acknowledged records
+    cost=Cost.FETCHED,
+    wanted_wait_ms=lambda request: request.max_wait_ms,
+)

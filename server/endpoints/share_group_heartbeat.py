@@ -1,0 +1,42 @@
+"""ShareGroupHeartbeat (key 76), version 1: a member of a share group joins, stays, leaves. See coordinator/share/."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...coordinator.groups.share.offset_requests import Followed
+from ...metadata.acls import Operation, ResourceType
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest
+from ...protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
+from ...protocol.schema import Message
+from ..coordinators.group_coordinator import GROUP_COORDINATOR
+from ..network.api_endpoint import ApiEndpoint
+from ..network.call import Call
+from ..security.authorization.requirements import Each, on_group
+from ..services import Services
+from ..share.share_requests import share_groups_precondition
+
+_TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)
+
+
+def handle(services: Services, call: Call) -> Message | None:
+    topics = call.request.subscribed_topic_names or ()
+    if topics and _TOPICS.denied(services.authorizer, call, topics):
+        return ShareGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    services.groups.submit(call.request.group_id, call.request, call.version, call, partial(_reply, services, call))
+    return None
+
+
+def _reply(services: Services, call: Call, answer: Followed[ShareGroupHeartbeatResponse]) -> None:
+    call.reply(answer.response)
+    if isinstance(answer.request, InitializeShareGroupStateRequest):
+        services.share_group_states().initialize(answer.request)
+
+
+ENDPOINT = ApiEndpoint(
+    handle=handle,
+    precondition=share_groups_precondition,
+    authorization=(on_group(), _TOPICS),
+    place=GROUP_COORDINATOR,
+)

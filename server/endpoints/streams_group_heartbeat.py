@@ -1,0 +1,80 @@
+"""StreamsGroupHeartbeat (key 88), versions 0-1: a member joins, stays, leaves (KIP-1071).
+
+Decided in `coordinator/groups/streams/heartbeat.py`. Missing topics are created here.
+"""
+
+from __future__ import annotations
+
+from ...coordinator.groups.streams.heartbeat import NeedsTopics, names_in_topology
+from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
+from ...protocol.schema import Message
+from ...replication.controller.state import topic_name_fault
+from ..coordinators.group_coordinator import GROUP_COORDINATOR
+from ..coordinators.streams_topics import streams_groups_precondition
+from ..network.api_endpoint import ApiEndpoint
+from ..network.call import Call
+from ..runtime.internal_topics import INTERNAL_TOPICS
+from ..security.authorization.requirements import Each, on_group
+from ..services import Services
+
+_TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)
+_CREATED_TOPICS = Each(Operation.CREATE, ResourceType.TOPIC)
+_CREATED_ON_CLUSTER = Each(Operation.CREATE, ResourceType.CLUSTER)
+
+
+def handle(services: Services, call: Call) -> Message | None:
+    request = call.request
+    names = names_in_topology(request)
+    prohibited = [name for name in names if name in INTERNAL_TOPICS]
+    if prohibited:
+        words = f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited."
+        return _error_response(ErrorCode.STREAMS_INVALID_TOPOLOGY, words)
+    invalid = [name for name in names if topic_name_fault(name) is not None]
+    if invalid:
+        words = f"Topic names {','.join(invalid)} are not valid topic names."
+        return _error_response(ErrorCode.STREAMS_INVALID_TOPOLOGY, words)
+    if _TOPICS.denied(services.authorizer, call, names):
+        return _error_response(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    def reply(answer: Message) -> None:
+        if isinstance(answer, NeedsTopics):
+            denied = _denied_creations(services, call, answer)
+            if denied:
+                services.streams_topics().tell_unauthorized(answer.response, denied)
+            else:
+                client = None if services.authorizer is None else (call.principal, call.client_host)
+                services.streams_topics().create(answer.topics, client)
+                services.streams_topics().tell_errors(answer.response, answer.topics)
+            answer = answer.response
+        call.reply(answer)
+
+    services.groups.submit(request.group_id, request, call.version, call, reply)
+    return None
+
+
+def _denied_creations(services: Services, call: Call, answer: NeedsTopics) -> list[str]:
+    if not _CREATED_ON_CLUSTER.denies(services.authorizer, call, CLUSTER_NAME, log_denied=False):
+        return []
+    names = [topic.name for topic in answer.topics]
+    denied = _CREATED_TOPICS.denied(services.authorizer, call, names)
+    return [name for name in names if name in denied]
+
+
+def _error_response(error: ErrorCode, words: str | None = None) -> StreamsGroupHeartbeatResponse:
+    return StreamsGroupHeartbeatResponse(error_code=error, error_message=words, status=[])
+
+
+def _rejected(call: Call, error: ErrorCode, message: str | None) -> StreamsGroupHeartbeatResponse:
+    return _error_response(error)
+
+
+ENDPOINT = ApiEndpoint(
+    handle=handle,
+    precondition=streams_groups_precondition,
+    authorization=(on_group(), _TOPICS, _CREATED_TOPICS, _CREATED_ON_CLUSTER),
+    reject=_rejected,
+    place=GROUP_COORDINATOR,
+    most_items=20_000,  # a member names the tasks that it owns
+)

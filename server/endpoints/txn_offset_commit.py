@@ -1,0 +1,156 @@
+"""TxnOffsetCommit (key 28), versions 0-6. See coordinator/groups/offsets.py.
+
+The group's partition of `__consumer_offsets` must be in the transaction. From version 5 on this request adds it. Before,
+AddOffsetsToTxn adds it, and this request verifies it (KIP-890). If the answer comes after the end of that transaction, the
+offsets are not written: they would be pending for good. A missing partition gets its own error. Version 6 names topics by
+id.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...coordinator.groups.error_responses import transactional_commit_error
+from ...metadata.acls import Operation, ResourceType
+from ...metadata.image import TopicPartition
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from ...protocol.records.batch import NO_SEQUENCE
+from ..coordinators.group_coordinator import GROUP_COORDINATOR, merged
+from ..coordinators.transaction_coordinator import PRELOADED as _PRELOADED
+from ..coordinators.transaction_verification import Membership
+from ..network.api_endpoint import ApiEndpoint
+from ..network.portions import TOPIC_PARTITIONS
+from ..runtime.internal_topics import GROUP_METADATA_TOPIC
+from ..security.authorization.requirements import Each, on_group, on_transactional_id
+
+if TYPE_CHECKING:
+    from ...storage.log.verifications import Verification
+    from ..network.call import Call
+    from ..partitions.hosted_partition import HostedPartition
+    from ..services import Services
+
+#: Imported with this file, on a thread: the event loop imports none of it later.
+PRELOADED = _PRELOADED
+_TOPICS = Each(Operation.READ, ResourceType.TOPIC)
+TOPIC_ID_VERSION = 6
+ADDING_VERSION = 5
+ABORTABLE_VERSION = 4
+
+
+def handle(services: Services, call: Call) -> TxnOffsetCommitResponse | None:
+    request: TxnOffsetCommitRequest = call.request
+    if not request.group_id:
+        return transactional_commit_error(request, ErrorCode.INVALID_GROUP_ID)
+    error_results = _take_out_unknown(services, call, request)
+    if not request.topics:
+        return TxnOffsetCommitResponse(topics=error_results)
+    place = (GROUP_METADATA_TOPIC, services.groups.partition_for(request.group_id))
+    hosted = services.partitions.get(place)
+    if hosted is None or not hosted.is_leader or not _is_asked(services, call, hosted):
+        _commit(services, call, error_results)
+        return None
+    producer_id, epoch, adds = request.producer_id, request.producer_epoch, call.version >= ADDING_VERSION
+    now_ms = services.clock.now_ms()
+    verification = hosted.log.producers.verify(producer_id, epoch, NO_SEQUENCE, now_ms, bumps_epochs=adds)
+    asked = Membership(request.transactional_id, producer_id, epoch, (place,), adds)
+    services.transaction_verification().verify(
+        call, asked, partial(_answered, services, call, error_results, hosted, verification)
+    )
+    return None
+
+
+def _is_asked(services: Services, call: Call, hosted: HostedPartition) -> bool:
+    if hosted.is_in_transaction(call.request.producer_id, call.request.producer_epoch):
+        return False
+    return call.version >= ADDING_VERSION or bool(services.config.get("transaction.partition.verification.enable"))
+
+
+def _answered(
+    services: Services,
+    call: Call,
+    error_results: list[TxnOffsetCommitResponseTopic],
+    hosted: HostedPartition,
+    verification: Verification,
+    errors: dict[TopicPartition, int],
+) -> None:
+    (error,) = errors.values()
+    error = error or _error_by_now(call.request, hosted, verification)
+    if not error:
+        _commit(services, call, error_results)
+        return
+    if error == ErrorCode.PRODUCER_FENCED:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    elif error == ErrorCode.TRANSACTION_ABORTABLE and call.version < ABORTABLE_VERSION:
+        error = ErrorCode.INVALID_TXN_STATE
+    elif error == ErrorCode.NOT_COORDINATOR:
+        # The transaction's coordinator, not the group's, which the client would look for.
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    rejected = transactional_commit_error(call.request, ErrorCode(error))
+    call.reply(TxnOffsetCommitResponse(topics=[*error_results, *rejected.topics]))
+
+
+def _error_by_now(request: TxnOffsetCommitRequest, hosted: HostedPartition, verification: Verification) -> int:
+    """0 when the transaction that was asked for is still going on, and where the group has left to another coordinator."""
+    producer_id, producers = request.producer_id, hosted.log.producers
+    if producers.verifications.get(producer_id) is verification or not hosted.is_leader:
+        return 0
+    if hosted.is_in_transaction(producer_id, request.producer_epoch):
+        return 0
+    known = producers.by_id.get(producer_id)
+    is_stale = known is not None and request.producer_epoch < known.epoch
+    return ErrorCode.INVALID_PRODUCER_EPOCH if is_stale else ErrorCode.INVALID_TXN_STATE
+
+
+def _commit(services: Services, call: Call, error_results: list[TxnOffsetCommitResponseTopic]) -> None:
+    def reply(response: TxnOffsetCommitResponse) -> None:
+        call.reply(TxnOffsetCommitResponse(topics=merged(error_results, response.topics)))
+
+    services.groups.submit(call.request.group_id, call.request, call.version, call, reply)
+
+
+def _take_out_unknown(
+    services: Services, call: Call, request: TxnOffsetCommitRequest
+) -> list[TxnOffsetCommitResponseTopic]:
+    """Leaves in the request what exists, with names and ids both; the answers for the others."""
+    image, by_id = services.metadata.image, call.version >= TOPIC_ID_VERSION
+    error_results: list[TxnOffsetCommitResponseTopic] = []
+    kept: list[TxnOffsetCommitRequestTopic] = []
+    places = [(image.topic_by_id(t.topic_id) if by_id else image.topic(t.name)) for t in request.topics]
+    names = [topic.name if found is None else found.name for topic, found in zip(request.topics, places, strict=True)]
+    denied = _TOPICS.denied(services.authorizer, call, filter(None, names))
+    for topic, found, name in zip(request.topics, places, names, strict=True):
+        if name in denied:
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            answers = [TxnOffsetCommitResponsePartition(p.partition_index, error) for p in topic.partitions]
+            error_results.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
+            continue
+        partitions: Any = () if found is None else found.partitions
+        if found is not None:
+            topic.name, topic.topic_id = found.name, found.id
+        unknown = [p.partition_index for p in topic.partitions if p.partition_index not in partitions]
+        if unknown:
+            absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            error = ErrorCode.UNKNOWN_TOPIC_ID if by_id and found is None else absent
+            answers = [TxnOffsetCommitResponsePartition(index, error) for index in unknown]
+            error_results.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
+        topic.partitions = [p for p in topic.partitions if p.partition_index in partitions]
+        if topic.partitions:
+            kept.append(topic)
+    request.topics = kept
+    return error_results
+
+
+ENDPOINT = ApiEndpoint(
+    handle=handle,
+    authorization=(on_transactional_id(), on_group(), _TOPICS),
+    place=GROUP_COORDINATOR,
+    portionings=TOPIC_PARTITIONS,
+)

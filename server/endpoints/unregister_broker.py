@@ -1,0 +1,17 @@
+"""UnregisterBroker (key 64), version 0: removes the registration of a broker that is gone (KIP-631).
+
+Decided in `replication/controller/brokers.py`.
+"""
+
+from __future__ import annotations
+
+from ...metadata.acls import Operation
+from ..network.api_endpoint import SMALL_RESERVE, ApiEndpoint
+from ..quorum.places import ACTIVE_CONTROLLER
+from ..security.authorization.requirements import on_cluster
+
+ENDPOINT = ApiEndpoint(
+    authorization=(on_cluster(Operation.ALTER),),
+    place=ACTIVE_CONTROLLER,
+    log_reserve=SMALL_RESERVE,
+)

@@ -1,0 +1,17 @@
+"""UpdateFeatures (key 57), versions 0-2: changes finalized features, such as `metadata.version` (KIP-584).
+
+Decided in `replication/controller/features.py`.
+"""
+
+from __future__ import annotations
+
+from ...metadata.acls import Operation
+from ..network.api_endpoint import SMALL_RESERVE, ApiEndpoint
+from ..quorum.places import ACTIVE_CONTROLLER
+from ..security.authorization.requirements import on_cluster
+
+ENDPOINT = ApiEndpoint(
+    authorization=(on_cluster(Operation.ALTER),),
+    place=ACTIVE_CONTROLLER,
+    log_reserve=SMALL_RESERVE,
+)

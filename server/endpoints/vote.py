@@ -1,0 +1,15 @@
+"""Vote (key 52), versions 0-2: a candidate asks a voter for its vote (KIP-595, KIP-853, KIP-996).
+
+Answered in `replication/quorum/elections.py`.
+"""
+
+from __future__ import annotations
+
+from ..network.api_endpoint import ApiEndpoint
+from ..quorum.places import QUORUM
+from ..security.authorization.requirements import OF_NODES
+
+ENDPOINT = ApiEndpoint(
+    authorization=(OF_NODES,),
+    place=QUORUM,
+)

@@ -1,0 +1,73 @@
+"""WriteTxnMarkers (key 27), versions 1-2: a transaction's coordinator, or a tool, ends transactions in partitions led here.
+
+Answered when all markers are committed. A marker for `__consumer_offsets` also applies or drops the offsets that were
+committed in the transaction.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ...metadata.acls import Operation
+from ...protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from ..coordinators.transaction_coordinator import PRELOADED as _PRELOADED
+from ..network.api_endpoint import ApiEndpoint, Cost
+from ..network.portions import Portioning
+from ..partitions.transaction_marker import Marker
+from ..runtime.gather import gather
+from ..security.authorization.requirements import OF_NODES, NeedsAny, on_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..network.call import Call
+    from ..services import Services
+
+#: Imported with this file, on a thread: the event loop imports none of it later.
+PRELOADED = _PRELOADED
+
+
+def handle(services: Services, call: Call) -> None:
+    request: WriteTxnMarkersRequest = call.request
+    gather(
+        [partial(_write, services, marker) for marker in request.markers],
+        lambda results: call.reply(WriteTxnMarkersResponse(markers=results)),
+    )
+
+
+def _write(services: Services, asked: WritableTxnMarker, done: Callable[[WritableTxnMarkerResult], None]) -> None:
+    marker = Marker(
+        asked.producer_id,
+        asked.producer_epoch,
+        asked.transaction_result,
+        asked.coordinator_epoch,
+        asked.transaction_version,
+    )
+    partitions = [(topic.name, index) for topic in asked.topics for index in topic.partition_indexes]
+
+    def written(errors: list[int]) -> None:
+        topics: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
+        for (topic, index), error in zip(partitions, errors, strict=True):
+            topics.setdefault(topic, []).append(WritableTxnMarkerPartitionResult(index, error))
+        results = [WritableTxnMarkerTopicResult(topic, answers) for topic, answers in topics.items()]
+        done(WritableTxnMarkerResult(asked.producer_id, results))
+
+    gather(
+        [partial(services.transaction_markers().write, topic, index, marker) for topic, index in partitions], written
+    )
+
+
+ENDPOINT = ApiEndpoint(
+    handle=handle,
+    authorization=(NeedsAny((on_cluster(Operation.ALTER, log_denied=False), OF_NODES)),),
+    portionings=(Portioning(("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions")),),
+    cost=Cost.NOTHING,
+)

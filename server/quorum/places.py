@@ -1,0 +1,95 @@
+"""The places of requests about the metadata of the cluster: the active controller, and the quorum."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ...protocol.error_responses import error_response
+from ...protocol.errors import ErrorCode
+from ...protocol.schema import Message
+from ..network.api_endpoint import Place
+from ..network.call import BROKER, CONTROLLER, Call
+
+if TYPE_CHECKING:
+    from ..peers.peers import Peers
+    from ..runtime.lazy import Lazy
+    from .driver import QuorumDriver
+
+#: Timeout of a broker that asks the leader of the quorum.
+_TIMEOUT_MS = 30_000
+
+
+class QuorumServices(Protocol):
+    """The parts of a node that these handlers use."""
+
+    @property
+    def controller(self) -> QuorumDriver: ...
+    @property
+    def peers(self) -> Lazy[Peers]: ...
+
+
+def to_controller(services: QuorumServices, call: Call) -> Message | None:
+    """Has the active controller decide, wherever it is; the response is sent when this node has the published result. A
+    controller that is not active returns NOT_CONTROLLER to its own clients.
+    """
+    is_asked_itself = call.listener_kind == CONTROLLER and not services.controller.is_alone
+    (services.controller.decide if is_asked_itself else services.controller.submit)(
+        call.request,
+        call.version,
+        call.reply_forwarded,
+        principal=call.principal,
+        client_host=call.client_host,
+        client_id=call.client_id,
+        is_token_authenticated=call.is_token_authenticated,
+    )
+    return None
+
+
+def to_this_controller(services: QuorumServices, call: Call) -> Message | None:
+    """Has the controller of this node decide a request of another node; others return NOT_CONTROLLER."""
+    services.controller.decide(
+        call.request, call.version, call.reply, principal=call.principal, client_host=call.client_host
+    )
+    return None
+
+
+def to_quorum(services: QuorumServices, call: Call) -> Message | None:
+    """Hands over a request of another voter."""
+    services.controller.quorum_request(call, call.request)
+    return None
+
+
+def to_quorum_leader(services: QuorumServices, call: Call) -> Message | None:
+    """Has the leader of the quorum answer; a broker asks it."""
+    if call.listener_kind == BROKER and not services.controller.is_active:
+        ask_leader(services, call)
+    else:
+        services.controller.quorum_request(call, call.request)
+    return None
+
+
+def ask_leader(services: QuorumServices, call: Call) -> None:
+    """Sends the request unchanged to the leader of the quorum, and its response to the client; NOT_CONTROLLER when no
+    leader answers.
+    """
+    endpoint = services.controller.leader_endpoint
+
+    def answered(response: Message | None) -> None:
+        if response is None:
+            response = error_response(call.api.response, call.version, call.request, ErrorCode.NOT_CONTROLLER)
+        call.reply(response)
+
+    if endpoint is None:
+        answered(None)
+    else:
+        services.peers().send(
+            endpoint, call.request, answered, timeout_ms=_TIMEOUT_MS, version=call.version, purpose="questions"
+        )
+
+
+ACTIVE_CONTROLLER = Place("the active controller", to_controller, is_controller=True, is_enveloped=True)
+#: For requests between nodes: their senders find the active controller themselves.
+THIS_CONTROLLER = Place("the active controller, which its sender must find", to_this_controller, is_controller=True)
+QUORUM = Place("the quorum's state machine of this node", to_quorum)
+#: Apache Kafka's brokers forward these requests in an Envelope, ours as they are.
+QUORUM_LEADER = Place("the leader of the quorum", to_quorum_leader, is_enveloped=True)

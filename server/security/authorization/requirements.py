@@ -1,0 +1,287 @@
+"""Requirements that a client must meet before an API serves it: the declarations of the endpoints, and how they are checked.
+
+An endpoint lists its requirements in the order of their checks. Two runners apply them, and neither has a default: the
+dispatcher of the node that takes the request, and the active controller for what it decides (`check`). A requirement is
+of the whole request (`denial`), of each item of a request that the controller decides (`Split`), or of each item that the
+handler looks at (`Each`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Any, NamedTuple, Protocol
+
+from ....metadata.acls import CLUSTER_NAME, OPERATIONS_OF, Operation, ResourceType
+from ....metadata.image import MetadataImage
+from ....protocol.errors import ErrorCode
+from ....protocol.schema import Message
+from .sessions import AuthorizationSession
+
+log = logging.getLogger("odradek.authorizer")
+
+#: Kafka's words for the errors.
+WORDS = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+}
+_ERRORS = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+NONE_DENIED: frozenset[str] = frozenset()
+
+
+class AskedRequest(Protocol):
+    """A request as requirements see it; a `Call` is one."""
+
+    @property
+    def request(self) -> Any: ...
+    @property
+    def version(self) -> int: ...
+
+
+class Denial(NamedTuple):
+    """The error of a request that is denied as a whole. `message`: the words beside the code, where there is a place."""
+
+    error: ErrorCode
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """Every client may."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """One operation on one resource, for the whole request. `name_of` reads the resource from the request; a request
+    without it (None) needs nothing.
+    """
+
+    operation: Operation
+    resource_type: ResourceType
+    name_of: Callable[[Any], str | None]
+    message: str | None = None
+    #: Whether a denial is written to the audit log: it is not where another requirement may be met instead.
+    log_denied: bool = True
+
+    def denial(self, session: AuthorizationSession, asked: AskedRequest) -> Denial | None:
+        name = self.name_of(asked.request)
+        if name is None or session.allows(self.operation, self.resource_type, name, log_denied=self.log_denied):
+            return None
+        return Denial(_ERRORS[self.resource_type], self.message)
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsAny:
+    """One of several: the denial is that of the last."""
+
+    needs: tuple[Needs, ...]
+
+    def denial(self, session: AuthorizationSession, asked: AskedRequest) -> Denial | None:
+        denial = None
+        for one in self.needs:
+            denial = one.denial(session, asked)
+            if denial is None:
+                return None
+        return denial
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsIf:
+    """A requirement of some requests. `words`: of which."""
+
+    words: str
+    condition: Callable[[AskedRequest], bool]
+    need: Needs
+
+    def denial(self, session: AuthorizationSession, asked: AskedRequest) -> Denial | None:
+        return self.need.denial(session, asked) if self.condition(asked) else None
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsOn:
+    """A requirement on one kind of listener."""
+
+    listener_kind: str
+    need: Needs
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsBy:
+    """A requirement that no data can say. `words`: what it is."""
+
+    words: str
+    decide: Callable[[AuthorizationSession, Any], ErrorCode | None]
+
+    def denial(self, session: AuthorizationSession, asked: AskedRequest) -> Denial | None:
+        error = self.decide(session, asked.request)
+        return None if error is None else Denial(error)
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """One operation on each resource that the handler looks at: denied items are left out, or have an error each.
+
+    `by`: the function that applies it, where that is not the handler.
+    """
+
+    operation: Operation
+    resource_type: ResourceType
+    by: Callable[..., Any] | None = None
+
+    def denies(self, authorizer: Sessions | None, call: Any, name: str, *, log_denied: bool = True) -> bool:
+        """Returns whether the client may not do it. `log_denied`: whether a denial is an attempt, for the audit log."""
+        return authorizer is not None and not authorizer.session(call).allows(
+            self.operation, self.resource_type, name, log_denied=log_denied
+        )
+
+    def denied(
+        self, authorizer: Sessions | None, call: Any, names: Iterable[str], *, log_denied: bool = True
+    ) -> Set[str]:
+        """Returns the names on which the client may not do it. Without an authorizer it may do everything."""
+        if authorizer is None:
+            return NONE_DENIED
+        asked = list(names)
+        session = authorizer.session(call)
+        return set(asked) - session.allowed_names(self.operation, self.resource_type, asked, log_denied=log_denied)
+
+
+class Sessions(Protocol):
+    """The node's authorization, as requirements use it."""
+
+    def session(self, call: Any) -> AuthorizationSession:
+        """Returns the session of a request's client."""
+
+
+class Deciding(NamedTuple):
+    """The state that the active controller decides on: its image, and the value of `delete.topic.enable`."""
+
+    image: MetadataImage
+    deletes_topics: bool
+
+
+class Checked(NamedTuple):
+    """`request`: the part that may be decided; `finish` turns the response to that part into that to the request."""
+
+    request: Any
+    finish: Callable[[Any], Any] = lambda response: response
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Requirements of each item of a request that the active controller decides. `check` takes out the denied ones.
+
+    `words`: what the requirements are.
+    """
+
+    words: str
+    check: Callable[[AuthorizationSession, Any, Deciding], Checked]
+
+
+#: A requirement of the whole request.
+Whole = Needs | NeedsAny | NeedsIf | NeedsBy
+Requirement = Nothing | Whole | NeedsOn | Each | Split
+Requirements = tuple[Requirement, ...]
+
+
+def of_whole_request(requirements: Requirements, listener_kind: str) -> tuple[Whole, ...]:
+    """Returns the requirements that are checked before the handler, for requests of one kind of listener."""
+    on_kind = (
+        one.need if isinstance(one, NeedsOn) and one.listener_kind == listener_kind else one for one in requirements
+    )
+    return tuple(one for one in on_kind if isinstance(one, Whole))
+
+
+def check(
+    requirements: Requirements, session: AuthorizationSession, asked: AskedRequest, on: Deciding
+) -> Checked | Denial:
+    """Checks a request that the active controller decides: by each requirement, and denied without any."""
+    checked: Checked | None = None
+    for one in requirements:
+        if isinstance(one, Nothing):
+            checked = checked or Checked(asked.request)
+        elif isinstance(one, Split):
+            checked = one.check(session, asked.request, on)
+        elif isinstance(one, Whole):  # others are a handler's, and allow nothing here
+            denial = one.denial(session, asked)
+            if denial is not None:
+                return denial
+            checked = checked or Checked(asked.request)
+    if checked is None:
+        log.error("a bug: no requirement authorizes %s: %s is denied", session.api, session.principal)
+        return Denial(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, WORDS[ErrorCode.CLUSTER_AUTHORIZATION_FAILED])
+    return checked
+
+
+# ---- the usual ones
+
+
+def on_cluster(operation: Operation, message: str | None = None, *, log_denied: bool = True) -> Needs:
+    """`message`: the words of a denial, where they are not Kafka's for the operation."""
+    words = f"Request needs {operation.name} permission." if message is None else message
+    return Needs(operation, ResourceType.CLUSTER, lambda request: CLUSTER_NAME, words, log_denied)
+
+
+#: The words of a denial that some APIs have in place of those for the operation.
+IN_GENERAL_WORDS = WORDS[ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+#: The requirement of requests between nodes.
+OF_NODES = on_cluster(Operation.CLUSTER_ACTION)
+
+
+def on_group(operation: Operation = Operation.READ, message: str | None = None) -> Needs:
+    return Needs(operation, ResourceType.GROUP, attrgetter("group_id"), message)
+
+
+def on_transactional_id(field: str = "transactional_id") -> Needs:
+    return Needs(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, attrgetter(field))
+
+
+# ---- descriptions of what a client may (KIP-430)
+
+_ALL_OPERATIONS = {
+    resource_type: sum(1 << operation for operation in operations)
+    for resource_type, operations in OPERATIONS_OF.items()
+}
+_DESCRIBE_CLUSTER = Each(Operation.DESCRIBE, ResourceType.CLUSTER)
+
+
+def authorized_operations(authorizer: Sessions | None, call: Any, resource_type: ResourceType, name: str) -> int:
+    """Returns the operations that the client may do on a resource that it may describe, a bit for each."""
+    if authorizer is None:
+        return _ALL_OPERATIONS[resource_type]
+    return authorizer.session(call).operations(resource_type, name)
+
+
+def cluster_operations(authorizer: Sessions | None, call: Any) -> int:
+    """Returns the authorized operations on the cluster; 0 for a client that may not describe it."""
+    if _DESCRIBE_CLUSTER.denies(authorizer, call, CLUSTER_NAME):
+        return 0
+    return authorized_operations(authorizer, call, ResourceType.CLUSTER, CLUSTER_NAME)
+
+
+# ---- parts of `Split`
+
+
+def without(request: Any, field: str, kept: list[Any], finish: Callable[[Any], Any]) -> Checked:
+    """Returns the request with the `kept` items of a field."""
+    return Checked(replace(request, **{field: kept}), finish)
+
+
+def adding(field: str, results: Iterable[Any]) -> Callable[[Any], Any]:
+    """Returns what adds the results of denied items to a response."""
+
+    def finish(response: Message) -> Message:
+        getattr(response, field).extend(results)
+        return response
+
+    return finish
