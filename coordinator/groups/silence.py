@@ -4,7 +4,7 @@ A session is not in the log, and Kafka's coordinators start every session anew w
 dead member then keeps its partitions for a whole session more. Here one record of the partition names the members that have
 been silent for a large part of their session, with the time of their last heartbeat. It is written
 
-- by a check every CHECK_MS, when members became silent or are heard again (moves that nobody plans);
+- by a check every CHECK_MS, when members became silent or are heard again (unplanned moves);
 - by `hand_over`, before a planned stop moves the partition, for members that are silent for less.
 
 After a load such a member's session ends when it would have ended, but a live member has GRACE to find its new coordinator.

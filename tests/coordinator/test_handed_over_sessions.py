@@ -133,7 +133,7 @@ def test_member_whose_session_ends_at_the_move_has_time_to_find_the_coordinator(
     coordinators.join(kind, "a", "b")
     beats_alone(coordinators, kind, "a", 40_000)
     coordinators.hand_over()
-    coordinators.now += 20_000  # nobody coordinates
+    coordinators.now += 20_000  # without a coordinator
     coordinators.move()
     coordinators.passes(SESSION_MS // silence.GRACE_PART - 1)
     assert coordinators.members() == {"a", "b"}

@@ -491,9 +491,9 @@ def write_group(state: ShardState, group: ClassicGroup, assignments: dict[str, b
 def write_departures(state: ShardState, group: ClassicGroup, now: int) -> None:
     """Has the next coordinator know the members that have gone since the last record.
 
-    The record is the one of the last assignments, in which such a member has a session of 0 ms: whoever loads it, Apache
-    Kafka too, removes the member at once and starts the rebalance in which the others are. Without it the member comes
-    back with a whole session, and a newcomer waits for it.
+    Writes the record of the last assignments again, in which such a member has a session of 0 ms. The coordinator that
+    loads it, Apache Kafka too, removes the member at once and starts the rebalance that the other members are in. Without
+    it the member comes back with a whole session, and a newcomer waits for it.
     """
     if group.departures() is None:
         return
