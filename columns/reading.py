@@ -30,7 +30,6 @@ from .directory import (
     check_format,
     marker_of,
     position_of_offset,
-    read_batch,
     segments_of,
     topic_id_of,
 )
@@ -432,11 +431,15 @@ class _File:
             found += more
         self.data, self.data_at = view[:found], self.position
 
+    def batch(self, row: Numbers) -> bytes:
+        """The bytes of one batch, of this file and not of another that has its name now."""
+        return os.pread(self._fd, int(row[kernel.SIZE]), int(row[kernel.POSITION]))
+
     def resync(self, next_offset: int) -> tuple[int, int] | None:
         """(position, base offset) of the next whole batch behind `position`, where none begins."""
-        found = next_whole_batch(
-            self.segment.path, self.size, self.position, next_offset, self.limit, self.leader_epoch
-        )
+        # Linux opens this file by its descriptor, also when it was removed or replaced.
+        path = f"/proc/self/fd/{self._fd}" if os.path.isdir("/proc/self/fd") else self.segment.path
+        found = next_whole_batch(path, self.size, self.position, next_offset, self.limit, self.leader_epoch)
         return (found[0], found[1].base_offset) if found is not None else None
 
 
@@ -476,7 +479,7 @@ class _AbortCheck:
             first = self._begun.pop(producer_id, None)
             if first is None or (producer_id, offset) in self._known:
                 continue
-            if marker_of(read_batch(file.segment.path, row)) is not ControlType.ABORT:
+            if marker_of(file.batch(row)) is not ControlType.ABORT:
                 continue
             if first < first_row:
                 reason = (

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from odradek.columns import SCHEMA, Scan, UnreadableOffsets, scan
+from odradek.columns import SCHEMA, FileReader, Scan, UnreadableOffsets, reading, scan
+from odradek.columns.reading import ReadOptions
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
@@ -30,6 +32,17 @@ def filled(tmp_path: Path, seed: int = 1) -> GeneratedLog:
         made.append(records, compression=Compression.NONE)
     assert len(made.segments()) > 4
     return made
+
+
+@contextmanager
+def monkeypatched_chunks(size: int) -> Iterator[None]:
+    """Reads so many bytes at once, so that small files have several chunks."""
+    before = reading._CHUNK_BYTES
+    reading._CHUNK_BYTES = size
+    try:
+        yield
+    finally:
+        reading._CHUNK_BYTES = before
 
 
 def read_with(found: Scan, change: Callable[[], None], after: int = 1) -> pa.Table:
@@ -61,6 +74,45 @@ def test_segment_that_is_open_is_read_to_its_end_after_its_removal(tmp_path: Pat
     rows = rows_of(read_with(found, first.unlink))
     assert rows == expected
     assert first.name < second.name
+
+
+def test_markers_of_a_removed_segment_are_read_from_the_open_file(tmp_path: Path) -> None:
+    made = GeneratedLog(tmp_path, 3, LogConfig(segment_bytes=1 << 30))
+    for number in range(60):
+        made.append_transactional(1)
+        made.end_transaction(1, committed=number % 2 == 0)
+    expected = made.expected(committed=True)
+    found = scan(made.topic_path, isolation_level="read_committed")
+    reader = FileReader(found.splits[0], ReadOptions(SCHEMA.names))
+    batches = []
+    with monkeypatched_chunks(2_000):
+        for batch in reader:
+            if not batches:
+                made.segments()[0].unlink()
+            batches.append(batch)
+    assert len(batches) > 2 and rows_of(pa.Table.from_batches(batches, SCHEMA)) == expected
+
+
+def test_damage_of_a_removed_segment_is_passed_over_in_the_open_file(tmp_path: Path) -> None:
+    made = filled(tmp_path)
+    made.close()
+    file = made.segments()[0]
+    damaged = bytearray(file.read_bytes())
+    position, header = list(iter_headers(damaged))[4]
+    damaged[position + 16] = 9
+    file.write_bytes(damaged)
+    plan = scan(made.topic_path).plan
+    reader = FileReader(plan.splits[0], ReadOptions(SCHEMA.names, skip=True))
+    batches = []
+    with monkeypatched_chunks(2_000):
+        for batch in reader:
+            if not batches:
+                file.unlink()
+            batches.append(batch)
+    offsets = [row.offset for row in rows_of(pa.Table.from_batches(batches, SCHEMA))]
+    lost = range(header.base_offset, header.next_offset)
+    assert offsets == [row.offset for row in made.expected() if row.offset not in lost]
+    assert [(one.first_offset, one.next_offset) for one in reader.unread] == [(lost.start, lost.stop)]
 
 
 def test_offsets_removed_by_retention_are_named(tmp_path: Path) -> None:
