@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from compat_tests.needed_tools import needed
+
 _TRIES = 3
 _NPM_DEADLINE_S = 280
 
@@ -26,7 +28,7 @@ def download(command: Sequence[str], *, again: Sequence[str] = (), **how: Any) -
 
 def install_npm(pinned: Path, home: Path) -> Path:
     """Installs the packages that the lock file in `pinned` names, unless `home` has them. Returns `home`/node_modules."""
-    assert shutil.which("npm"), "install Node.js 18 or newer with npm (Debian: apt-get install npm)"
+    needed("npm")
     lock, complete = (pinned / "package-lock.json").read_bytes(), home / ".complete"
     if not complete.exists() or complete.read_bytes() != lock:
         home.mkdir(parents=True, exist_ok=True)

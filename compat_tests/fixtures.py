@@ -2,7 +2,7 @@
 
 `bootstrap` is the address of the broker under test: Odradek, or Apache Kafka with `--target=apache`, which first shows that
 every test holds for Kafka itself. Missing tools skip a test here and fail it in CI
-(tests/plugins/no_skips_in_ci.py).
+(tests/plugins/run_report.py).
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from .broker_process import BrokerProcess, free_port
-from .java.fetch import VERSIONS, ToolsMissing, is_complete, java
+from .java.fetch import VERSIONS, is_complete
 from .java.tool import ToolHost
+from .needed_tools import missing, needed
 from .odradek_process import OdradekProcess
 from .oracle import SINGLE_NODE, ApacheKafka
 from .watcher import Watcher
@@ -44,13 +45,10 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def java_tools() -> None:
     """Requires Java and the jars of every version."""
-    try:
-        java()
-    except ToolsMissing as missing:
-        pytest.skip(str(missing))
+    needed("java")
     absent = [version for version in VERSIONS if not is_complete(version)]
     if absent:
-        pytest.skip(f"Apache Kafka {', '.join(absent)} was not fetched: run `python -m compat_tests.java.fetch`")
+        missing(f"Apache Kafka {', '.join(absent)}: run `python -m compat_tests.java.fetch` (needs Maven)")
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 KERNEL = Path(__file__).resolve().parents[1] / "kernel"
 _WITHOUT_KERNEL = """
 import sys

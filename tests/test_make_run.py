@@ -8,8 +8,12 @@ import socket
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.docs.shells import free_port
 from tests.release import copy_tracked
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 DEADLINE_S = 240
 #: Packages that only tests, Spark, benchmarks and documentation need.

@@ -15,6 +15,8 @@ from odradek.version import __version__
 from tests.release import DESCRIPTION, URLS, copy_tracked, describe
 from tests.wheels import ADDRESS, built_wheel
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = (
     "cli",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import io
 import re
-import subprocess
 import tokenize
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+from tests.harness.sources import files
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Words that no docstring, heading or test begins with: they hide the noun.
@@ -98,12 +99,6 @@ LETTERS_OF_THE_ALPHABET = (
 )
 
 
-def tracked(*patterns: str) -> list[str]:
-    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
-    names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    return sorted(name for name in names if (ROOT / name).is_file())
-
-
 @cache
 def text_of(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
@@ -119,7 +114,7 @@ def definitions() -> list[tuple[str, str, str]]:
     """Returns file, name and docstring of each module, class and function."""
     return [
         (file, getattr(node, "name", ""), ast.get_docstring(node, clean=False) or "")
-        for file in tracked("*.py")
+        for file in files("*.py")
         for node in statements(ast.parse(text_of(file)))
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
     ]
@@ -138,7 +133,7 @@ def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
 
 
 def test_headings_begin_with_a_noun_or_a_verb() -> None:
-    headings = [(page, line) for page in tracked("*.md") for line in re.findall(r"^#+ .*", text_of(page), re.MULTILINE)]
+    headings = [(page, line) for page in files("*.md") for line in re.findall(r"^#+ .*", text_of(page), re.MULTILINE)]
     assert len(headings) > 100
     assert [heading for heading in headings if first_word(heading[1]) in VAGUE] == []
 
@@ -153,7 +148,7 @@ def test_names_of_tests_say_condition_and_outcome_of_a_named_actor() -> None:
 def test_code_uses_the_terms_of_the_field() -> None:
     found = []
     may_have = re.compile(rf"\b(?:{'|'.join(TERMS)})\b")
-    for file in tracked("*.py"):
+    for file in files("*.py"):
         if file in LETTERS_OF_THE_ALPHABET or not may_have.search(text_of(file)):
             continue
         for token in tokenize.generate_tokens(io.StringIO(text_of(file)).readline):
@@ -166,7 +161,7 @@ def test_prose_uses_the_terms_of_the_field() -> None:
     phrases = re.compile("|".join(f"(?:{phrase})" for phrase in PHRASES))
     found = [
         f"{file}: {match[0]!r}, say {next(term for phrase, term in PHRASES.items() if re.search(phrase, match[0]))}"
-        for file in tracked("*.py", "*.md", "*.toml")
+        for file in files("*.py", "*.md", "*.toml")
         if file not in ("tests/test_plain_words.py", "CHANGELOG.md")
         for match in phrases.finditer(text_of(file))
     ]
@@ -174,11 +169,11 @@ def test_prose_uses_the_terms_of_the_field() -> None:
 
 
 def test_docstrings_and_comments_name_the_actor() -> None:
-    files = tracked(*(f"{package}/*.py" for package in PACKAGES))
-    assert len(files) > 500
+    sources = files(*(f"{package}/*.py" for package in PACKAGES))
+    assert len(sources) > 500
     found = [
         f"{file}:{line}: {match[0]}"
-        for file in files
+        for file in sources
         if file not in NAMES_OF_DATA and UNCLEAR_IN_PROSE.search(text_of(file))
         for line, text in comments_and_docstrings(text_of(file))
         for match in UNCLEAR_IN_PROSE.finditer(text)
@@ -205,7 +200,7 @@ def test_comments_begin_with_a_noun_or_a_verb() -> None:
     vague = "|".join(word.capitalize() for word in sorted(VAGUE))
     begins_vaguely = re.compile(rf"^[ \t]*#:? (?:{vague})\b.*", re.MULTILINE)
     found = []
-    for file in tracked(*(f"{package}/*.py" for package in PACKAGES)):
+    for file in files(*(f"{package}/*.py" for package in PACKAGES)):
         for match in begins_vaguely.finditer(text_of(file)):
             before = text_of(file)[: match.start()].rpartition("\n")[0].rpartition("\n")[2]
             if not before.lstrip().startswith("#"):  # else a sentence in the middle of a comment
@@ -216,7 +211,7 @@ def test_comments_begin_with_a_noun_or_a_verb() -> None:
 def test_pages_name_the_actor() -> None:
     found = [
         f"{page}: {line}"
-        for page in tracked("*.md")
+        for page in files("*.md")
         if page.split("/")[0] in ("docs", "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
         for line in re.sub(r"^```.*?^```", "", text_of(page), flags=re.MULTILINE | re.DOTALL).splitlines()
         if UNCLEAR_IN_PROSE.search(line) and not any(page == file and text in line for file, text in QUOTATIONS)
@@ -236,7 +231,7 @@ def comments_and_docstrings(source: str) -> Iterator[tuple[int, str]]:
 
 def messages() -> Iterator[tuple[str, int, str]]:
     """Yields file, line and text of each string of at least three words that the product writes."""
-    for file in tracked(*(f"{package}/*.py" for package in PRODUCT)):
+    for file in files(*(f"{package}/*.py" for package in PRODUCT)):
         for line, text in strings(text_of(file)):
             if len(re.findall(r"\b[A-Za-z]{2,}\b", text)) >= 3:
                 yield file, line, text
@@ -263,7 +258,7 @@ def literal(node: ast.AST) -> str:
 
 def help_texts() -> Iterator[tuple[str, int, str]]:
     """Yields file, line and text of each description of a command or an option."""
-    for file in tracked("cli/*.py", "console/*.py", "testing/*.py"):
+    for file in files("cli/*.py", "console/*.py", "testing/*.py"):
         for node in ast.walk(ast.parse(text_of(file))) if "help=" in text_of(file) else ():
             if isinstance(node, ast.keyword) and node.arg in ("help", "description") and literal(node.value):
                 yield file, node.value.lineno, literal(node.value)

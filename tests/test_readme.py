@@ -11,6 +11,8 @@ import pytest
 from tests.docs.pages import ROOT, Block, blocks
 from tests.docs.shells import Shells
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 README = ROOT / "README.md"
 #: The replacement of `make run`, which tests/test_make_run.py tests: here the broker is the checkout's.
 MAKE_RUN = Block("sh", "first shell", "odradek start --port 9092")

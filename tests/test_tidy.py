@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import statistics
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.harness.sources import files
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_FILE_LINES = 800
@@ -30,17 +31,6 @@ ROOMS = (
 PURE_ROOMS = ("protocol", "metadata", "replication", "coordinator")
 
 
-def python_files() -> list[str]:
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return sorted(name for name in listed.stdout.split() if (ROOT / name).exists())
-
-
 def functions(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
@@ -52,7 +42,7 @@ def length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 @pytest.fixture(scope="module")
 def sources() -> dict[str, ast.Module]:
-    return {name: ast.parse((ROOT / name).read_text(encoding="utf-8")) for name in python_files()}
+    return {name: ast.parse((ROOT / name).read_text(encoding="utf-8")) for name in files("*.py")}
 
 
 def test_no_file_is_longer_than_the_limit(sources: dict[str, ast.Module]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -17,6 +16,7 @@ from selenium.webdriver.support.expected_conditions import alert_is_present
 from selenium.webdriver.support.wait import WebDriverWait
 
 from compat_tests.console.process import DEADLINE_S, POLL_S
+from compat_tests.needed_tools import needed
 
 T = TypeVar("T")
 _OPTIONS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars")
@@ -28,8 +28,7 @@ _AXE = (
 
 
 def chromium() -> webdriver.Chrome:
-    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    assert binary and driver, "chromium and chromedriver are not on the path: run tests/system_packages"
+    binary, driver = needed("chromium"), needed("chromedriver")
     options = webdriver.ChromeOptions()
     options.binary_location = binary
     for one in _OPTIONS:

@@ -13,6 +13,8 @@ from typing import TypeVar
 
 import pytest
 
+from compat_tests.needed_tools import missing
+
 from .install import environment, is_installed
 from .tools import BY_FOLDER
 
@@ -28,7 +30,7 @@ def home(folder: str) -> Path:
     """Returns the environment of a tool. Skips the test if the tool is not installed; in CI a skip is a failure."""
     tool = BY_FOLDER[folder]
     if not is_installed(tool):
-        pytest.skip(f"{tool.name} is not installed: run `python -m compat_tests.ecosystem.install {folder}`")
+        missing(f"{tool.name}: run `python -m compat_tests.ecosystem.install {folder}`")
     return environment(tool)
 
 

@@ -33,12 +33,14 @@ def without_extras(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", WITHOUT_EXTRAS, *words], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.usefixtures("processes")
 def test_base_install_names_the_extra_in_one_line() -> None:
     done = without_extras("topic", "list")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1 and "pip install 'odradek[cli]'" in done.stderr
 
 
+@pytest.mark.usefixtures("processes")
 def test_base_install_shows_all_commands_and_runs_its_own(tmp_path: Path) -> None:
     helped = without_extras("--help")
     assert helped.returncode == 0 and "topic" in helped.stdout and "start" in helped.stdout
@@ -46,6 +48,7 @@ def test_base_install_shows_all_commands_and_runs_its_own(tmp_path: Path) -> Non
     assert formatted.returncode == 0, formatted.stderr
 
 
+@pytest.mark.usefixtures("processes")
 def test_start_imports_no_client_library() -> None:
     program = (
         "import sys; from odradek.cli.main import parser; parser(); import odradek.cli.start_command, odradek.server.broker;"
@@ -147,6 +150,7 @@ def test_errors_never_repeat_a_secret(capsys: pytest.CaptureFixture[str]) -> Non
     }
 
 
+@pytest.mark.usefixtures("processes")
 def test_bash_completes_commands_options_and_contexts(monkeypatch: pytest.MonkeyPatch) -> None:
     main(["context", "add", "production", "-b", "one:9092"])
 

@@ -18,6 +18,8 @@ from odradek.protocol.messages.metadata import MetadataRequest
 from compat_tests.wire import WireClient
 from tests.cli.harness.clusters import DEADLINE_S, SERVING, asked, cluster, started
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 def test_four_brokers_serve_are_shown_and_stop(directory: Path) -> None:
     process, addresses = started(directory, "--brokers", "4", "--port", "0")

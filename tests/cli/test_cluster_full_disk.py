@@ -20,6 +20,8 @@ from tests.cli.harness.clusters import DEADLINE_S, asked, started
 from tests.cli.harness.restarts import TOPIC, Clients, restarted, row
 from tests.hostile.full_disk import fill, make_room, small_disk
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 if os.geteuid() != 0:  # pragma: no cover - a file system is mounted
     pytest.skip("mounting takes root", allow_module_level=True)
 

@@ -21,6 +21,8 @@ from odradek.storage.files.directory_lock import lock_holder
 from tests.cli.harness.clusters import DEADLINE_S, asked, cluster, started
 from tests.cli.harness.started import SERVING
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 NODES = [Node(number, 0) for number in (1, 2, 3)]
 
 

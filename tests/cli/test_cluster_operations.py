@@ -21,6 +21,8 @@ from tests.cli.harness.clusters import DEADLINE_S, asked, cluster, started
 from tests.cli.harness.restarts import TOPIC, Clients, restarted, row
 from tests.server.harness.http_answers import answered
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:

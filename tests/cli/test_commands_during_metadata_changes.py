@@ -11,6 +11,8 @@ from odradek.cli.client.connection import Connection
 
 from compat_tests.cli.commands import odradek_command
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 #: The id of a broker that no metadata contains.
 UNKNOWN = 99
 

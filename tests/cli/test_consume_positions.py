@@ -30,6 +30,7 @@ def broker() -> Iterator[odradek.Broker]:
         yield running
 
 
+@pytest.mark.usefixtures("processes")
 def test_offset_past_the_end_ends_and_is_named(broker: odradek.Broker) -> None:
     words = ("orders", "-o", "9999", "-p", "0")
     done = odradek_command("consume", *words, "-b", broker.bootstrap_servers)
@@ -37,6 +38,7 @@ def test_offset_past_the_end_ends_and_is_named(broker: odradek.Broker) -> None:
     assert "9999 is past the end" in done.err and "orders-0 ends at 20" in done.err
 
 
+@pytest.mark.usefixtures("processes")
 def test_partitions_that_end_before_the_offset_print_nothing(broker: odradek.Broker) -> None:
     done = odradek_command("consume", "orders", "-o", "25", "-b", broker.bootstrap_servers)
     kcat = ["kcat", "-b", broker.bootstrap_servers, "-C", "-q", "-t", "orders", "-o", "25", "-e"]
@@ -46,11 +48,13 @@ def test_partitions_that_end_before_the_offset_print_nothing(broker: odradek.Bro
     assert "orders-0 ends at 20, orders-1 ends at 5" in done.err and "orders-2" not in done.err
 
 
+@pytest.mark.usefixtures("processes")
 def test_offset_at_the_end_is_in_range(broker: odradek.Broker) -> None:
     done = odradek_command("consume", "orders", "-o", "20", "-p", "0", "-b", broker.bootstrap_servers)
     assert (done.status, done.out, done.err) == (0, "", "")
 
 
+@pytest.mark.usefixtures("processes")
 def test_follow_past_the_end_waits_for_new_records(broker: odradek.Broker) -> None:
     topic = broker.topic("followed")
     topic.send(b"old")
@@ -72,6 +76,7 @@ def test_follow_past_the_end_waits_for_new_records(broker: odradek.Broker) -> No
         process.communicate()
 
 
+@pytest.mark.usefixtures("processes")
 def test_deleted_offset_is_named_and_reading_begins_at_the_first(broker: odradek.Broker) -> None:
     broker.topic("trimmed").send(*(f"{n}".encode() for n in range(6)))
     trim = ("topic", "trim", "trimmed", "--before", "4", "-b", broker.bootstrap_servers)
@@ -81,6 +86,7 @@ def test_deleted_offset_is_named_and_reading_begins_at_the_first(broker: odradek
     assert "offset 1 is deleted: trimmed-0 begins at 4" in done.err
 
 
+@pytest.mark.usefixtures("processes")
 def test_members_of_a_group_get_no_partition_from_its_start(broker: odradek.Broker) -> None:
     words = ("consume", "orders", "-o", "9999", "--group", "past", "-b", broker.bootstrap_servers)
     done = odradek_command(*words)
@@ -88,6 +94,7 @@ def test_members_of_a_group_get_no_partition_from_its_start(broker: odradek.Brok
     assert "orders-2 ends at 30" in done.err
 
 
+@pytest.mark.usefixtures("processes")
 def test_console_names_offsets_past_the_end(broker: odradek.Broker, tmp_path: Path) -> None:
     console = ConsoleProcess(broker.bootstrap_servers, tmp_path)
     try:

@@ -60,7 +60,7 @@ class Registry(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def registry() -> Iterator[str]:
+def registry(sockets: None) -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Registry)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -114,6 +114,7 @@ def protobuf_order() -> bytes:
 ORDER_AS_JSON = {"id": "a", "price": {"cents": "5"}, "at": "1970-01-01T00:00:00Z"}
 
 
+@pytest.mark.usefixtures("processes")
 def test_protobuf_is_decoded_by_a_registry_and_its_message_index(registry: str) -> None:
     coding = Coding(Form.protobuf, registry)
     assert decoded(coding, framed(2, b"\x02\x02" + protobuf_order())) == ORDER_AS_JSON
@@ -121,6 +122,7 @@ def test_protobuf_is_decoded_by_a_registry_and_its_message_index(registry: str) 
     assert decoded(coding, framed(2, b"\x04\x02\x00" + b"\x08\x07")) == {"count": 7}
 
 
+@pytest.mark.usefixtures("processes")
 def test_protobuf_is_decoded_by_proto_files_and_descriptor_sets(tmp_path: Path) -> None:
     (tmp_path / "order.proto").write_text(PROTO)
     (tmp_path / "money.proto").write_text(MONEY)
@@ -145,6 +147,7 @@ def test_plain_forms_are_decoded(registry: str) -> None:
         assert decoded(Coding(form), data) == value
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("form", "data", "words"),
     [
@@ -162,6 +165,7 @@ def test_bytes_of_another_form_are_explained(registry: str, form: Form, data: by
         decoded(Coding(form, registry), data)
 
 
+@pytest.mark.usefixtures("processes")
 def test_schemas_that_are_none_are_explained(tmp_path: Path) -> None:
     (tmp_path / "bad.avsc").write_text("{")
     (tmp_path / "bad.proto").write_text("message {")
@@ -196,6 +200,7 @@ def test_avro_is_encoded_by_a_registry_and_by_a_file(registry: str, tmp_path: Pa
         encoded(Coding(Form.avro, registry), text, "absent-value")
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("message", "text", "path"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
 from odradek.protocol.internal.control_records import LeaderChangeMessage, LeaderChangeVoter
 from odradek.protocol.records.control import ControlRecord, ControlType
 from odradek.server.config.broker_config import BrokerConfig
@@ -33,6 +34,7 @@ def found(data_dir: Path) -> list[str]:
     return [one["finding"] for one in done.lines if one["check"] == "metadata log"]
 
 
+@pytest.mark.usefixtures("processes")
 def test_doctor_names_leader_changes_that_kafka_cannot_read_until_a_snapshot_replaces_them(tmp_path: Path) -> None:
     broker = OdradekProcess(tmp_path)
     with broker:

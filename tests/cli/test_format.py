@@ -16,6 +16,8 @@ from compat_tests.broker_process import free_port
 from tests.server.harness.cluster_process import BROKER, CLUSTER_ID, COMBINED, CONTROLLER, Cluster, ClusterNode
 from tests.server.harness.quorum_processes import directory_of, has_caught_up, quorum
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 DIRECTORIES = {1: "JEXY6aqzQY-32P5TStzaFg", 2: "VzFzFxKvTpqqvSKvgvwwlA", 3: "oSgNcmLwRxuwpQ0vVtH7zw"}
 DEADLINE_S = 60
 

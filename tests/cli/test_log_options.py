@@ -42,6 +42,7 @@ def refused(*arguments: str) -> str:
     return done.stderr
 
 
+@pytest.mark.usefixtures("processes")
 def test_json_lines_of_chosen_loggers_show_start_and_stop(tmp_path: Path) -> None:
     words = ("--log-format", "json", "--log-level", "info", "--log-level", "odradek.metadata=off")
     started = Started(tmp_path, *words)
@@ -56,6 +57,7 @@ def test_json_lines_of_chosen_loggers_show_start_and_stop(tmp_path: Path) -> Non
     assert {"odradek.quorum", "odradek.broker"} <= {line["logger"] for line in lines}
 
 
+@pytest.mark.usefixtures("processes")
 def test_message_of_a_failed_start_is_json_too(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -66,6 +68,7 @@ def test_message_of_a_failed_start_is_json_too(tmp_path: Path) -> None:
     assert line["level"] == "ERROR" and "it is in use" in line["message"]
 
 
+@pytest.mark.usefixtures("processes")
 def test_levels_of_one_logger_and_of_all() -> None:
     assert logger_level("WARN") == LoggerLevel("", 30)
     assert logger_level("root=Debug") == LoggerLevel("", 10)
@@ -79,6 +82,7 @@ def test_levels_of_one_logger_and_of_all() -> None:
     assert "not one of text, json" in refused("--log-format", "xml")
 
 
+@pytest.mark.usefixtures("processes")
 def test_every_logger_of_a_broker_is_known_and_in_the_docs() -> None:
     calls = re.compile(r'getLogger\("(odradek[^"]*)"\)')
     packages = ("server", "storage", "coordinator", "replication", "metadata")
@@ -126,6 +130,7 @@ def produce(address: str, topic: str) -> None:
         assert client.call(request, 9).responses[0].partition_responses[0].error_code == 0
 
 
+@pytest.mark.usefixtures("processes")
 def test_slow_requests_are_logged_with_the_parts_of_their_time(tmp_path: Path) -> None:
     """Thousands of partitions take long to create; a Fetch that waits no longer than its max_wait_ms is not slow."""
     started = Started(tmp_path, "--log-format", "json", "--override", "odradek.slow.request.ms=100")
@@ -151,6 +156,7 @@ def test_slow_requests_are_logged_with_the_parts_of_their_time(tmp_path: Path) -
     assert re.match(r"CreateTopics v7 of client \S+ at \S+ took [\d.]+ ms: handled [\d.]+ ms, waited", slow["message"])
 
 
+@pytest.mark.usefixtures("processes")
 def test_host_is_where_a_broker_listens(tmp_path: Path) -> None:
     port = free_port()
     started = Started(tmp_path, "--host", "127.0.0.2", "--port", str(port))

@@ -19,6 +19,8 @@ from odradek.cli.client.properties import jaas_options, read_client_properties
 from compat_tests.recipes import eventually
 from tests.server.harness.certificates import Authority, pem_properties
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 DEADLINE_S = 120
 SERVING = re.compile(
     r"^odradek: \d+ brokers serving on (?P<addresses>\S+) \(data in [^;]+(; settings of clients in (?P<file>.+))?\)$"

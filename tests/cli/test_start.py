@@ -18,6 +18,8 @@ from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopics
 from compat_tests.wire import WireClient
 from tests.cli.harness.started import SERVING
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 def started(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "odradek", "start", *arguments]

@@ -6,7 +6,11 @@ import re
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.cli.harness.started import Started, change_topics
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 
 def holds(lines: list[str], pattern: str) -> list[str]:

@@ -12,6 +12,8 @@ from odradek.columns import scan
 
 from tests.columns.harness.world import CODECS, LEVELS, World
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
 

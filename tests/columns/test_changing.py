@@ -21,6 +21,8 @@ from odradek.storage.log.config import LogConfig
 
 from tests.columns.harness.logs import NOW_MS, GeneratedLog, rows_of
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 CONFIG = LogConfig(segment_bytes=6_000, index_interval_bytes=200, compact=True, file_delete_delay_ms=0)
 
 

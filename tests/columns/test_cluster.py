@@ -17,6 +17,8 @@ from odradek.columns.reading import ReadOptions
 
 from tests.columns.harness.world import CODECS, LEVELS, World
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:

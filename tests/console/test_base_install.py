@@ -16,6 +16,7 @@ CONSOLE = Path(__file__).resolve().parents[2] / "console"
 EXTRAS = ("starlette", "uvicorn", "jinja2", "itsdangerous")
 
 
+@pytest.mark.usefixtures("processes")
 def test_console_without_its_extra_names_it_in_one_line() -> None:
     program = f"import sys; sys.modules |= dict.fromkeys({EXTRAS}); from odradek.cli.main import main; sys.exit(main())"
     done = subprocess.run(
@@ -25,6 +26,7 @@ def test_console_without_its_extra_names_it_in_one_line() -> None:
     assert "pip install 'odradek[console]'" in done.stderr
 
 
+@pytest.mark.usefixtures("processes")
 def test_start_imports_no_part_of_the_console() -> None:
     program = (
         "import sys; from odradek.cli.main import parser; parser(); import odradek.cli.start_command, odradek.server.broker;"
@@ -47,6 +49,7 @@ def test_start_with_console_needs_a_listener_without_credentials(
     assert "--command-config" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("processes")
 def test_wheel_has_templates_style_scripts_and_the_licence_of_htmx() -> None:
     names = set(zipfile.ZipFile(built_wheel()).namelist())
     wanted = [file for folder in ("static", "templates") for file in (CONSOLE / folder).iterdir()]

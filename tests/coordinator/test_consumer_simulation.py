@@ -62,6 +62,7 @@ def _epochs_of_commits_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(member_commits, "stale", lambda member: ErrorCode.NONE)
 
 
+@pytest.mark.slow
 @each_of(
     _epochs_of_heartbeats_are_not_looked_at,
     _epochs_of_commits_are_not_looked_at,

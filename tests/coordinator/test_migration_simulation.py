@@ -106,6 +106,7 @@ def _generations_start_anew_on_the_way_down(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClassicGroup, "become_stable", young)
 
 
+@pytest.mark.slow
 @each_of(
     _what_members_held_is_forgotten_on_the_way_down,
     _targets_are_taken_for_holdings_on_the_way_up,

@@ -104,6 +104,7 @@ def _what_nobody_keeps_is_given_out(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(targets, "simple", simple)
 
 
+@pytest.mark.slow
 @each_of(
     _epochs_of_heartbeats_are_not_looked_at,
     _the_epoch_before_is_not_remembered,

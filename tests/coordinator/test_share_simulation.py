@@ -109,6 +109,7 @@ def _letters_go_out_before_that_is_written(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SharePartition, "_write", write_and_send)
 
 
+@pytest.mark.slow
 @each_of(
     _a_new_leader_sends_no_letters_again,
     _letters_of_locks_that_ended_are_forgotten,

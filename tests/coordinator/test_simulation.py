@@ -105,6 +105,7 @@ def _run(seed: int) -> None:
     assert not simulation.open, "somebody was never answered"
 
 
+@pytest.mark.slow
 @each_of(
     _sync_answers_before_the_leader_has_assigned,
     _generations_are_not_counted,

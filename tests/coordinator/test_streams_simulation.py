@@ -107,6 +107,7 @@ def _descriptions_are_asked_for_for_ever(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(description, "asks", lambda group, now: True)
 
 
+@pytest.mark.slow
 @each_of(
     _descriptions_are_not_written_down,
     _descriptions_are_asked_for_for_ever,

@@ -202,6 +202,7 @@ def _what_was_allowed_for_a_transaction_is_written_after_its_end(patch: pytest.M
     patch.setattr(Leader, "still_stands", lambda leader, question: True)
 
 
+@pytest.mark.slow
 @each_of(
     _markers_go_out_before_the_decision_is_committed,
     _what_was_decided_is_not_taken_up_again,

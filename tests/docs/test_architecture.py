@@ -55,6 +55,7 @@ def test_the_walks_are_those_of_six_requests() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_drawings_are_those_of_the_code() -> None:
     """An import cycle among packages makes the program fail."""
     code = "import diagrams, json; print(json.dumps(diagrams.drawings()))"

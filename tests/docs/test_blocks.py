@@ -9,6 +9,8 @@ import pytest
 from tests.docs.pages import ROOT, Block, blocks, pages
 from tests.docs.shells import KAFKA_TOOLS, Shells
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 #: Pages with tests of their own: the Spark guide, the way from Apache Kafka, frameworks with their own environments, and
 #: the README.
 ELSEWHERE = {

@@ -15,6 +15,8 @@ import pytest
 from tests.docs.pages import DOCS, blocks
 from tests.testing.frameworks import LARGE, SPARK
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 #: Blocks with environments of their own, which tests/testing/frameworks.py and spark_examples/tests run.
 _ELSEWHERE = {*LARGE, *SPARK}
 _FRAMEWORKS = "testing-frameworks"

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,10 +22,13 @@ from typing import Any
 import pytest
 import yaml
 
+from compat_tests.needed_tools import needed
 from tests.docs.harness.deployment import serves_until_sigterm
 from tests.docs.pages import DOCS, Block, blocks
 from tests.docs.shells import DEADLINE_S, free_port
 from tests.wheels import built_wheel
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 OPERATIONS, TESTING = DOCS / "operations.md", DOCS / "testing.md"
 INSTALL_DEADLINE_S = 240
@@ -76,9 +78,7 @@ def unit(tmp_path: Path) -> Path:
 
 
 def test_systemd_accepts_the_unit(unit: Path) -> None:
-    analyze = shutil.which("systemd-analyze")
-    assert analyze is not None, "systemd-analyze is not on the path (Debian: apt-get install systemd)"
-    verify = [analyze, "verify", "--man=no", "--recursive-errors=no", str(unit)]
+    verify = [needed("systemd-analyze"), "verify", "--man=no", "--recursive-errors=no", str(unit)]
     done = subprocess.run(verify, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -91,7 +91,7 @@ class Pods:
 
 
 @pytest.fixture
-def pods(tmp_path: Path) -> Iterator[Pods]:
+def pods(processes: None, tmp_path: Path) -> Iterator[Pods]:
     made = Pods(tmp_path)
     yield made
     for process in made.processes:
@@ -135,11 +135,13 @@ def stages() -> list[list[tuple[str, str]]]:
     return found
 
 
+@pytest.mark.usefixtures("processes")
 def test_linter_accepts_the_container_file_of_the_repository() -> None:
     done = subprocess.run([str(BIN / "hadolint"), "--no-color", str(CONTAINERFILE)], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
 
 
+@pytest.mark.usefixtures("processes")
 def test_container_serves_as_its_user_and_its_health_check_says_so(tmp_path: Path) -> None:
     build, image = stages()
     assert [name for name, _ in build] == ["FROM", "RUN"]

@@ -27,6 +27,7 @@ def test_links_of_a_page_lead_to_files_and_headings(page: Path) -> None:
     assert not broken
 
 
+@pytest.mark.usefixtures("processes")
 def test_generated_pages_hold_every_key_command_and_public_name(tmp_path: Path) -> None:
     import odradek
     from odradek.metadata.configs.tables import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC
@@ -51,6 +52,7 @@ def test_page_on_tls_lists_every_cipher_suite() -> None:
     assert {*TLS_1_2, *TLS_1_3} in lists
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     subprocess.run(GENERATE, cwd=ROOT, check=True)
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]

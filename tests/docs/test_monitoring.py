@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 import urllib.request
@@ -17,8 +16,11 @@ import yaml
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 
 from compat_tests.broker_process import free_port
+from compat_tests.needed_tools import needed
 from compat_tests.recipes import eventually
 from tests.docs.pages import DOCS, ROOT
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 MONITORING = DOCS / "monitoring"
 UNIT_TESTS = Path(__file__).with_name("prometheus-alerts-test.yml")
@@ -60,9 +62,7 @@ def served(exposition: str) -> frozenset[str]:
 
 
 def promtool(*words: str | Path, given: str = "") -> subprocess.CompletedProcess[str]:
-    program = shutil.which("promtool")
-    assert program is not None, "promtool is not on the path: run tests/system_packages"
-    return subprocess.run([program, *words], input=given, capture_output=True, text=True, timeout=DEADLINE_S)
+    return subprocess.run([needed("promtool"), *words], input=given, capture_output=True, text=True, timeout=DEADLINE_S)
 
 
 def queries_of_the_dashboard() -> Iterator[str]:

@@ -46,6 +46,8 @@ from compat_tests.recipes import eventually
 from compat_tests.wire import ConnectionClosed, WireClient, request_frame
 from tests.hostile.harness.error_codes import DENIED, HIDDEN, REFUSED, USERS, codes_of
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 THEIRS, MINE = "orders", "mine"
 _NOT_YET = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
 _ALL, _ALLOW, _LITERAL = 2, 3, 3

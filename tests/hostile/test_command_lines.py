@@ -31,6 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_random_command_line_ends_in_one_line_and_the_right_status(folder: Path, seed: int) -> None:
     rng = random.Random(seed)
@@ -39,6 +40,7 @@ def test_random_command_line_ends_in_one_line_and_the_right_status(folder: Path,
         assert not violations, (outcome.words, violations)
 
 
+@pytest.mark.slow
 def test_every_key_refuses_an_odd_value_by_its_name_or_takes_it(folder: Path) -> None:
     rng = random.Random(0)
     for name in [*BROKER, *OWN]:
@@ -48,12 +50,15 @@ def test_every_key_refuses_an_odd_value_by_its_name_or_takes_it(folder: Path) ->
             assert not outcome.err or MEANS.get(name, name) in outcome.err, (name, value[:80], outcome.err)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*sorted(FILES), MISSING, "folder"])
 def test_odd_file_is_taken_or_refused_in_one_line(folder: Path, name: str) -> None:
     outcome = run(["start", name])
     assert not list(outcome.violations(is_wrong=FILES.get(name, (b"", True))[1])), outcome
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("processes")
 def test_real_process_explains_a_mistake_in_one_line_with_status_2(folder: Path) -> None:
     """Repeats the test in a real process, with its own argparse, interpreter exit and standard error."""
     for words in (

@@ -14,6 +14,8 @@ from tests.hostile.cost_check import check, made_world, one_of_each_api
 from tests.hostile.cost_probe import MeasuredBroker
 from tests.hostile.cost_requests import Shape, World
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 #: Items of the largest requests compared; the test sends twice as many.
 MOST_ITEMS = int(os.environ.get("ODRADEK_HOSTILE_ITEMS", "4000"))
 SHAPES = list(one_of_each_api())
@@ -25,6 +27,7 @@ def measured() -> Iterator[tuple[MeasuredBroker, World]]:
         yield broker, made_world(broker)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_twice_the_items_take_at_most_twice_the_time_and_no_long_turn(
     measured: tuple[MeasuredBroker, World], shape: Shape

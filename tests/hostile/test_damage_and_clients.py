@@ -17,6 +17,8 @@ from tests.hostile.batch_readers import CONSOLE_CONSUMER
 from tests.hostile.damaged_files import DAMAGES, RottingTopic, middle_batch, segments_of
 from tests.server.harness.replicas import eventually
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 DEADLINE_S = 60
 BATCHES = 60
 

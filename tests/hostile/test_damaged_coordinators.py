@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import odradek
+import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 from odradek.protocol.errors import ErrorCode
@@ -16,6 +17,8 @@ from odradek.protocol.messages.offset_fetch import (
 
 from tests.hostile.damaged_files import batches_in, overwrite
 from tests.server.harness.data_path import DataPath, wait_until
+
+pytestmark = pytest.mark.usefixtures("sockets")
 
 CONFIG = {"offsets.topic.num.partitions": "1"}
 TOPIC = "orders"

@@ -11,6 +11,8 @@ import pytest
 
 from tests.hostile.damaged_directories import Case, DamageFound, Images, cases, run
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 #: The share of `python -m tests.hostile.damage` to run; with 1, each kind of file gets each damage after both stops.
 SHARE = float(os.environ.get("ODRADEK_DAMAGE_SHARE", "0.35"))
 SEED = int(os.environ.get("ODRADEK_DAMAGE_SEED", "1"))

@@ -25,6 +25,8 @@ from tests.hostile.damaged_quorum import (
 )
 from tests.server.harness.cluster_process import CLUSTER_ID, COMBINED, Cluster
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 TOPICS = ["first", "second", "third"]
 ALL = [[1, 2, 3]]
 

@@ -16,6 +16,8 @@ from tests.hostile.damaged_files import batches_in, empty, flip_payload, good_re
 from tests.hostile.damaged_quorum import bug_lines, data_of, produce, strays
 from tests.server.harness.cluster_process import COMBINED, Cluster
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 BATCHES = 24
 CONFIGS = {
     "min.insync.replicas": "2",

@@ -20,6 +20,8 @@ from odradek.storage.repair.verification import SegmentVerifier
 from tests.hostile.damaged_files import DAMAGES, RottingTopic, segments_of
 from tests.server.harness.data_path import delete_records, wait_until
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 #: Damage to one batch, which leaves the other batches of the segment readable.
 ONE_BATCH = set(DAMAGES) - {"zeros", "halved", "emptied", "removed"}
 CORRUPT = int(ErrorCode.CORRUPT_MESSAGE)

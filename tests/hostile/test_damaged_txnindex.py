@@ -129,7 +129,7 @@ class TransactionalTopic(RottingTopic):
 
 
 @pytest.fixture(scope="module")
-def topic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TransactionalTopic]:
+def topic(sockets: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TransactionalTopic]:
     with odradek.Broker(data_dir=tmp_path_factory.mktemp("data"), config=CONFIG) as broker:
         made = TransactionalTopic(broker)
         assert made.committed == made.read_committed()
@@ -203,6 +203,7 @@ def test_damaged_index_is_rebuilt_by_verification(topic: TransactionalTopic, kin
     assert topic.broker.server.damage.indexes_rebuilt == rebuilt + 1
 
 
+@pytest.mark.usefixtures("sockets")
 def test_removed_indexes_are_rebuilt_after_a_clean_restart(tmp_path: Path) -> None:
     with odradek.Broker(data_dir=tmp_path, config=CONFIG) as broker:
         topic = TransactionalTopic(broker)

@@ -24,6 +24,8 @@ from compat_tests.wire import WireClient
 from tests.hostile.harness.error_codes import DENIED, HIDDEN, REFUSED, USERS, codes_of
 from tests.hostile.harness.loop_work import least_p99_work_s, p99_work_s
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 #: Names per kind of resource; a broker keeps at most 4,096 events of its audit log, of some 500 bytes each.
 NAMES = 5000
 MOST_GROWTH_BYTES = 30 << 20

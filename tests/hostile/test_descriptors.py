@@ -31,6 +31,8 @@ from tests.hostile.floods import (
 from tests.hostile.requests import create, produce
 from tests.server.harness.cluster_process import scraped
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 _REJECTED = "refusing connections on PLAINTEXT"
 _ROLLING_BYTES = 600_000
 

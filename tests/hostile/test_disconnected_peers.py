@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
 from odradek.protocol.varint import encode_varint
 
 from compat_tests.odradek_process import OdradekProcess
 from tests.hostile.attack_target import cpu_seconds
 from tests.hostile.attacker import Attacker, framed
 from tests.hostile.attacks_requests import OFFSET_FETCH
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 SMALL, LARGE = 10_000, 100_000
 #: A broker that uses less CPU time than this in this time is idle.

@@ -52,6 +52,7 @@ def test_every_field_that_a_version_carries_has_edges() -> None:
                     assert found or needs, f"{api.name} v{version} {place.path}"
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("nodes", STEPS)
 def test_fields_at_their_edges_end_nothing(tmp_path: Path, nodes: int) -> None:
     with AttackTarget(tmp_path, nodes) as room:

@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from odradek.server.runtime.turn_budget import TURN_BUDGET_S
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 
 def test_first_requests_of_a_process_hold_the_loop_within_the_budget() -> None:

@@ -27,6 +27,8 @@ from tests.hostile.floods import awaiting, lines_with
 from tests.hostile.full_disk import fill, make_room, small_disk
 from tests.hostile.requests import create, produce
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 if os.geteuid() != 0:  # pragma: no cover - a file system is mounted
     pytest.skip("mounting takes root", allow_module_level=True)
 

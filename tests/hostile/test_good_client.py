@@ -17,6 +17,8 @@ import pytest
 from tests.hostile.attack_target import RSS_FACTOR, AttackTarget
 from tests.hostile.attacks import ATTACKS
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 SCALE = float(os.environ.get("ODRADEK_HOSTILE_SCALE", "0.01"))
 SEED = int(os.environ.get("ODRADEK_HOSTILE_SEED", "7"))
 #: The scale of a first round of every attack. It loads codecs and handlers, whose memory the attacks did not cause.

@@ -16,6 +16,8 @@ from tests.hostile.half_open import HALF_OPEN, PARTS, attack, context_of, p99s_s
 from tests.hostile.harness.loop_work import MOST_WORK_S, TRIES, p99_work_s
 from tests.server.harness.certificates import Authority, pem_properties
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 #: 1,000 handshakes in progress take 20 MB.
 MOST_GROWTH_BYTES = 80 << 20
 

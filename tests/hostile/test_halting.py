@@ -39,7 +39,7 @@ TOO_LONG = "y" * 40_000
 
 
 @pytest.fixture
-def broker() -> Iterator[odradek.Broker]:
+def broker(sockets: None) -> Iterator[odradek.Broker]:
     """A broker and controller that other nodes can send vote requests to."""
     listeners = "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
     with odradek.Broker(config={"listeners": listeners, "controller.listener.names": "CONTROLLER"}) as made:

@@ -13,6 +13,8 @@ from odradek.storage.segments.damage import DamagedRange
 from tests.hostile.damaged_files import DAMAGES, good_records, segments_of
 from tests.server.harness.replicas import Replicas, eventually
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 SMALL = {"internal_segment_bytes": "8192", "index_interval_bytes": "1024", "retention_ms": "-1"}
 BATCHES = 220
 VALUE_BYTES = 300

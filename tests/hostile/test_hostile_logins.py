@@ -41,6 +41,8 @@ from tests.hostile.renegotiator import Renegotiator
 from tests.security.issuer import AUDIENCE, ISSUER
 from tests.server.harness.certificates import Authority, pem_properties
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 ATTEMPTS = 20
 DEADLINE_S = 60
 #: For all attacks together; a connection takes some kB, and none stays.

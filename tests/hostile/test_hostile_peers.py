@@ -20,6 +20,8 @@ from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFe
 
 from compat_tests.wire import WireClient
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 DEADLINE_S = 20
 TIMEOUT_MS = 200
 _LENGTH = struct.Struct(">i")

@@ -28,6 +28,8 @@ from compat_tests.recipes import make_topic
 from compat_tests.wire import WireClient, request_frame
 from tests.hostile.harness.loop_work import MOST_WORK_S, least_p99_work_s, p99_work_s
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 QUOTA = 10_000
 #: The window of a rate (`quota.window.num` samples of a second): a client may send this much at once.
 WINDOW_S = 11

@@ -45,6 +45,7 @@ def send_and_wait_for_end(address: str, frame: bytes) -> None:
             pass
 
 
+@pytest.mark.usefixtures("processes")
 def test_unsupported_version_makes_one_line_and_a_count(tmp_path: Path) -> None:
     frame = framed(struct.pack(">hhih", 0, 99, 1, -1))
     with node_with_controllers(tmp_path) as node:
@@ -57,6 +58,7 @@ def test_unsupported_version_makes_one_line_and_a_count(tmp_path: Path) -> None:
         assert counts == ["199", "199"]
 
 
+@pytest.mark.usefixtures("processes")
 def test_every_kind_of_broken_frame_makes_few_lines_without_control_characters(tmp_path: Path) -> None:
     dice = random.Random(7)
     texts = [b"a\nFORGED line", b"\x1b[2J\x1b[31m", "\u202e\u2028".encode(), b"\0\r", b"x" * 30_000]

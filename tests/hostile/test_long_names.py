@@ -49,6 +49,8 @@ from odradek.protocol.schema import ArrayOf, Message, Scalar
 from tests.hostile.attack_target import AttackTarget
 from tests.hostile.fields_checks import ask, check_serves, look_at
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 LONG = "y" * 32_767
 METADATA_TOPIC = "__cluster_metadata"
 LAST_EPOCH = (1 << 31) - 1

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -15,6 +16,8 @@ from compat_tests.wire import WireClient
 from tests.hostile.floods import limited_node, open_descriptors
 from tests.hostile.requests import create, produce
 from tests.server.harness.data_path import batch_of
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 ROOT = Path(__file__).resolve().parents[2]
 _LIMIT = 64

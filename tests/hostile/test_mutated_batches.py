@@ -6,8 +6,12 @@ import os
 import random
 from pathlib import Path
 
+import pytest
+
 from compat_tests.odradek_process import OdradekProcess
 from tests.hostile.batches import run_round
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 #: For more seeds and batches, run the program, which uses Apache's tools too.
 SEED = int(os.environ.get("HOSTILE_BATCHES_SEED", "20"))

@@ -7,11 +7,15 @@ import struct
 import time
 from pathlib import Path
 
+import pytest
+
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import WireClient, request_frame
 from tests.hostile.attack_target import AttackTarget, rss_bytes
 from tests.hostile.floods import Flood, awaiting, lines_with
 from tests.hostile.requests import create, produce, produce_request
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 MB = 1 << 20
 _STOPPED = "its request is incomplete and stalled"

@@ -25,6 +25,8 @@ from tests.hostile.batch_readers import LAST, PYTHON_READERS
 from tests.hostile.batch_sender import TOPICS, BatchSender
 from tests.hostile.poisoned_batches import KINDS, ODD, batch, good_batch, record
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 INVALID_RECORD, UNKNOWN = ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR
 
 #: Apache accepts these, at least on some topics. Consumers other than Java's stop there.
@@ -183,6 +185,7 @@ def test_kinds_are_refused_whatever_the_acks_and_the_producer(
         assert [header.base_offset for header, _ in read_batches(broker.bootstrap, topic, 0)] == [0, 3]
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(("validation", "rejected"), [("header", (0, 0)), ("framing", (1, 0)), ("full", (1, 1))])
 def test_validation_says_which_batches_are_opened(tmp_path: Path, validation: str, rejected: tuple[int, int]) -> None:
     with (

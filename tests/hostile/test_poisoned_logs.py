@@ -148,6 +148,7 @@ def test_skipped_batches_let_every_consumer_pass(
         dump(tools, (poisoned.data_dir / f"{topic_of(name)}-0").glob("*.log"))
 
 
+@pytest.mark.usefixtures("processes")
 def test_skip_needs_a_stopped_broker_and_exact_offsets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with OdradekProcess(tmp_path, {**UNVALIDATED}) as broker, BatchSender(broker.bootstrap) as sender:
         sender.create_topics({"t": {}})
@@ -162,6 +163,7 @@ def test_skip_needs_a_stopped_broker_and_exact_offsets(tmp_path: Path, capsys: p
         assert main([*skip, "0-3"]) == 0
 
 
+@pytest.mark.usefixtures("processes")
 def test_cleaner_reports_poisoned_batches_once_and_delete_records_passes_them(tmp_path: Path) -> None:
     properties = {**UNVALIDATED, "log.cleaner.backoff.ms": "50", "odradek.metrics.port": str(free_port())}
     with OdradekProcess(tmp_path, properties) as broker, BatchSender(broker.bootstrap) as sender:
@@ -181,6 +183,7 @@ def test_cleaner_reports_poisoned_batches_once_and_delete_records_passes_them(tm
         assert [delete_records(broker, offset) for offset in (1, 3)] == [1, 3]
 
 
+@pytest.mark.usefixtures("processes")
 def test_verification_in_the_background_reports_poisoned_batches_of_any_topic(tmp_path: Path) -> None:
     properties = {**UNVALIDATED, "odradek.scrub.interval.ms": "100", "odradek.scrub.bytes.per.second": "100000000"}
     with OdradekProcess(tmp_path, properties) as broker, BatchSender(broker.bootstrap) as sender:

@@ -12,6 +12,8 @@ import pytest
 from tests.hostile.damaged_files import empty, overwrite, segments_of
 from tests.server.harness.data_path import DataPath, batch_of
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 VALUES = [b"one", b"two"]
 
 

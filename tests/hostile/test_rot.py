@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.hostile.rot import Rot
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 SECONDS = float(os.environ.get("ODRADEK_ROT_SECONDS", "4"))
 

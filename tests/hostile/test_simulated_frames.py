@@ -16,6 +16,7 @@ SEEDS = int(os.environ.get("ODRADEK_HOSTILE_SEEDS", "2"))
 DURATION_S = 10.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_cluster_keeps_its_invariants_under_hostile_frames(seed: int) -> None:
     ran, sent = execute(seed, DURATION_S)
@@ -23,6 +24,7 @@ def test_cluster_keeps_its_invariants_under_hostile_frames(seed: int) -> None:
     assert ran.acknowledged > 0
 
 
+@pytest.mark.slow
 def test_bug_in_a_handler_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(services: object, call: object) -> None:
         raise KeyError("of the test")

@@ -27,6 +27,8 @@ from odradek.server.runtime.turn_budget import TURN_BUDGET_S
 from tests.hostile.cost_check import GROUP, LONGEST_TURN_S, TOPIC, made_world
 from tests.hostile.cost_probe import MeasuredBroker, TurnProbe, frame_of
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 #: The API key.
 OFFSET_FETCH = 9
 
@@ -78,6 +80,7 @@ def grown(count: int) -> CreatePartitionsRequest:
     return CreatePartitionsRequest([CreatePartitionsTopic(TOPIC, count)], timeout_ms=5000, validate_only=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("request_", "version"),
     [
@@ -96,6 +99,7 @@ def test_large_request_is_answered_without_a_long_turn(measured: MeasuredBroker,
     assert any(measured.longest_turn_s(frame) < LONGEST_TURN_S for _ in range(10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make", [partial(joined, 3), partial(joined, 9), tagged], ids=["JoinGroup-3", "JoinGroup-9", "tag"]
 )
@@ -107,6 +111,7 @@ def test_long_bytes_in_a_request_hold_the_loop_within_the_budget(
     assert any(measured.longest_turn_s(frame) < TURN_BUDGET_S for _ in range(10))
 
 
+@pytest.mark.slow
 def test_fetch_session_of_very_many_partitions_is_opened_and_ended_within_the_budget(measured: MeasuredBroker) -> None:
     frame = frame_of(session(200_000), 12)
     assert measured.exchange(frame) > 0
@@ -124,11 +129,13 @@ def test_fetch_session_of_very_many_partitions_is_opened_and_ended_within_the_bu
     assert min(longest_s) < TURN_BUDGET_S
 
 
+@pytest.mark.slow
 def test_broker_that_is_named_often_is_described_once(measured: MeasuredBroker) -> None:
     once = measured.exchange(frame_of(broker_named(1), 4))
     assert measured.exchange(frame_of(broker_named(1000), 4)) == once
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("request_", "version"),
     [
@@ -153,6 +160,7 @@ def test_large_request_that_is_cut_or_has_too_many_items_ends_its_connection(
         assert any(measured.longest_turn_s(frame) < LONGEST_TURN_S for _ in range(10))
 
 
+@pytest.mark.slow
 def test_memory_of_a_request_with_too_many_items_goes_back(
     measured: MeasuredBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +171,7 @@ def test_memory_of_a_request_with_too_many_items_goes_back(
     assert released and released[0] > LARGE_BYTES
 
 
+@pytest.mark.slow
 def test_modules_of_a_handler_are_imported_before_items_of_a_large_request(measured: MeasuredBroker) -> None:
     groups = [OffsetFetchRequestGroup("", topics=None) for _ in range(40_000)]
     frame = frame_of(OffsetFetchRequest(groups=groups), 8)

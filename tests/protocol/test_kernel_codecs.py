@@ -159,6 +159,7 @@ def compare(rng: random.Random) -> str:
     return f"{codec.name} rejected"
 
 
+@pytest.mark.slow
 def test_kernel_and_libraries_agree_on_mutated_payloads() -> None:
     rng = random.Random(SEED)
     counts = Counter(compare(rng) for _ in range(MUTATIONS))
@@ -243,6 +244,7 @@ def compare_zstd(rng: random.Random) -> str:
     return "made"
 
 
+@pytest.mark.slow
 def test_kernel_and_libraries_agree_on_mutated_zstd_frames() -> None:
     rng = random.Random(SEED)
     counts = Counter(compare_zstd(rng) for _ in range(MUTATIONS))
@@ -310,6 +312,7 @@ def compare_gzip(rng: random.Random) -> str:
     return "made"
 
 
+@pytest.mark.slow
 def test_kernel_and_zlib_agree_on_mutated_gzip_members() -> None:
     rng = random.Random(SEED)
     counts = Counter(compare_gzip(rng) for _ in range(MUTATIONS))

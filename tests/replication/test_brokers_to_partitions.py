@@ -138,6 +138,7 @@ def _isr(rng: random.Random, transcript: Transcript, topic: TopicImage, index: i
     return f'AlterPartition broker_id={leader.id} broker_epoch={leader.epoch} topics="{asked}"'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("elr", [0, 1])
 @pytest.mark.parametrize("seed", range(6))
 def test_decisions_with_index_equal_decisions_over_all_partitions(seed: int, elr: int) -> None:
@@ -150,6 +151,7 @@ def test_decisions_with_index_equal_decisions_over_all_partitions(seed: int, elr
     assert transcript.records > STEPS
 
 
+@pytest.mark.slow
 def test_lost_directory_reconsiders_leaderless_partitions() -> None:
     """The config change allows another broker to lead."""
     transcript = TwoLooks()
@@ -179,6 +181,7 @@ def test_lost_directory_reconsiders_leaderless_partitions() -> None:
     assert "leader=3 leader_recovery_state=1" in said
 
 
+@pytest.mark.slow
 def test_prepared_topics_are_not_indexed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     transcript = Transcript()
     transcript.run("> broker 1\n> broker 2\n")

@@ -91,6 +91,7 @@ def unfenced(controller: Controller, broker_id: int) -> MetadataImage:
     return controller.image
 
 
+@pytest.mark.slow
 def test_broker_of_more_partitions_than_atomic_decision_registers_after_crash(cluster: Controller) -> None:
     result = cluster.handle(registration(cluster, 1, b"second"), 4)
     assert not getattr(result.response, "error_code", None), result.response
@@ -106,6 +107,7 @@ def in_batches(result: ControllerResult) -> list[Sequence[Message]]:
     return [result.records[start : start + RECORDS_PER_BATCH] for start in starts]
 
 
+@pytest.mark.slow
 def test_part_of_registration_takes_partitions_only_from_previous_incarnation(cluster: Controller) -> None:
     before = placements(cluster.image)
     old = cluster.image.broker(1)
@@ -121,6 +123,7 @@ def test_part_of_registration_takes_partitions_only_from_previous_incarnation(cl
             assert isr in (before[key][1], tuple(b for b in before[key][1] if b != 1))
 
 
+@pytest.mark.slow
 def test_registration_repeated_after_part_of_it_ends_as_whole_one(cluster: Controller) -> None:
     first = cluster.handle(registration(cluster, 1, b"second"), 4)
     batches = in_batches(first)
@@ -136,6 +139,7 @@ def test_registration_repeated_after_part_of_it_ends_as_whole_one(cluster: Contr
         assert placements(unfenced(after, 1)) == expected
 
 
+@pytest.mark.slow
 def test_part_of_unregistration_is_completed_by_next_request(cluster: Controller) -> None:
     result = cluster.handle(UnregisterBrokerRequest(broker_id=1), 0)
     assert not getattr(result.response, "error_code", None), result.response

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import time
 from pathlib import Path
 
 from compat_tests.broker_process import free_port
+from compat_tests.needed_tools import needed
 
 REALM = "ODRADEK.TEST"
-_SBIN = "/usr/sbin:/usr/bin:/sbin:/bin"
 _DEADLINE_S = 60
-
-
-def _program(name: str) -> str:
-    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:{_SBIN}")
-    assert found, f"{name} is missing: apt-get install krb5-kdc krb5-admin-server krb5-user"
-    return found
 
 
 class Kdc:
@@ -50,7 +43,7 @@ class Kdc:
         )
         self._run("kdb5_util", "create", "-s", "-r", REALM, "-P", "master-key-of-the-test")
         with (self.directory / "kdc.out").open("wb") as output:
-            command = [_program("krb5kdc"), "-n", "-P", str(self.directory / "pid")]
+            command = [needed("krb5kdc"), "-n", "-P", str(self.directory / "pid")]
             self._process = subprocess.Popen(command, env=self._environment, stdout=output, stderr=output)
         try:
             self._await()
@@ -89,7 +82,7 @@ class Kdc:
 
     def _run(self, program: str, *words: str) -> str:
         """Returns the standard output."""
-        command = [_program(program), *words]
+        command = [needed(program), *words]
         done = subprocess.run(command, env=self._environment, capture_output=True, text=True, timeout=_DEADLINE_S)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

@@ -22,6 +22,8 @@ from tests.security.exchanges import plain
 from tests.server.harness.certificates import Authority, pem_properties
 from tests.server.harness.data_path import wait_until
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 SECRET = "s3cret-of-alice"
 LISTENERS = {
     "listeners": "LOGIN://127.0.0.1:0,CERTIFIED://127.0.0.1:0,PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",

@@ -50,6 +50,7 @@ def test_two_names_of_the_service_are_refused() -> None:
         read(WHOLE, **{"sasl.kerberos.service.name": "other"})
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_keytab_without_the_principal_is_refused(tmp_path: Path) -> None:
     with Kdc(tmp_path) as kdc:
         keytab = kdc.keytab("kafka/other")
@@ -58,6 +59,7 @@ def test_a_keytab_without_the_principal_is_refused(tmp_path: Path) -> None:
     read(WHOLE.replace("missing", f"FILE:{keytab}").replace("kafka/host", "kafka/other"))
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_rule_that_is_none_is_refused(tmp_path: Path) -> None:
     with Kdc(tmp_path) as kdc:
         keytab = kdc.keytab("kafka/host")

@@ -26,7 +26,7 @@ PASSPHRASE = "assertion-s3cret-90d1"
 
 
 @pytest.fixture
-def endpoint() -> Iterator[KeyServer]:
+def endpoint(sockets: None) -> Iterator[KeyServer]:
     with KeyServer({}, ISSUED) as server:
         yield server
 
@@ -123,7 +123,7 @@ def test_a_node_that_could_make_no_assertion_does_not_start(
 
 
 @pytest.fixture
-def secured(tmp_path: Path) -> Iterator[SecuredIssuer]:
+def secured(sockets: None, tmp_path: Path) -> Iterator[SecuredIssuer]:
     made = SecuredIssuer(tmp_path)
     with made.server:
         yield made

@@ -22,7 +22,7 @@ ISSUED = Issuer()
 
 
 @pytest.fixture
-def endpoint() -> Iterator[KeyServer]:
+def endpoint(sockets: None) -> Iterator[KeyServer]:
     with KeyServer({}, ISSUED) as server:
         yield server
 

@@ -236,6 +236,7 @@ def await_keys(found: Jwks, ids: list[str]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.usefixtures("sockets")
 def test_keys_are_fetched_again_when_a_token_names_an_unknown_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jwks, "LOOK_AGAIN_S", 0.1)
     with KeyServer(Issuer("old").key_set()) as server:
@@ -249,6 +250,7 @@ def test_keys_are_fetched_again_when_a_token_names_an_unknown_one(monkeypatch: p
         found.stop()
 
 
+@pytest.mark.usefixtures("sockets")
 def test_keys_stay_when_they_cannot_be_fetched_and_are_refreshed_later() -> None:
     with KeyServer(Issuer("old").key_set()) as server:
         found = Jwks(server.url, times(0.05))

@@ -25,6 +25,7 @@ from tests.security.harness.sasl_cluster import (
 from tests.server.harness.cluster_process import COMBINED
 
 
+@pytest.mark.usefixtures("processes")
 def test_nodes_log_in_at_each_other_and_renew_their_sessions(tmp_path: Path) -> None:
     with SecuredCluster(tmp_path, [COMBINED] * 3) as cluster:
         cluster.create_topic("replicated", replication_factor=3, num_partitions=3)

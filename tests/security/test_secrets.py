@@ -31,6 +31,8 @@ from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import ConnectionClosed, WireClient
 from tests.security.exchanges import ScramClient, plain
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 BROKER = 4
 #: No output may contain these values, or values derived from them.
 PASSWORDS = {

@@ -12,7 +12,7 @@ from tests.server.harness.data_path import DataPath
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[odradek.Broker]:
+def broker(sockets: None) -> Iterator[odradek.Broker]:
     with odradek.Broker() as running:
         yield running
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -13,6 +14,8 @@ from odradek.protocol.records.record import Record, encode_batch
 
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import ConnectionClosed, WireClient
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 PARTITIONS = 6
 #: The segment after a partition's only record. The broker appends the next record to it.

@@ -203,6 +203,7 @@ ABORTED_BEFORE_THE_DIRTY_PART = [
 ]
 
 
+@pytest.mark.slow
 @example(steps=ABORTED_BEFORE_THE_DIRTY_PART)
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)

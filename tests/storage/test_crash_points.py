@@ -152,6 +152,7 @@ class StartsAnew(Scenario):
         self.append(log, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Appends, Compacts, Retains, RetainsLater, Truncates, StartsAnew])
 def test_after_a_crash_at_any_change_the_log_opens_whole(make_logbook, monkeypatch, kind):
     number, crashed = 0, True

@@ -63,6 +63,7 @@ def read_through(log, logbook):
     return [record for position, _ in iter_headers(data) for record in decode_batch(data, position)]
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("mode", ["append", "compact", "retain"])
 def test_all_that_was_appended_is_there_after_kill_9(tmp_path, logbook, mode):
     rng = random.Random(mode)

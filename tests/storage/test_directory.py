@@ -53,6 +53,7 @@ def test_a_directory_in_use_is_refused_to_others_of_the_same_process(tmp_path):
     LogDirectory.open(tmp_path / "d").close()
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_lock_is_one_that_java_sees(tmp_path):
     directory = LogDirectory.open(tmp_path / "d")
     program = f"import fcntl; fcntl.lockf(open({str(tmp_path / 'd' / '.lock')!r}, 'w'), fcntl.LOCK_EX | fcntl.LOCK_NB)"

@@ -12,7 +12,7 @@ from tests.protocol.conftest import codec_oracle, java_tools  # noqa: F401  (pyt
 
 
 @pytest.fixture
-def broker() -> Iterator[odradek.Broker]:
+def broker(sockets: None) -> Iterator[odradek.Broker]:
     """Yields a broker on its own thread."""
     with odradek.Broker() as running:
         yield running

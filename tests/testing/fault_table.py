@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from odradek.testing.faults import Fault, Faults
 
 from compat_tests.downloads import download
 from compat_tests.java.fetch import ORACLE, classpath, java
+from compat_tests.needed_tools import needed
 from tests.testing.clients.python_clients import AioKafka, KafkaPython, LibRdKafka
 
 CLIENTS = Path(__file__).resolve().parent / "clients"
@@ -73,7 +73,7 @@ class PipedClient:
 @contextmanager
 def all_clients() -> Iterator[dict[str, Client]]:
     """Yields the clients by name. Those of Java and Go are processes that end with the context."""
-    assert shutil.which("go"), "install Go 1.26 or newer"
+    needed("go")
     _BINARY.parent.mkdir(parents=True, exist_ok=True)
     build = ["go", "build", "-buildvcs=false", "-o", str(_BINARY), "."]
     download(build, cwd=CLIENTS, timeout=300).check_returncode()

@@ -12,6 +12,8 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import KafkaError
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 ORDERS = TopicPartition("orders", 0)
 
 

@@ -12,6 +12,8 @@ from aiokafka import AIOKafkaProducer
 from kafka import KafkaProducer
 from odradek.testing.leadership import leader_of
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 DEADLINE_S = 60
 
 

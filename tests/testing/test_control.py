@@ -16,6 +16,8 @@ import odradek
 import pytest
 from kafka import KafkaProducer
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 
 class Http:
     def __init__(self, url: str) -> None:
@@ -144,6 +146,7 @@ def test_the_description_lists_every_operation(http: Http) -> None:
     assert len(identities) == len(set(identities)) >= 16
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_process_serves_until_its_input_ends() -> None:
     command = [sys.executable, "-m", "odradek.testing", "--brokers", "3", "--override", "num.partitions=2"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -11,6 +11,8 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 from odradek.storage.files import write_checks
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 
 def test_full_disk_halts_a_broker_with_one_directory(broker: odradek.Broker) -> None:
     broker.topic("orders").send(b"order 1")

@@ -12,6 +12,8 @@ from odradek.testing.testcontainers import KafkaContainer, Network, RedpandaCont
 
 from tests.testing.harness.pytest_runs import pytest_of
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 #: The example of pytest-kafka's README with a changed import.
 PYTEST_KAFKA = """
 from pathlib import Path
@@ -86,6 +88,7 @@ def test_a_container_of_redpanda_has_a_schema_registry() -> None:
             assert consumer.topics() == set()
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_suite_of_pytest_kafka_runs(tmp_path: Path) -> None:
     text = pytest_of(tmp_path, PYTEST_KAFKA, "-q")
     assert "1 passed" in text, text

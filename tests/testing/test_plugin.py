@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.testing.harness.pytest_runs import pytest_of
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 SUITE = """
 from kafka import KafkaProducer

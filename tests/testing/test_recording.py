@@ -11,6 +11,8 @@ import odradek
 import pytest
 from odradek.testing.recording import Masking, record, replay
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 
 def orders(broker: odradek.Broker) -> None:
     broker.topic("orders").create(partitions=2)
@@ -29,6 +31,7 @@ def test_a_recording_is_replayed_as_it_was(broker: odradek.Broker, tmp_path: Pat
         assert other.topic("events").records() == before
 
 
+@pytest.mark.usefixtures("processes")
 def test_masked_fields_do_not_reach_the_file_and_stay_joinable(broker: odradek.Broker, tmp_path: Path) -> None:
     orders(broker)
     path = tmp_path / "orders.jsonl"
@@ -58,6 +61,7 @@ def test_recording_that_cannot_be_masked_leaves_no_file(broker: odradek.Broker, 
         record(broker.bootstrap_servers, ["nothing"], tmp_path / "nothing.jsonl")
 
 
+@pytest.mark.usefixtures("processes")
 def test_command_without_records_or_json_names_the_cause(broker: odradek.Broker, tmp_path: Path) -> None:
     broker.topic("orders").send(b"no JSON, name: Ann", b"order 2")
     command = [sys.executable, "-m", "odradek", "record", "-b", broker.bootstrap_servers, "--file", "orders.jsonl"]

@@ -23,6 +23,8 @@ from odradek.testing.registry.server import SchemaRegistry
 
 from tests.testing.sample_schemas import ORDER_AVRO, ORDER_JSON, order_file
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 VALUE = SerializationContext("orders", MessageField.VALUE)
 Ask = Callable[..., tuple[int, Any]]
 
@@ -112,6 +114,7 @@ def test_protobuf_descriptor_has_the_id_of_its_text(client: SchemaRegistryClient
     assert descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(serialized)).package == "shop"
 
 
+@pytest.mark.usefixtures("processes")
 def test_references_of_each_kind(client: SchemaRegistryClient) -> None:
     buyer = {"type": "record", "name": "shop.Buyer", "fields": [{"name": "name", "type": "string"}]}
     client.register_schema("avro-buyer", Schema(json.dumps(buyer), "AVRO"))

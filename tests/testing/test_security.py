@@ -44,7 +44,7 @@ EVERY = {
 
 
 @pytest.fixture(scope="module", params=EVERY)
-def secured(request: pytest.FixtureRequest) -> Iterator[odradek.Broker]:
+def secured(sockets: None, request: pytest.FixtureRequest) -> Iterator[odradek.Broker]:
     with odradek.Broker(security=EVERY[request.param]) as broker:
         yield broker
 
@@ -89,6 +89,7 @@ def test_client_without_the_security_of_the_broker_is_refused(secured: odradek.B
         client.call(MetadataRequest(topics=None), 9)
 
 
+@pytest.mark.usefixtures("sockets")
 @pytest.mark.parametrize("name", ["scram", "plain"])
 def test_wrong_password_is_refused(name: str) -> None:
     with odradek.Broker(security=name) as broker:
@@ -101,6 +102,7 @@ def test_wrong_password_is_refused(name: str) -> None:
             client.poll(0.1)
 
 
+@pytest.mark.usefixtures("sockets")
 def test_client_without_a_certificate_is_refused() -> None:
     with odradek.Broker(security="mtls") as broker:
         settings = broker.client_settings("confluent-kafka")
@@ -113,6 +115,7 @@ def test_client_without_a_certificate_is_refused() -> None:
 _CERTIFICATE = ("ssl.certificate.location", "ssl.key.location")
 
 
+@pytest.mark.usefixtures("sockets")
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
 def test_access_rules_act_on_users_and_end_with_a_reset(protocol: str) -> None:
     security = odradek.Security(protocol, users=USERS, client_certificates=True, authorizer=True)
@@ -132,6 +135,7 @@ def test_access_rules_act_on_users_and_end_with_a_reset(protocol: str) -> None:
         assert produce(bob) == "TOPIC_AUTHORIZATION_FAILED"
 
 
+@pytest.mark.usefixtures("sockets")
 def test_reset_forgets_users_of_a_test_and_keeps_those_of_the_broker() -> None:
     with odradek.Broker(security="scram") as broker:
         settings = broker.client_settings("confluent-kafka")
@@ -150,6 +154,7 @@ def _add_scram_user(settings: dict[str, str], name: str) -> None:
         done.result(DEADLINE_S)
 
 
+@pytest.mark.usefixtures("sockets")
 def test_kept_data_gets_the_users_of_each_start(tmp_path: Path) -> None:
     for password in ("first", "second"):
         security = odradek.Security(users={"ann": password})
@@ -161,6 +166,7 @@ def test_kept_data_gets_the_users_of_each_start(tmp_path: Path) -> None:
         assert len(broker.topic("orders").values()) == 4
 
 
+@pytest.mark.usefixtures("sockets")
 def test_snapshot_of_an_open_broker_is_restored_with_users(tmp_path: Path) -> None:
     with odradek.Broker() as broker:
         broker.topic("orders").send(b"saved")
@@ -171,6 +177,7 @@ def test_snapshot_of_an_open_broker_is_restored_with_users(tmp_path: Path) -> No
         assert broker.topic("orders").values() == [b"saved", b"order"]
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_broker_in_the_loop_of_its_user_is_secured() -> None:
     async with odradek.Broker(security="scram") as broker:
         sender = aiokafka.AIOKafkaProducer(**broker.client_settings("aiokafka"))
@@ -179,6 +186,7 @@ async def test_broker_in_the_loop_of_its_user_is_secured() -> None:
         await sender.stop()
 
 
+@pytest.mark.usefixtures("sockets")
 @pytest.mark.parametrize("name", ["scram", "mtls"])
 def test_cluster_is_secured_between_its_brokers_and_goes_on_when_one_dies(name: str) -> None:
     with odradek.Cluster(brokers=3, security=name) as cluster:
@@ -200,6 +208,7 @@ def test_cluster_is_secured_between_its_brokers_and_goes_on_when_one_dies(name: 
         assert produce(settings) == ""
 
 
+@pytest.mark.usefixtures("sockets")
 def test_files_of_clients_are_private_and_end_with_the_broker() -> None:
     with odradek.Broker(security=odradek.Security(users=USERS, client_certificates=True)) as broker:
         folder = broker.ca_file.parent
@@ -246,6 +255,7 @@ def test_listeners_and_security_are_not_given_together() -> None:
         odradek.Broker(security="tls", config={"listeners": "PLAINTEXT://127.0.0.1:0"}).start()
 
 
+@pytest.mark.usefixtures("processes")
 def test_program_for_other_languages_prints_settings_of_clients() -> None:
     command = [sys.executable, "-m", "odradek.testing", "--security", "scram"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -9,6 +9,8 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 
 def test_records_of_a_topic_are_seen_without_a_client(broker: odradek.Broker) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, compression_type="gzip")

@@ -8,6 +8,8 @@ import odradek
 import pytest
 from kafka import KafkaConsumer
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 
 def test_a_state_is_restored_with_records_and_groups(broker: odradek.Broker, tmp_path: Path) -> None:
     broker.topic("orders").send(*(b"%d" % number for number in range(100)))

@@ -52,7 +52,7 @@ settings = broker.client_settings("java")
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def environment(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns an environment with the tests' dependencies and the installed package, so that a checker reads py.typed."""
     folder = tmp_path_factory.mktemp("types")
     venv.create(folder / "venv")
@@ -70,11 +70,13 @@ def _checked(environment: Path, program: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, cwd=environment, capture_output=True, text=True, timeout=280)
 
 
+@pytest.mark.usefixtures("processes")
 def test_user_program_is_strictly_typed_and_meets_no_any(environment: Path) -> None:
     done = _checked(environment, "program.py")
     assert (done.returncode, done.stdout) == (0, "Success: no issues found in 1 source file\n"), done.stdout
 
 
+@pytest.mark.usefixtures("processes")
 def test_mistakes_of_a_user_program_are_errors(environment: Path) -> None:
     (environment / "mistakes.py").write_text(_MISTAKES)
     done = _checked(environment, "mistakes.py")
@@ -87,6 +89,7 @@ def _pyright() -> Path:
     return install_npm(_PINNED, _PYRIGHT) / "pyright" / "index.js"
 
 
+@pytest.mark.usefixtures("processes")
 def test_pyright_in_strict_mode_accepts_the_program_and_finds_the_mistakes(environment: Path) -> None:
     (environment / "mistakes.py").write_text(_MISTAKES)
     config = {"typeCheckingMode": "strict", "venvPath": str(environment), "venv": "venv", "include": ["*.py"]}
@@ -101,6 +104,7 @@ def test_pyright_in_strict_mode_accepts_the_program_and_finds_the_mistakes(envir
     assert found == set(range(2, 9)), report
 
 
+@pytest.mark.usefixtures("processes")
 def test_user_program_names_the_whole_face() -> None:
     text = _PROGRAM.read_text(encoding="utf-8")
     used = set(re.findall(r"\.(\w+)", text))

@@ -36,6 +36,7 @@ SEEDS_FOR_A_BUG = 150
 PARTS = 10
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_invariants_hold_under_seeded_faults(part: int) -> None:
@@ -103,6 +104,7 @@ def never_stands(monkeypatch: pytest.MonkeyPatch) -> None:
 Inject = Callable[[pytest.MonkeyPatch], None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("inject", "mutation", "found_by"),
     [

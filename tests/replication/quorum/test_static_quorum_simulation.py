@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
+import pytest
 from odradek.replication.quorum.core import QuorumConfig
 from odradek.replication.quorum.log import RaiseKRaftVersion
 from odradek.replication.quorum.voters import ReplicaKey, Voter, VoterHistory, VoterSet
@@ -37,6 +38,7 @@ class StaticSimulation(Simulation):
         return {node.replica.kraft_version for node in self.nodes.values() if node.replica is not None}
 
 
+@pytest.mark.slow
 def test_invariants_hold_while_voters_move_into_log() -> None:
     raised = 0
     for seed in range(SEEDS):

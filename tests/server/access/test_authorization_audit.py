@@ -12,6 +12,8 @@ from odradek.protocol.messages.describe_acls import DescribeAclsRequest
 
 from compat_tests.wire import WireClient
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 _STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _ANY = DescribeAclsRequest(resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1)
 

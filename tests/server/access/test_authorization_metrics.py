@@ -5,6 +5,7 @@ from __future__ import annotations
 import urllib.request
 
 import odradek
+import pytest
 from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
 from odradek.server.security.authorization.recent import WINDOW_MS, RecentDecisions
@@ -23,6 +24,7 @@ def scrape(broker: odradek.Broker) -> dict[str, float]:
         return {name: float(value) for name, _, value in found}
 
 
+@pytest.mark.usefixtures("sockets")
 def test_rules_and_decisions_are_counted() -> None:
     config = {"authorizer.class.name": CLASS, "super.users": "User:ANONYMOUS", "odradek.metrics.port": 0}
     with odradek.Broker(config=config) as broker, WireClient(broker.bootstrap_servers) as client:
@@ -41,6 +43,7 @@ def test_rules_and_decisions_are_counted() -> None:
     assert found['odradek_authorization_decisions_total{decision="allowed"}'] >= 1
 
 
+@pytest.mark.usefixtures("sockets")
 def test_a_denial_is_counted() -> None:
     config = {"authorizer.class.name": CLASS, "odradek.metrics.port": 0}
     with odradek.Broker(config=config) as broker, WireClient(broker.bootstrap_servers) as client:
@@ -51,6 +54,7 @@ def test_a_denial_is_counted() -> None:
     assert found[f"kafka_server_plugins_authorization_allowed_rate_per_minute{LABELS}"] == 0
 
 
+@pytest.mark.usefixtures("sockets")
 def test_without_an_authorizer_there_are_none() -> None:
     with odradek.Broker(config={"odradek.metrics.port": 0}) as broker:
         assert not [name for name in scrape(broker) if "authorization" in name or "acls" in name]

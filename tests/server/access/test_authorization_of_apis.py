@@ -162,7 +162,7 @@ def test_endpoint_declares_the_operations_of_the_rule(api: Api) -> None:
 
 
 @pytest.fixture(scope="module")
-def bootstrap() -> Iterator[str]:
+def bootstrap(sockets: None) -> Iterator[str]:
     properties = {"authorizer.class.name": _STANDARD, "super.users": "User:nobody-here"}
     with odradek.Broker(config=properties) as broker:
         yield broker.bootstrap_servers

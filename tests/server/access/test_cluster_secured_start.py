@@ -69,7 +69,7 @@ def logged_in(node: ClusterNode, listener: str, user: str) -> WireClient:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
+def cluster(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
     """A cluster of which only the first node runs, so that there is no leader and no metadata."""
     found = SecuredCluster(tmp_path_factory.mktemp("secured-start"), [COMBINED] * 3)
     try:

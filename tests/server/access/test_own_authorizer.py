@@ -21,6 +21,8 @@ from tests.docs.pages import DOCS, blocks
 from tests.security.exchanges import plain
 from tests.server.harness.data_path import wait_until
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 MODULE = """
 asked, rules = [], {}
 

@@ -35,6 +35,8 @@ from tests.server.harness.data_path import DataPath, wait_until
 from tests.server.harness.quotas import WINDOWS, StillClock, produced
 from tests.server.harness.tls_clients import client_context
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 MODULE = """
 from odradek.server.quotas.callback import QuotaKind
 from odradek.server.security.policies import PolicyViolation

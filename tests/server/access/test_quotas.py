@@ -23,6 +23,8 @@ from compat_tests.wire import ConnectionClosed, WireClient
 from tests.server.harness.data_path import DataPath, batch_of, fetch_request, values_of, wait_until
 from tests.server.harness.quotas import WINDOWS, StillClock, change, lasted_ms, produced
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 #: Prefix of the client ids that have quotas; other clients have none.
 HELD = "held"
 _names = iter(range(1, 10_000))

@@ -15,6 +15,8 @@ from compat_tests.wire import WireClient
 from tests.server.harness.data_path import wait_until
 from tests.server.harness.quotas import WINDOWS, change, lasted_ms
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 UNKNOWN_TOPIC_OR_PARTITION = 3
 
 

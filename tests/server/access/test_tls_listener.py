@@ -29,6 +29,8 @@ from tests.server.harness.certificates import Authority, pem_properties
 from tests.server.harness.data_path import wait_until
 from tests.server.harness.tls_clients import client_context
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 LISTENERS = {
     "listeners": "SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
     "listener.security.protocol.map": "SSL:SSL,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
@@ -324,6 +326,7 @@ def test_inline_stores_serve(authority: Authority) -> None:
         assert is_served(address_of(broker, "SSL"), client_context(authority))
 
 
+@pytest.mark.usefixtures("processes")
 def test_renegotiation_is_refused_and_costs_one_line(broker: odradek.Broker, caplog: pytest.LogCaptureFixture) -> None:
     host, port = address_of(broker, "SSL")
     command = ["openssl", "s_client", "-connect", f"{host}:{port}", "-tls1_2"]

@@ -12,6 +12,8 @@ from tests.server.harness.certificates import Authority, Identity
 from tests.server.harness.cluster_process import COMBINED, Cluster, ClusterNode
 from tests.server.harness.tls_cluster import secure
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 class TlsCluster(Cluster):
     """A cluster whose clients use no TLS. `identities` has the key of each node."""

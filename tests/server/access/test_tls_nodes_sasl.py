@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from kafka import KafkaProducer
 
 from tests.server.harness.certificates import Authority
 from tests.server.harness.cluster_process import COMBINED, Cluster, ClusterNode
 from tests.server.harness.tls_cluster import secure
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 _JAAS = (
     "org.apache.kafka.common.security.plain.PlainLoginModule required "

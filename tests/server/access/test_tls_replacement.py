@@ -22,6 +22,8 @@ from compat_tests.wire import WireClient
 from tests.server.harness.certificates import Authority, Identity, pem_properties
 from tests.server.harness.data_path import wait_until
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 LISTENERS = {
     "listeners": "SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
     "listener.security.protocol.map": "SSL:SSL,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",

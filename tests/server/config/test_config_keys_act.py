@@ -45,6 +45,7 @@ def is_wrong(key: ConfigKey, is_named: bool) -> bool:
     return is_named == bool(key.inert) and key.name not in NAMED_WITHOUT_EFFECT
 
 
+@pytest.mark.slow
 def test_every_key_of_a_topic_acts_or_says_why_not(named: re.Pattern[str]) -> None:
     wrong = [name for name, key in TOPIC.items() if is_wrong(key, bool(named.fullmatch(name)))]
     assert wrong == [], "give these their reason in the table, or take it away"

@@ -22,6 +22,8 @@ from odradek.server.network.connection_limits import ConnectionLimits
 
 from compat_tests.wire import ConnectionClosed, WireClient
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 TOPIC, BROKER = 2, 4
 _DEADLINE_S = 20
 

@@ -12,6 +12,8 @@ from odradek.server.runtime.sliced_work import STEPS_PER_SLICE
 
 from tests.server.harness.data_path import DataPath, wait_until
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 
 @pytest.fixture
 def path() -> Iterator[DataPath]:

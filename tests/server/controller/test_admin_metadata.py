@@ -21,6 +21,8 @@ from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestT
 
 from compat_tests.wire import WireClient
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 VERSIONS = range(14)
 FIRST_WITH_IDS = 12
 DEADLINE_S = 20

@@ -36,6 +36,8 @@ from odradek.server.quorum.snapshots import list_snapshots, read_snapshot, write
 from odradek.server.runtime.sliced_work import run_to_completion
 from odradek.storage.files.open_files import LogDirectoryFailure
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 LOG = f"{DIRECTORY_NAME}/{0:020d}.log"
 
 

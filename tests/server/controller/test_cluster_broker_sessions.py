@@ -39,6 +39,7 @@ async def moved(cluster: dict[int, Node], dead: int) -> float:
     return now() - killed_at
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_the_leaders_of_a_killed_broker_move_within_half_a_second(seed: int) -> None:
     async def story() -> None:
@@ -53,6 +54,7 @@ def test_the_leaders_of_a_killed_broker_move_within_half_a_second(seed: int) -> 
         simulation.run(story())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_the_leaders_of_a_killed_controller_move_within_half_a_second(seed: int) -> None:
     async def story() -> None:
@@ -67,6 +69,7 @@ def test_the_leaders_of_a_killed_controller_move_within_half_a_second(seed: int)
         simulation.run(story())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("there_s", "back_s"), SLOW_S)
 def test_a_slow_broker_whose_connections_break_is_not_taken_for_a_dead_one(

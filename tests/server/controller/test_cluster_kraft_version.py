@@ -13,6 +13,8 @@ from odradek.protocol.uuids import uuid_to_text
 
 from tests.server.harness.cluster_process import COMBINED, Cluster, ClusterNode
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 _UPGRADE = 1
 
 

@@ -28,6 +28,8 @@ from odradek.server.peers.probes import is_gone, is_refused
 
 from tests.server.harness.remote_broker import RemoteBroker, first_node, until
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 FIRST, SECOND = 1, 7
 
 

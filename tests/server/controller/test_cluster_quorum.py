@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
+import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
@@ -15,6 +16,8 @@ from odradek.server.quorum.metadata_log import DIRECTORY_NAME
 from compat_tests.broker_process import free_port
 from tests.server.harness.cluster_process import BROKER, CLUSTER_ID, CONTROLLER, Cluster, ClusterNode
 from tests.server.harness.quorum_processes import directory_of, has_caught_up, quorum
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 #: Limits so small that a snapshot soon replaces the start of the log.
 SMALL_LOG = {

@@ -25,6 +25,8 @@ from tests.server.harness.simulated_cluster import (
     until,
 )
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 HEARTBEAT_INTERVAL_S = 2.0
 #: Leaders move, the metadata reaches all brokers, and the logs close.
 HAND_OVER_S = 0.5

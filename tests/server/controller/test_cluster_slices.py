@@ -23,6 +23,7 @@ SMALL_LOG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_a_cluster_keeps_its_invariants_while_snapshots_are_loaded_step_by_step(
     monkeypatch: pytest.MonkeyPatch,

@@ -46,6 +46,7 @@ def write(node: Node, value: bytes) -> None:
     assert hosted(node).append(batch_of(value, timestamp=now_ms), now_ms).error == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("balances", [True, False])
 def test_leadership_goes_back_to_the_preferred_replica_at_the_next_look(balances: bool) -> None:
     async def story() -> None:
@@ -84,6 +85,7 @@ async def alter(controller: Node, name: str, value: str) -> None:
     assert (await answered).responses[0].error_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_periodic_unclean_election_elects_out_of_sync_replica(seed: int) -> None:
     async def story() -> None:

@@ -45,6 +45,7 @@ def test_levels_that_there_are_not_are_refused(asked: dict[str, int], words: str
         formatted_levels(asked)
 
 
+@pytest.mark.usefixtures("sockets")
 def test_a_broker_begins_with_the_levels_that_its_directory_was_formatted_with(tmp_path: Path) -> None:
     directory = ["--data-dir", str(tmp_path / "data")]
     assert main(["format", *directory, "--feature", "share.version=2", "-f", "transaction.version=1"]) == 0

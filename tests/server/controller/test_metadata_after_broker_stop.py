@@ -36,6 +36,7 @@ def leader(answer: MetadataResponse) -> int:
     return answer.topics[0].partitions[0].leader_id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_metadata_waits_for_the_leader_that_comes_and_lists_the_one_that_went_for_a_while(seed: int) -> None:
     async def story() -> None:
@@ -57,6 +58,7 @@ def test_metadata_waits_for_the_leader_that_comes_and_lists_the_one_that_went_fo
         simulation.run(story())
 
 
+@pytest.mark.slow
 def test_metadata_without_a_controller_returns_last_known_image() -> None:
     async def story() -> None:
         cluster = nodes(simulation)
@@ -75,6 +77,7 @@ def test_metadata_without_a_controller_returns_last_known_image() -> None:
         simulation.run(story())
 
 
+@pytest.mark.slow
 def test_stopped_broker_is_not_listed_in_metadata() -> None:
     async def story() -> None:
         cluster = nodes(simulation)

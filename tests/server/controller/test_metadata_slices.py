@@ -21,6 +21,8 @@ from odradek.server.runtime import sliced_work, turns
 from compat_tests.wire import WireClient
 from tests.server.harness.replicas import eventually
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 TOPICS = [CreatableTopic("many", 95, 1), CreatableTopic("few", 3, 1)]
 
 

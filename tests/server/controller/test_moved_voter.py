@@ -40,6 +40,7 @@ async def ports_are(client: Client, asked: int, wanted: dict[int, int]) -> None:
             await asyncio.sleep(0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_a_controller_that_comes_back_on_another_port_is_reached_there(seed: int) -> None:
     async def story() -> None:

@@ -22,6 +22,8 @@ from compat_tests.odradek_process import OdradekProcess
 from compat_tests.recipes import make_topic
 from tests.server.harness.cluster_process import BROKER, CLUSTER_ID, COMBINED, CONTROLLER, Cluster, ClusterNode
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 TOPIC = "tiered"
 #: Leader epochs of which only the last is of the local part of the log.
 EPOCHS = "0\n3\n0 0\n4 100\n7 200\n"

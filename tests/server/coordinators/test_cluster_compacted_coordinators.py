@@ -40,6 +40,8 @@ from compat_tests.batches import leader_of, read_batches
 from compat_tests.wire import WireClient
 from tests.server.harness.cluster_process import BROKER, CONTROLLER, DEADLINE_S, Cluster
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 STATES, OFFSETS = "__transaction_state", "__consumer_offsets"
 GROUP, TRANSACTION = 0, 1
 COORDINATORS, OTHER = (2, 3), 4

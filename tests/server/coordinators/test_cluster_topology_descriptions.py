@@ -19,6 +19,8 @@ from odradek.protocol.schema import Message
 from compat_tests.streams.application import GROUP, LATER, TOPIC, describe, join
 from tests.server.harness.cluster_process import COMBINED, Cluster, ClusterNode
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 DESCRIPTION = TopologyDescription(
     subtopologies=[
         TopologyDescriptionSubtopology(

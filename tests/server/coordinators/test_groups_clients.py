@@ -19,6 +19,8 @@ from kafka.structs import OffsetAndMetadata
 
 from compat_tests.odradek_process import OdradekProcess
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 PARTITIONS = 4
 DEADLINE_S = 30
 #: Limit of the best of several tries: the machine may be busy with other work.

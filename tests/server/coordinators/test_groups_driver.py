@@ -31,6 +31,7 @@ def test_a_group_hashes_as_in_java(text: str, value: int) -> None:
     assert java_hash(text) == value
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_partitions_of_few_and_short_ids_are_cached() -> None:
     async with odradek.Broker() as broker:
         driver = broker.server.services.groups

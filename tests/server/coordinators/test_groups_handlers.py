@@ -39,6 +39,8 @@ from odradek.protocol.messages.offset_fetch import (
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import ConnectionClosed, WireClient
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 TOPIC = "t"
 DEADLINE_S = 30
 NO_SUCH_ID = bytes(range(16))
@@ -227,7 +229,7 @@ def test_a_parked_join_does_not_keep_another_connection_waiting(broker: odradek.
 
 
 @pytest.fixture
-def process(tmp_path: Path) -> Iterator[OdradekProcess]:
+def process(processes: None, tmp_path: Path) -> Iterator[OdradekProcess]:
     """A broker that the test may kill."""
     with OdradekProcess(tmp_path, {"num.partitions": "8", "offsets.topic.num.partitions": "2"}) as started:
         assert isinstance(started, OdradekProcess)

@@ -19,6 +19,8 @@ from odradek.server.coordinators import transaction_driver
 
 from tests.server.harness.data_path import DataPath, wait_until
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 TRANSACTIONAL_ID = "overtaken"
 
 

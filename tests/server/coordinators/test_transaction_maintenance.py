@@ -17,6 +17,8 @@ from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 
 from tests.server.harness.data_path import DataPath, values_of, wait_until
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 TRANSACTION_STATE = "__transaction_state"
 TRANSACTIONAL_IDS = 1
 PROPERTIES = {

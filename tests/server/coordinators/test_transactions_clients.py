@@ -31,6 +31,8 @@ from odradek.protocol.messages.write_txn_markers import (
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import WireClient
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 PARTITIONS = 2
 DEADLINE_S = 30
 PROPERTIES = {

@@ -20,6 +20,8 @@ from odradek.server.partitions.transaction_marker import Marker
 
 from tests.server.harness.data_path import DataPath, wait_until
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 PRODUCER_ID, EPOCH = 5, 0
 LOOKING_UP = 4
 LATER = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)

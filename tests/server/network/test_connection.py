@@ -25,6 +25,8 @@ from odradek.server.network.frame_buffer import READ_BUFFER_BYTES
 from compat_tests.wire import ConnectionClosed, WireClient, request_frame
 from tests.server.harness.data_path import DataPath, batch_of, fetch_request, wait_until
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 
 def raw(broker: odradek.Broker) -> socket.socket:
     host, _, port = broker.bootstrap_servers.rpartition(":")

@@ -27,6 +27,8 @@ from odradek.server.runtime.metadata_cache import MetadataCache
 
 from compat_tests.broker_process import free_port
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 DEADLINE_S = 60
 TIMEOUT_MS = 50_000
 

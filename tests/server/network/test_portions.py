@@ -105,6 +105,7 @@ def test_partition_that_kafka_refuses_when_repeated_is_handed_on_twice_in_one_po
     ]
 
 
+@pytest.mark.usefixtures("sockets")
 def test_request_that_the_controller_refuses_as_a_whole_is_not_cut() -> None:
     topics = [CreatableTopic(f"t{number}", 1000, 1) for number in range(11)]
     with odradek.Broker() as broker, WireClient(broker.bootstrap_servers) as client:

@@ -181,6 +181,7 @@ def test_slow_consumer_and_others_get_all_bytes(broker: odradek.Broker, path: Da
 # ---- accepting
 
 
+@pytest.mark.usefixtures("sockets")
 def test_turns_that_get_longer_accept_more_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     class Clock:
         now = 0.0

@@ -77,6 +77,8 @@ print(Run(int(sys.argv[1]), float(sys.argv[2])).run().hash)
 """
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("processes")
 @pytest.mark.timeout(0)
 def test_a_cluster_keeps_its_invariants_through_seeded_faults() -> None:
     command = [sys.executable, "-m", "odradek.testing.simulation", "--seeds", "0-99999", "--quiet"]
@@ -90,11 +92,14 @@ def test_a_cluster_keeps_its_invariants_through_seeded_faults() -> None:
     assert int(executed[2]) > 10 * int(executed[1]), "too little came through for this to say much"
 
 
+@pytest.mark.slow
 def test_seed_of_a_cluster_is_reproducible() -> None:
     first, again, other = (Run(seed, DURATION_S).run() for seed in (4, 4, 5))
     assert first == again and first.hash != other.hash
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("processes")
 def test_seed_of_a_cluster_is_independent_of_machine_speed() -> None:
     def execute(machine: str) -> int:
         command = [sys.executable, "-c", RUN_A_SEED, "4", str(DURATION_S), machine]
@@ -201,6 +206,7 @@ def never_tries_again(inject: pytest.MonkeyPatch) -> None:
     inject.setattr(ReplicaFetcher, "_answered", answered)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize(
     ("bug", "found_by"),
@@ -244,6 +250,7 @@ def test_injected_bug_of_a_cluster_is_caught(
 # ---- clocks
 
 
+@pytest.mark.slow
 def test_silent_broker_is_fenced_after_clocks_are_set_back() -> None:
     async def until(holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(60):

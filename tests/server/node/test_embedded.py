@@ -12,6 +12,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 FIRST_RECORD_DEADLINE_MS = 20_000
 
 

@@ -91,6 +91,7 @@ def left() -> Left:
 # Synchronous programs.
 
 
+@pytest.mark.usefixtures("sockets")
 def test_reset_in_plain_with_deletes_topics() -> None:
     with odradek.Broker() as broker:
         create_topic(broker, "one")
@@ -98,6 +99,7 @@ def test_reset_in_plain_with_deletes_topics() -> None:
         assert topics(broker) == []
 
 
+@pytest.mark.usefixtures("sockets")
 def test_start_and_stop_without_with_block(left: Left) -> None:
     broker = odradek.Broker()
     broker.start()
@@ -110,6 +112,7 @@ def test_start_and_stop_without_with_block(left: Left) -> None:
     assert left.threads == 0
 
 
+@pytest.mark.usefixtures("sockets")
 def test_completion_of_plain_start_holds_broker() -> None:
     broker = odradek.Broker()
     assert broker.start().result is broker
@@ -117,6 +120,7 @@ def test_completion_of_plain_start_holds_broker() -> None:
     broker.stop()
 
 
+@pytest.mark.usefixtures("sockets")
 def test_two_brokers_in_one_with(left: Left) -> None:
     with odradek.Broker() as one, odradek.Broker() as other:
         create_topic(one, "only-in-one")
@@ -127,6 +131,7 @@ def test_two_brokers_in_one_with(left: Left) -> None:
     assert left.threads == 0
 
 
+@pytest.mark.usefixtures("sockets")
 def test_nested_with_of_same_broker_is_refused_and_outer_serves_on() -> None:
     with odradek.Broker() as broker:
         with pytest.raises(RuntimeError, match="running already"), broker:
@@ -138,6 +143,7 @@ def test_nested_with_of_same_broker_is_refused_and_outer_serves_on() -> None:
     assert not broker.is_running
 
 
+@pytest.mark.usefixtures("sockets")
 def test_second_stop_does_nothing() -> None:
     broker = odradek.Broker()
     broker.stop()
@@ -148,6 +154,7 @@ def test_second_stop_does_nothing() -> None:
         stopped_inside.stop()
 
 
+@pytest.mark.usefixtures("sockets")
 def test_stopped_broker_starts_again_and_is_empty() -> None:
     broker = odradek.Broker()
     for _ in range(2):
@@ -156,6 +163,7 @@ def test_stopped_broker_starts_again_and_is_empty() -> None:
             create_topic(broker, "one")
 
 
+@pytest.mark.usefixtures("sockets")
 def test_stopped_broker_with_data_dir_keeps_topics(tmp_path: Path) -> None:
     broker = odradek.Broker(data_dir=tmp_path)
     with broker:
@@ -173,6 +181,7 @@ def test_use_of_stopped_broker_says_that_it_is_not_running(name: str) -> None:
         found()
 
 
+@pytest.mark.usefixtures("sockets")
 def test_start_and_reset_from_several_threads() -> None:
     broker = odradek.Broker()
     outcomes: list[object] = []
@@ -203,6 +212,7 @@ def test_start_and_reset_from_several_threads() -> None:
 # Coroutines.
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_reset_is_awaited_in_async_with(left: Left) -> None:
     async with odradek.Broker() as broker:
         await asyncio.to_thread(create_topic, broker, "one")
@@ -211,6 +221,7 @@ async def test_reset_is_awaited_in_async_with(left: Left) -> None:
         assert left.threads == 0
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_start_and_stop_are_awaited() -> None:
     broker = odradek.Broker()
     assert await broker.start() is broker
@@ -227,6 +238,7 @@ async def test_start_and_stop_are_awaited() -> None:
         assert accepts(broker.bootstrap_servers)
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_second_start_under_way_is_refused() -> None:
     broker = odradek.Broker()
     outcomes = await asyncio.gather(broker.start(), broker.start(), return_exceptions=True)
@@ -235,6 +247,7 @@ async def test_second_start_under_way_is_refused() -> None:
     await broker.stop()
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_completions_are_coroutines_for_asyncio() -> None:
     broker = odradek.Broker()
     await asyncio.create_task(broker.start())
@@ -242,6 +255,7 @@ async def test_completions_are_coroutines_for_asyncio() -> None:
     await asyncio.gather(broker.stop())
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_call_that_is_not_awaited_warns_and_does_nothing() -> None:
     async with odradek.Broker() as broker:
         await asyncio.to_thread(create_topic, broker, "one")
@@ -255,6 +269,7 @@ async def test_call_that_is_not_awaited_warns_and_does_nothing() -> None:
     assert not broker.is_running
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_plain_with_in_running_loop_starts_thread() -> None:
     with odradek.Broker() as broker:
         create_topic(broker, "one")  # blocks the loop: the broker must not need it
@@ -263,6 +278,7 @@ async def test_plain_with_in_running_loop_starts_thread() -> None:
         assert topics(broker) == []
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_broker_of_running_loop_is_used_from_other_thread() -> None:
     def plain(broker: odradek.Broker) -> list[str]:
         create_topic(broker, "one")
@@ -277,6 +293,7 @@ async def test_broker_of_running_loop_is_used_from_other_thread() -> None:
         await asyncio.to_thread(asyncio.run, with_own_loop(broker))
 
 
+@pytest.mark.usefixtures("sockets")
 def test_asyncio_run_of_start_starts_broker_on_thread() -> None:
     broker = odradek.Broker()
     assert asyncio.run(broker.start()) is broker
@@ -284,6 +301,7 @@ def test_asyncio_run_of_start_starts_broker_on_thread() -> None:
     broker.stop()
 
 
+@pytest.mark.usefixtures("sockets")
 def test_broker_whose_loop_does_not_run_refuses_reset() -> None:
     loop = asyncio.new_event_loop()
     broker = odradek.Broker()
@@ -294,6 +312,7 @@ def test_broker_whose_loop_does_not_run_refuses_reset() -> None:
     loop.close()
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_cancelled_start_leaves_nothing() -> None:
     broker = odradek.Broker(config={"odradek.metrics.port": "0"})
     for turns in range(12):
@@ -332,6 +351,7 @@ async def test_refused_configuration_raises_invalid_config(case: str, left: Left
     assert left.folders == 0
 
 
+@pytest.mark.usefixtures("sockets")
 def test_taken_port_raises_os_error_and_leaves_nothing(left: Left) -> None:
     with odradek.Broker() as first:
         broker = odradek.Broker(port=int(first.bootstrap_servers.rpartition(":")[2]))
@@ -345,6 +365,7 @@ def test_taken_port_raises_os_error_and_leaves_nothing(left: Left) -> None:
         assert accepts(broker.bootstrap_servers)
 
 
+@pytest.mark.usefixtures("sockets")
 def test_configured_listeners_and_log_dirs_are_used(tmp_path: Path) -> None:
     settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path / "data"), "num.partitions": 2}
     with odradek.Broker(config=settings) as broker:

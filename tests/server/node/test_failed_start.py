@@ -158,6 +158,7 @@ async def lines_of(steps: tuple[Callable[..., Any], ...], config: BrokerConfig) 
     return [(name, number) for name, number in injector.seen if texts[name][number].strip() != "try:"]
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_a_failure_at_each_step_of_a_start_is_raised_and_leaves_nothing_open(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -191,6 +192,7 @@ def first() -> Iterator[odradek.Broker]:
         yield broker
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_a_failure_at_each_step_of_joining_a_cluster_leaves_nothing_open(
     tmp_path: Path, first: odradek.Broker
 ) -> None:
@@ -213,6 +215,7 @@ async def test_a_failure_at_each_step_of_joining_a_cluster_leaves_nothing_open(
         await check_failure_at(line, CLUSTER_STEPS, config, tmp_path, THREADS_OF_FIRST)
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_a_refused_metadata_log_is_the_shown_cause_and_is_closed(tmp_path: Path) -> None:
     broker = BrokerServer(config_of(tmp_path))
     await broker.start()
@@ -231,6 +234,7 @@ class Later(Exception):
     """A failure of a part's stop."""
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_a_part_that_fails_to_stop_keeps_no_other_from_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

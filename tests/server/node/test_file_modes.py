@@ -84,6 +84,7 @@ async def run(folder: Path, check: Path) -> None:
     assert loose(check) == {}
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_every_file_and_folder_of_a_node_is_its_owners(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     await run(folder, folder / "deep" / "one")
@@ -96,6 +97,7 @@ async def test_every_file_and_folder_of_a_node_is_its_owners(tmp_path: Path) -> 
     assert not (folder / "deep").stat().st_mode & 0o022, "others cannot replace the folder"
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_files_of_an_older_version_are_restricted_by_the_next_start(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     await run(folder, folder / "deep" / "one")
@@ -109,6 +111,7 @@ async def test_files_of_an_older_version_are_restricted_by_the_next_start(tmp_pa
         assert loose(folder / "deep" / "two") == {}
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_saved_state_is_its_owners(tmp_path: Path) -> None:
     async with odradek.Broker() as broker:
         await broker.save(tmp_path / "saved")
@@ -116,6 +119,7 @@ async def test_saved_state_is_its_owners(tmp_path: Path) -> None:
     assert not (tmp_path / "saved").stat().st_mode & OTHERS
 
 
+@pytest.mark.usefixtures("sockets")
 def test_folder_of_everybody_stays_as_it_is(tmp_path: Path) -> None:
     from odradek.storage.files.modes import restrict
 
@@ -124,6 +128,7 @@ def test_folder_of_everybody_stays_as_it_is(tmp_path: Path) -> None:
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o1777
 
 
+@pytest.mark.usefixtures("sockets")
 def test_backups_are_their_owners_also_those_of_an_older_version(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "backup"
     store = FolderStore(folder)

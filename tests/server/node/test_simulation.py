@@ -85,6 +85,7 @@ def test_an_hour_of_a_dead_member_s_session_is_an_instant() -> None:
     assert time.perf_counter() - began < 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_acknowledged_records_survive_resets_and_crashes(seed: int) -> None:
     rng = Random(seed)

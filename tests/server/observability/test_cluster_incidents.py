@@ -10,6 +10,8 @@ from confluent_kafka import Producer
 from compat_tests.broker_process import free_port
 from tests.server.harness.cluster_process import COMBINED, DEADLINE_S, Cluster, scraped
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 REPLICAS = "kafka_server_replicamanager_"
 CONTROLLER = "kafka_controller_kafkacontroller_"
 

@@ -31,6 +31,8 @@ from tests.server.harness.http_answers import answered
 from tests.server.harness.share_groups import configure, produce
 from tests.server.harness.share_member import Member
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 LIVE, READY = "/health/live", "/health/ready"
 
 
@@ -87,7 +89,7 @@ async def test_broker_with_an_offline_directory_is_not_ready(tmp_path: Path, mon
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
+def cluster(processes: None, tmp_path: Path) -> Iterator[Cluster]:
     cluster = Cluster(tmp_path, [COMBINED] * 3, offsets_topic_num_partitions="1")
     for node in cluster.nodes.values():
         node.properties["odradek.metrics.port"] = str(free_port())

@@ -31,6 +31,8 @@ from tests.server.harness.http import _DEADLINE_S, http, scrape
 from tests.server.harness.share_groups import configure, produce
 from tests.server.harness.share_member import ACCEPT, REJECT, RELEASE, Member
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 _SOURCE = Path(__file__).parent / "java" / "ListMetrics.java"
 #: All clients may do everything, and decisions are counted.
 AUTHORIZER = {
@@ -79,6 +81,7 @@ def test_a_time_beyond_all_buckets_is_in_the_last() -> None:
 # Serving.
 
 
+@pytest.mark.usefixtures("processes")
 async def test_metrics_are_off_unless_a_port_is_set() -> None:
     async with odradek.Broker() as broker:
         assert broker.server.metrics_server is None

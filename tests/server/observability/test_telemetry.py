@@ -72,14 +72,14 @@ class Collector:
 
 
 @pytest.fixture(scope="module")
-def collector() -> Iterator[Collector]:
+def collector(sockets: None) -> Iterator[Collector]:
     found = Collector()
     yield found
     found.close()
 
 
 @pytest.fixture(scope="module")
-def broker(collector: Collector) -> Iterator[odradek.Broker]:
+def broker(sockets: None, collector: Collector) -> Iterator[odradek.Broker]:
     config = {"odradek.metrics.port": 0, "odradek.telemetry.otlp.endpoint": collector.url, "telemetry.max.bytes": 5000}
     with odradek.Broker(config=config) as running:
         with WireClient(running.bootstrap_servers) as client:
@@ -90,7 +90,7 @@ def broker(collector: Collector) -> Iterator[odradek.Broker]:
 
 
 @pytest.fixture
-def client(broker: odradek.Broker, request: pytest.FixtureRequest) -> Iterator[WireClient]:
+def client(sockets: None, broker: odradek.Broker, request: pytest.FixtureRequest) -> Iterator[WireClient]:
     with WireClient(broker.bootstrap_servers, client_id=f"pushing-{request.node.name[:60]}") as found:
         found.call(ApiVersionsRequest(client_software_name="tester", client_software_version="1.2"), 3)
         yield found

@@ -14,6 +14,8 @@ from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOff
 
 from tests.server.harness.data_path import DataPath, batch_of
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 #: Timestamps of records must not be in the future.
 BASE_MS = 1_700_000_000_000

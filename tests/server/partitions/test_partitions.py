@@ -21,6 +21,8 @@ from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import WireClient
 from tests.server.harness.data_path import DataPath, batch_of, fetch_request, values_of, wait_until
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 Start = Callable[..., DataPath]
 
 
@@ -92,6 +94,7 @@ def test_each_start_begins_a_new_leader_epoch(start: Start) -> None:
     assert again.hosted(topic).log.epoch_end_offset(first) == (first, 1)
 
 
+@pytest.mark.usefixtures("processes")
 def test_acknowledged_records_survive_kill(tmp_path: Path) -> None:
     with OdradekProcess(tmp_path) as process:
         with WireClient(process.bootstrap) as client:

@@ -14,6 +14,8 @@ from odradek.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRe
 
 from tests.server.harness.data_path import DataPath, batch_of, wait_until
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 _CONFIG = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",

@@ -13,6 +13,8 @@ from odradek.server.partitions.transaction_marker import Marker
 
 from tests.server.harness.data_path import DataPath, batch_of
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 PRODUCER_ID, EPOCH = 5, 0
 
 

@@ -26,6 +26,8 @@ from odradek.storage.log.flushing import PendingFlush
 from compat_tests.wire import ConnectionClosed, WireClient
 from tests.server.harness.data_path import DEADLINE_S, PRODUCE_VERSION, DataPath, batch_of, values_of, wait_until
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 LARGE = b"l" * batch_checks.OPENED_AT_ONCE_BYTES
 
 

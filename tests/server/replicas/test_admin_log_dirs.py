@@ -22,6 +22,8 @@ from odradek.protocol.messages.describe_log_dirs import DescribableLogDirTopic, 
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
 from odradek.server.endpoints import alter_replica_log_dirs, describe_log_dirs
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 DEADLINE_S = 30
 
 

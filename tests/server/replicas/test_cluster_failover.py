@@ -11,6 +11,8 @@ import pytest
 from compat_tests.broker_process import free_port
 from tests.server.harness.cluster_process import BROKER, COMBINED, Cluster, scraped
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 #: A failover that does not wait for the end of a session must be quicker, on a loaded machine too.
 SESSION_S = 30.0
 FENCED = "kafka_controller_kafkacontroller_fencedbrokercount"

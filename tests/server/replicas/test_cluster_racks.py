@@ -7,9 +7,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Consumer, Producer
 
 from tests.server.harness.cluster_process import COMBINED, DEADLINE_S, Cluster
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 TOPIC = "orders"
 LEADER, NEAR = 1, 3

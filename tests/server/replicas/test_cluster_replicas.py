@@ -14,6 +14,8 @@ from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 from tests.server.harness.cluster_process import COMBINED, DEADLINE_S, Cluster
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 COUNT = 3
 ASSIGNMENTS = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 

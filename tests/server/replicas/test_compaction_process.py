@@ -16,6 +16,8 @@ from odradek.storage.files.open_files import LogDirectoryFailure
 from tests.server.harness.compaction import EndlessJob, JobOnFullDisk
 from tests.server.harness.data_path import wait_until
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 ROOT = Path(__file__).parents[3]
 
 BROKER = """

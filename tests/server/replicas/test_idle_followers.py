@@ -16,6 +16,8 @@ from odradek.server.replica_fetch.followed_partition import FollowedPartition
 from tests.server.harness.data_path import batch_of
 from tests.server.harness.replicas import TOPIC, TOPIC_ID, Replicas, eventually
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 MANY = 40
 
 

@@ -21,6 +21,8 @@ from odradek.storage.log.flushing import PendingFlush
 
 from tests.server.harness.replicas import DEADLINE_S, TOPIC, Replicas, eventually
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 QUICK = {"replica.fetch.wait.max.ms": "100"}
 SOON_MS = 300
 

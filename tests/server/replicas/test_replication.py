@@ -21,6 +21,8 @@ from odradek.server.replica_fetch.followed_partition import FollowedPartition
 
 from tests.server.harness.replicas import TOPIC, TOPIC_ID, Replicas, eventually
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 QUICK = {"replica.fetch.wait.max.ms": "100"}
 #: For tests in which followers leave the ISR: they also leave when the machine is busy for so long.
 SHORT_OF_PATIENCE = {**QUICK, "replica.lag.time.max.ms": "1000"}

@@ -109,6 +109,7 @@ async def decided(server: Any, request: Message, version: int) -> Any:
     return responses[0]
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_snapshots_go_on_whatever_quotas_an_open_broker_is_given(tmp_path: Path) -> None:
     config = {"metadata.log.max.record.bytes.between.snapshots": 1_000_000, "odradek.metrics.port": 0}
     async with odradek.Broker(data_dir=tmp_path, config=config) as broker:
@@ -125,6 +126,7 @@ async def test_snapshots_go_on_whatever_quotas_an_open_broker_is_given(tmp_path:
         assert len(broker.server.metadata.image.client_quotas) == 1_260
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_decision_that_does_not_fit_in_a_batch_is_refused_and_changes_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -148,6 +150,7 @@ async def readiness(broker: odradek.Broker) -> tuple[str, dict[str, Any]]:
     return status.split()[1], json.loads(body)
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_failed_snapshot_is_logged_counted_in_health_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -181,6 +184,7 @@ async def test_failed_snapshot_is_logged_counted_in_health_and_tried_again(
     assert not list((tmp_path / "__cluster_metadata-0").glob("*.part"))
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_failed_maintenance_is_counted_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 
@@ -197,6 +201,7 @@ async def test_failed_maintenance_is_counted_and_tried_again(monkeypatch: pytest
         assert background.failures == {"delete old segments": 1}
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_shard_that_cannot_be_loaded_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with odradek.Broker(data_dir=tmp_path, config={"offsets.topic.num.partitions": 1}) as broker:
         await decided(broker.server, CreateTopicsRequest([CreatableTopic("t", 1, 1)], 10_000), 7)

@@ -98,6 +98,7 @@ def test_nothing_is_collected_while_much_is_made_and_then_all_the_rest_is() -> N
         gc.unfreeze()
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_topic_of_many_partitions_appears_when_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "STEPS_PER_SLICE", 10)
     async with Broker(data_dir=tmp_path) as broker:
@@ -114,6 +115,7 @@ async def test_topic_of_many_partitions_appears_when_complete(tmp_path: Path, mo
         assert len(server.partitions) == 96 and server.metadata.image.topic("few") is not None
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_decisions_during_image_publication_complete_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +136,7 @@ async def test_decisions_during_image_publication_complete_after_it(
         assert len(broker.server.partitions) == 60
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_a_broker_that_stops_meanwhile_starts_again_with_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,6 +134,7 @@ def test_lines_about_long_turns_are_rare_and_count_the_others(caplog: pytest.Log
     assert (watch.count, watch.counts, watch.longest_s) == (4, {"Metadata": 3, "Fetch": 1}, 0.7)
 
 
+@pytest.mark.usefixtures("sockets")
 def test_request_that_holds_the_loop_is_named_by_log_and_metrics(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -158,6 +159,7 @@ def test_request_that_holds_the_loop_is_named_by_log_and_metrics(
         assert found["odradek_loop_longest_turn_seconds"].value >= WARNED_TURN_S
 
 
+@pytest.mark.usefixtures("sockets")
 def test_pipelined_requests_leave_turns_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """The broker does not handle all short requests of a full buffer in one turn."""
     handled_in: list[int] = []

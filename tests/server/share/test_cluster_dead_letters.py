@@ -17,6 +17,8 @@ from tests.server.harness.dead_letter_queue import dead_letter_records
 from tests.server.harness.share_groups import configure
 from tests.server.harness.share_member import ACCEPT, REJECT, Member
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 TOPIC = GROUP = "shared"
 QUEUE = "dlq.shared"
 RECORDS = 6

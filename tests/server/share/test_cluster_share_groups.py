@@ -19,6 +19,8 @@ from tests.server.harness.cluster_share_groups import GROUP, TOPIC, coordinator
 from tests.server.harness.share_groups import configure
 from tests.server.harness.share_member import ACCEPT, Member
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 ASSIGNMENTS = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 RECORDS = 9
 

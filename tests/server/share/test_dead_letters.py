@@ -17,6 +17,8 @@ from tests.server.harness.dead_letter_queue import EXCEEDED, REJECTED, dead_lett
 from tests.server.harness.share_groups import configure, lag, member, produce
 from tests.server.harness.share_member import ACCEPT, REJECT, RELEASE, Member
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 SETTINGS = {
     "odradek.metrics.port": 0,
     "errors.deadletterqueue.auto.create.topics.enable": True,

@@ -15,6 +15,8 @@ from tests.server.harness.share_broker import share_broker
 from tests.server.harness.share_groups import configure, lag, produce
 from tests.server.harness.share_member import ACCEPT, REJECT, Member
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 GROUP = "buried"
 QUEUE = "dlq.dead_lettered"
 ROUNDS = 4

@@ -15,6 +15,8 @@ from compat_tests.recipes import eventually, make_topic
 from tests.server.harness.share_groups import SETTINGS, configure, member, produce
 from tests.server.harness.share_member import Member
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 NAME = "partly-cold"
 MOST_RECORDS = 10
 

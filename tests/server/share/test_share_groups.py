@@ -21,6 +21,8 @@ from compat_tests.wire import WireClient
 from tests.server.harness.share_groups import SETTINGS, configure, described, lag, member, produce
 from tests.server.harness.share_member import ACCEPT, REJECT, RELEASE, RENEW, STRICT
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:

@@ -14,6 +14,8 @@ from tests.server.harness.share_broker import share_broker
 from tests.server.harness.share_groups import configure, lag, produce
 from tests.server.harness.share_member import ACCEPT, REJECT, RELEASE, Member
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 GROUP = "crash"
 ROUNDS = 3
 RECORDS = 25

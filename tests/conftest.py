@@ -1,0 +1,115 @@
+"""The tiers of the tests below this folder, by their fixtures.
+
+| tier | a test of it | fixture |
+|---|---|---|
+| pure | neither binds a socket nor starts a process | none |
+| broker | may have a broker in this process | `sockets`, or a fixture that depends on it |
+| everything | may start processes: brokers, Java, browsers | `processes` or `java_tools` |
+
+`--tier pure` and `--tier broker` select the tests up to a tier. A test that does more than its tier allows fails. A test
+with the marker `slow` takes seconds, and belongs to the last tier.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TIERS = ("pure", "broker", "everything")
+_PURE, _BROKER, _EVERYTHING = range(3)
+#: Fixtures by whose name a test is in a tier.
+_TIER_OF_FIXTURE = {"sockets": _BROKER, "processes": _EVERYTHING, "java_tools": _EVERYTHING}
+_STARTS = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system")
+#: A module whose tests all are in a higher tier is not imported for a lower one.
+_MARK_OF_MODULE = re.compile(r'^pytestmark = .*usefixtures\("(sockets|processes)"\)', re.MULTILINE)
+_NEVER_ALLOWED = {_PURE: ("socket.bind", *_STARTS), _BROKER: _STARTS, _EVERYTHING: ()}
+
+
+class TierExceeded(BaseException):
+    """A test does more than its tier allows. Not an Exception, so that the tested code does not handle it."""
+
+
+class _Guard:
+    """The audit hook that checks the running test."""
+
+    def __init__(self) -> None:
+        self.forbidden: tuple[str, ...] = ()
+        self.found: str | None = None
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event in self.forbidden:
+            self.found = f"{event} {arguments[:2]}"
+            raise TierExceeded(self.found)
+
+
+_guard = _Guard()
+sys.addaudithook(_guard)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tier", choices=TIERS, default=TIERS[-1], help="the highest tier of tests to run")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    selected = TIERS.index(config.getoption("--tier"))
+    if selected == _EVERYTHING or collection_path.suffix != ".py":
+        return None
+    marked = _MARK_OF_MODULE.search(collection_path.read_text(encoding="utf-8"))
+    return True if marked and _TIER_OF_FIXTURE[marked[1]] > selected else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    selected = TIERS.index(config.getoption("--tier"))
+    if selected == _EVERYTHING:
+        # Modules that wait for processes begin first, and the others fill the gaps.
+        highest: dict[Path, int] = {}
+        for item in items:
+            highest[item.path] = max(highest.get(item.path, _PURE), tier_of(item))
+        items.sort(key=lambda item: -highest[item.path])
+        return
+    left_out = [item for item in items if tier_of(item) > selected or item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in set(left_out)]
+
+
+def tier_of(item: pytest.Item) -> int:
+    names = getattr(item, "fixturenames", ())
+    return max((_TIER_OF_FIXTURE.get(name, _PURE) for name in names), default=_PURE)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    _guard.forbidden, _guard.found = _NEVER_ALLOWED[tier_of(item)], None
+    try:
+        return (yield)
+    finally:
+        _guard.forbidden = ()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
+    report = yield
+    if _guard.found:
+        # A thread's exception, or one that the tested code handles, must not hide it.
+        report.outcome = "failed"
+        report.longrepr = (
+            f"{item.nodeid} is in the tier `{TIERS[tier_of(item)]}`, which forbids: {_guard.found}. Give it the fixture "
+            "`sockets` or `processes` (tests/conftest.py)."
+        )
+        _guard.found = None
+    return report
+
+
+@pytest.fixture(scope="session")
+def sockets() -> None:
+    """Allows a test to bind sockets, such as those of a broker in this process."""
+
+
+@pytest.fixture(scope="session")
+def processes() -> None:
+    """Allows a test to start processes."""

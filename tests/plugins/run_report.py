@@ -1,0 +1,119 @@
+"""Rules of a whole run: missing tools, skips in CI, and the time of each folder. Loaded by tests/run and tests/check.
+
+A test that needs a missing tool skips by `compat_tests.needed_tools.missing`, and the run ends with the list of tools. In
+CI any skipped test fails. Where ODRADEK_TEST_TIMES names a folder, each process writes the times of its tests there;
+`python tests/plugins/run_report.py FOLDER` prints the 20 slowest tests and compares each folder of tests with its budget.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_MISSING = "missing tool: "
+_SLOWEST = 20
+#: CPU seconds of the tests of a folder and of the processes that they start: twice of what they take on a quiet machine.
+#: A folder with more has a loop that spins, or starts brokers that it could share.
+BUDGETS = {
+    "tests/cli": 240, "tests/columns": 240, "tests/console": 40, "tests/coordinator": 120, "tests/docs": 480,
+    "tests/hostile": 400, "tests/kernel": 120, "tests/metadata": 40, "tests/protocol": 150, "tests/replication": 120,
+    "tests/security": 60, "tests/server": 650, "tests/storage": 180, "tests/testing": 240,
+    "compat_tests/authorization": 60, "compat_tests/cli": 300, "compat_tests/cluster": 500, "compat_tests/console": 260,
+    "compat_tests/differential": 400, "compat_tests/ecosystem": 120, "compat_tests/exactly_once": 200,
+    "compat_tests/faults": 350, "compat_tests/group_faults": 60, "compat_tests/quotas": 30,
+    "compat_tests/sent_again": 120, "compat_tests/share_faults": 60,
+}  # fmt: skip
+#: For folders without a budget of their own.
+_OTHER_BUDGET = 600
+
+_times: list[tuple[str, float, float]] = []
+_missing: Counter[str] = Counter()
+
+
+def _cpu_s() -> float:
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
+    began, began_cpu = time.monotonic(), _cpu_s()
+    try:
+        return (yield)
+    finally:
+        _times.append((item.nodeid, time.monotonic() - began, _cpu_s() - began_cpu))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[Any]:
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("CI"):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped, which is not allowed in CI: {report.longrepr}"
+    return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.skipped and isinstance(report.longrepr, tuple) and "PYTEST_XDIST_WORKER" not in os.environ:
+        _, _, tool = report.longrepr[2].partition(_MISSING)
+        if tool:
+            _missing[tool] += 1
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if _missing:
+        terminalreporter.section("missing tools")
+        for tool, count in sorted(_missing.items()):
+            terminalreporter.line(f"{tool} ({count} tests skipped)")
+
+
+def pytest_sessionfinish() -> None:
+    folder = os.environ.get("ODRADEK_TEST_TIMES")
+    if folder and (_times or _missing):
+        written = {"times": _times, "missing": _missing}
+        Path(folder, f"{os.getpid()}.json").write_text(json.dumps(written), encoding="utf-8")
+
+
+def _folder_of(test: str) -> str:
+    return "/".join(test.partition("::")[0].split("/")[:2])
+
+
+def summarize(folder: Path) -> int:
+    """Prints the slowest tests, the folders and the missing tools of all processes. Returns 1 if a folder takes too long."""
+    times: list[tuple[str, float, float]] = []
+    missing: Counter[str] = Counter()
+    for file in folder.glob("*.json"):
+        written = json.loads(file.read_text(encoding="utf-8"))
+        times += written["times"]
+        missing.update(written["missing"])
+    print(f"the {_SLOWEST} slowest tests, seconds and CPU seconds:")
+    for test, lasted, used in sorted(times, key=lambda row: -row[1])[:_SLOWEST]:
+        print(f"{lasted:8.1f} {used:8.1f}  {test}")
+    lasted_in: Counter[str] = Counter()
+    used_in: Counter[str] = Counter()
+    for test, lasted, used in times:
+        lasted_in[_folder_of(test)] += lasted
+        used_in[_folder_of(test)] += used
+    print("folders, seconds, CPU seconds, budget of CPU seconds:")
+    over = []
+    for name, used in sorted(used_in.items(), key=lambda row: -row[1]):
+        budget = BUDGETS.get(name, _OTHER_BUDGET)
+        print(f"{lasted_in[name]:8.0f} {used:8.0f} {budget:8.0f}  {name}")
+        over += [name] if used > budget else []
+    for tool, count in sorted(missing.items()):
+        print(f"missing tool: {tool} ({count} tests skipped)")
+    if over:
+        print(f"over their budget (tests/plugins/run_report.py): {', '.join(over)}")
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(summarize(Path(sys.argv[1])))
