@@ -21,10 +21,10 @@ def trimming() -> Callable[[], object]:
     takes more memory itself. It does nothing with another C library.
     """
     try:
-        from odradek_kernel import trim  # type: ignore[import-not-found, unused-ignore]
+        from odradek_kernel import trim_memory  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         return _trimming_by_ctypes()
-    return trim  # type: ignore[no-any-return, unused-ignore]
+    return trim_memory  # type: ignore[no-any-return, unused-ignore]
 
 
 def _trimming_by_ctypes() -> Callable[[], object]:

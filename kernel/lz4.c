@@ -13,7 +13,7 @@ enum {
     BLOCK_CHECKSUMS = 0x10,
     CONTENT_SIZE = 0x08,
     CONTENT_CHECKSUM = 0x04,
-    /* A match begins 12 bytes before the end of the room of a block, or more, and leaves 5 for literals. */
+    /* A match begins 12 bytes before the end of the capacity of a block, or more, and leaves 5 for literals. */
     MATCH_LIMIT = 12,
     LAST_LITERALS = 5,
     /* An offset, a token and the last literals follow literals that are not the last ones. */
@@ -95,11 +95,11 @@ static int read_length(const uint8_t **at, const uint8_t *end, size_t *length)
     return 1;
 }
 
-/* One block that is compressed. `room` is at most `most`, the largest block of the frame. */
-static int64_t decode_block(const uint8_t *at, const uint8_t *end, uint8_t *out, size_t room, size_t most)
+/* One block that is compressed. `capacity` is at most `most`, the largest block of the frame. */
+static int64_t decode_block(const uint8_t *at, const uint8_t *end, uint8_t *out, size_t capacity, size_t most)
 {
-    const int too_large = room < most ? TOO_LARGE : DAMAGED;
-    size_t made = 0;
+    const int too_large = capacity < most ? TOO_LARGE : DAMAGED;
+    size_t written = 0;
     for (;;) {
         size_t length, offset;
         uint8_t token;
@@ -111,17 +111,17 @@ static int64_t decode_block(const uint8_t *at, const uint8_t *end, uint8_t *out,
             return DAMAGED;
         if (length > (size_t)(end - at))
             return DAMAGED;
-        if (length > room - made)
+        if (length > capacity - written)
             return too_large;
-        if (length <= 16 && end - at >= 16 && room - made >= 16)
-            memcpy(out + made, at, 16);
+        if (length <= 16 && end - at >= 16 && capacity - written >= 16)
+            memcpy(out + written, at, 16);
         else
-            memcpy(out + made, at, length);
-        made += length;
+            memcpy(out + written, at, length);
+        written += length;
         at += length;
         if (at == end)
-            return (int64_t)made;
-        if (end - at < LEAST_BEHIND_LITERALS || most - made < MATCH_LIMIT)
+            return (int64_t)written;
+        if (end - at < LEAST_BEHIND_LITERALS || most - written < MATCH_LIMIT)
             return DAMAGED;
         offset = (size_t)at[0] | (size_t)at[1] << 8;
         at += 2;
@@ -129,12 +129,12 @@ static int64_t decode_block(const uint8_t *at, const uint8_t *end, uint8_t *out,
         if (length == 15 && (!read_length(&at, end, &length) || end - at < LEAST_BEHIND_MATCH_LENGTH))
             return DAMAGED;
         length += 4;
-        if (offset == 0 || offset > made || length > most - made - LAST_LITERALS)
+        if (offset == 0 || offset > written || length > most - written - LAST_LITERALS)
             return DAMAGED;
-        if (length > room - made)
+        if (length > capacity - written)
             return too_large;
-        copy_match(out + made, offset, length, room - made);
-        made += length;
+        copy_match(out + written, offset, length, capacity - written);
+        written += length;
     }
 }
 
@@ -153,18 +153,20 @@ static size_t header_size(const uint8_t *data, size_t size)
     return (uint8_t)(xxh32(data + 4, end - 5) >> 8) == data[end - 1] ? end : 0;
 }
 
-int64_t decompress_lz4(const uint8_t *data, size_t size, uint8_t *out, size_t room)
+int64_t decompress_lz4(const uint8_t *data, size_t size, uint8_t *out, size_t capacity)
 {
-    const uint8_t *end = data + size, *at = data + header_size(data, size);
-    size_t made = 0, largest;
+    const uint8_t *end, *at;
+    size_t header = header_size(data, size), written = 0, largest;
     uint8_t flags;
-    if (at == data)
+    if (header == 0)
         return DAMAGED;
+    at = data + header;
+    end = data + size;
     flags = data[4];
     largest = (size_t)1 << (8 + 2 * (data[5] >> 4));
     for (;;) {
         uint32_t word;
-        size_t length, left = room - made;
+        size_t length, left = capacity - written;
         int64_t block;
         if (end - at < 4)
             return DAMAGED;
@@ -178,10 +180,10 @@ int64_t decompress_lz4(const uint8_t *data, size_t size, uint8_t *out, size_t ro
         if (word & STORED) {
             if (length > left)
                 return TOO_LARGE;
-            memcpy(out + made, at, length);
+            memcpy(out + written, at, length);
             block = (int64_t)length;
         } else {
-            block = decode_block(at, at + length, out + made, left < largest ? left : largest, largest);
+            block = decode_block(at, at + length, out + written, left < largest ? left : largest, largest);
             if (block < 0)
                 return block;
         }
@@ -191,18 +193,18 @@ int64_t decompress_lz4(const uint8_t *data, size_t size, uint8_t *out, size_t ro
             at += 4;
         }
         at += length;
-        made += (size_t)block;
+        written += (size_t)block;
     }
     if (flags & CONTENT_CHECKSUM) {
-        if (end - at < 4 || xxh32(out, made) != read_32(at))
+        if (end - at < 4 || xxh32(out, written) != read_32(at))
             return DAMAGED;
         at += 4;
     }
     if (flags & CONTENT_SIZE) {
-        uint64_t told = (uint64_t)read_32(data + 10) << 32 | read_32(data + 6);
+        uint64_t content_size = (uint64_t)read_32(data + 10) << 32 | read_32(data + 6);
         /* Zero is an unknown size to liblz4. */
-        if (told != 0 && told != made)
+        if (content_size != 0 && content_size != written)
             return DAMAGED;
     }
-    return at == end ? (int64_t)made : DAMAGED;
+    return at == end ? (int64_t)written : DAMAGED;
 }

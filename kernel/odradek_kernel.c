@@ -1,7 +1,7 @@
-/* The kernel of Odradek, compiled: what is done for each record and each byte of a produced batch.
+/* The compiled kernel of Odradek: the work for each record and each byte of a produced batch.
  *
- * Odradek does the same in Python where this module is not installed. Here are the functions that Python calls; the work
- * is in records.c, gzip.c, lz4.c, snappy.c, zstd.c and judge.c.
+ * Without this module, Odradek does the same in Python. This file has the functions that Python calls: they parse arguments,
+ * and call records.c, gzip.c, lz4.c, snappy.c, zstd.c and validation.c.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -11,22 +11,22 @@
 #endif
 
 #include "codecs.h"
-#include "judge.h"
 #include "records.h"
+#include "validation.h"
 
-/* A thread that decompresses less keeps the interpreter's lock: to take it back may cost more. */
+/* For fewer bytes a thread keeps the interpreter's lock: to acquire it again may cost more. */
 enum { LEAST_RELEASED_BYTES = 64 << 10 };
 
-static PyObject *walk(PyObject *module, PyObject *arguments)
+static PyObject *py_walk_records(PyObject *module, PyObject *arguments)
 {
     PyObject *buffer;
     Py_buffer view;
     Py_ssize_t start;
-    long long count, most_bytes, base, earliest, latest;
+    long long count, max_record_bytes, base, earliest, latest;
     int needs_key, releases, fault;
-    Found found;
+    RecordScan scan;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OnLLLLLpp", &buffer, &start, &count, &most_bytes, &base, &earliest, &latest,
+    if (!PyArg_ParseTuple(arguments, "OnLLLLLpp", &buffer, &start, &count, &max_record_bytes, &base, &earliest, &latest,
                           &needs_key, &releases))
         return NULL;
     if (PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE) < 0)
@@ -36,153 +36,153 @@ static PyObject *walk(PyObject *module, PyObject *arguments)
         PyErr_SetString(PyExc_ValueError, "the records begin outside of the buffer");
         return NULL;
     }
-    found = (Found){most_bytes, base, earliest, latest, needs_key, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+    scan = (RecordScan){max_record_bytes, base, earliest, latest, needs_key, -1, 0, 0, 0, 0, 0, 0, 0, 0};
     const uint8_t *bytes = (const uint8_t *)view.buf;
     if (releases) {
         Py_BEGIN_ALLOW_THREADS
-        fault = walk_records(bytes + start, bytes + view.len, count, &found);
+        fault = walk_records(bytes + start, bytes + view.len, count, &scan);
         Py_END_ALLOW_THREADS
     } else {
-        fault = walk_records(bytes + start, bytes + view.len, count, &found);
+        fault = walk_records(bytes + start, bytes + view.len, count, &scan);
     }
     PyBuffer_Release(&view);
-    return Py_BuildValue("(iLLLL)", fault, (long long)found.max_timestamp, (long long)found.disordered,
-                         (long long)found.keyless, (long long)found.out_of_range);
+    return Py_BuildValue("(iLLLL)", fault, (long long)scan.max_timestamp, (long long)scan.disordered,
+                         (long long)scan.keyless, (long long)scan.out_of_range);
 }
 
-static PyObject *find(PyObject *module, PyObject *arguments)
+static PyObject *py_find_record(PyObject *module, PyObject *arguments)
 {
     PyObject *buffer;
     Py_buffer view;
     long long count, base, least_timestamp, least_offset;
     int fault;
-    Found found;
+    RecordScan scan;
     (void)module;
     if (!PyArg_ParseTuple(arguments, "OLLLL", &buffer, &count, &base, &least_timestamp, &least_offset))
         return NULL;
     if (PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE) < 0)
         return NULL;
-    found = (Found){INT32_MAX, base, INT64_MIN, INT64_MAX, 0, -1, 0, 0, 0, 1, least_timestamp, least_offset, 0, 0};
+    scan = (RecordScan){INT32_MAX, base, INT64_MIN, INT64_MAX, 0, -1, 0, 0, 0, 1, least_timestamp, least_offset, 0, 0};
     const uint8_t *bytes = (const uint8_t *)view.buf;
     Py_BEGIN_ALLOW_THREADS
-    fault = walk_records(bytes, bytes + view.len, count, &found);
+    fault = walk_records(bytes, bytes + view.len, count, &scan);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&view);
-    if (fault != WHOLE || found.seeks)
+    if (fault != WHOLE || scan.is_searching)
         Py_RETURN_NONE;
-    return Py_BuildValue("(LL)", (long long)found.offset, (long long)found.timestamp);
+    return Py_BuildValue("(LL)", (long long)scan.found_offset, (long long)scan.found_timestamp);
 }
 
 typedef int64_t (*Decompressor)(const uint8_t *, size_t, uint8_t *, size_t);
 
-static PyObject *decompressed_by(Decompressor decompress, PyObject *arguments)
+static PyObject *decompress_any_thread(Decompressor decompress, PyObject *arguments)
 {
     PyObject *data, *out;
-    Py_buffer packed, room;
-    int64_t made;
+    Py_buffer input, out_view;
+    int64_t written;
     if (!PyArg_ParseTuple(arguments, "OO", &data, &out))
         return NULL;
-    if (PyObject_GetBuffer(data, &packed, PyBUF_SIMPLE) < 0)
+    if (PyObject_GetBuffer(data, &input, PyBUF_SIMPLE) < 0)
         return NULL;
-    if (PyObject_GetBuffer(out, &room, PyBUF_WRITABLE) < 0) {
-        PyBuffer_Release(&packed);
+    if (PyObject_GetBuffer(out, &out_view, PyBUF_WRITABLE) < 0) {
+        PyBuffer_Release(&input);
         return NULL;
     }
-    if (packed.len >= LEAST_RELEASED_BYTES) {
+    if (input.len >= LEAST_RELEASED_BYTES) {
         Py_BEGIN_ALLOW_THREADS
-        made = decompress(packed.buf, (size_t)packed.len, room.buf, (size_t)room.len);
+        written = decompress(input.buf, (size_t)input.len, out_view.buf, (size_t)out_view.len);
         Py_END_ALLOW_THREADS
     } else {
-        made = decompress(packed.buf, (size_t)packed.len, room.buf, (size_t)room.len);
+        written = decompress(input.buf, (size_t)input.len, out_view.buf, (size_t)out_view.len);
     }
-    PyBuffer_Release(&room);
-    PyBuffer_Release(&packed);
-    return PyLong_FromLongLong(made);
+    PyBuffer_Release(&out_view);
+    PyBuffer_Release(&input);
+    return PyLong_FromLongLong(written);
 }
 
-static PyObject *lz4_into(PyObject *module, PyObject *arguments)
+static PyObject *py_decompress_lz4(PyObject *module, PyObject *arguments)
 {
     (void)module;
-    return decompressed_by(decompress_lz4, arguments);
+    return decompress_any_thread(decompress_lz4, arguments);
 }
 
-static PyObject *snappy_into(PyObject *module, PyObject *arguments)
+static PyObject *py_decompress_snappy(PyObject *module, PyObject *arguments)
 {
     (void)module;
-    return decompressed_by(decompress_snappy, arguments);
+    return decompress_any_thread(decompress_snappy, arguments);
 }
 
-static PyObject *use_zstd_functions(PyObject *module, PyObject *arguments)
+static PyObject *py_set_zstd_functions(PyObject *module, PyObject *arguments)
 {
-    unsigned long long create, decompress, frame_bytes, is_error, error_of;
+    unsigned long long create, decompress, frame_bytes, is_error, error_code;
     ZstdAddresses addresses;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "KKKKK", &create, &decompress, &frame_bytes, &is_error, &error_of))
+    if (!PyArg_ParseTuple(arguments, "KKKKK", &create, &decompress, &frame_bytes, &is_error, &error_code))
         return NULL;
-    if (!create || !decompress || !frame_bytes || !is_error || !error_of) {
+    if (!create || !decompress || !frame_bytes || !is_error || !error_code) {
         PyErr_SetString(PyExc_ValueError, "an address is 0");
         return NULL;
     }
     addresses = (ZstdAddresses){(uintptr_t)create, (uintptr_t)decompress, (uintptr_t)frame_bytes, (uintptr_t)is_error,
-                                (uintptr_t)error_of};
-    if (!use_zstd(&addresses))
+                                (uintptr_t)error_code};
+    if (!set_zstd_functions(&addresses))
         return PyErr_NoMemory();
     Py_RETURN_NONE;
 }
 
-static PyObject *use_isal_functions(PyObject *module, PyObject *arguments)
+static PyObject *py_load_isal(PyObject *module, PyObject *arguments)
 {
     const char *path;
     (void)module;
     if (!PyArg_ParseTuple(arguments, "s", &path))
         return NULL;
-    return PyBool_FromLong(use_isal(path));
+    return PyBool_FromLong(load_isal(path));
 }
 
-/* For decompressors whose context is shared: the interpreter's lock is kept. */
-static PyObject *decompressed_alone_by(Decompressor decompress, PyObject *arguments)
+/* Keeps the interpreter's lock, for decompressors whose context is shared. */
+static PyObject *decompress_with_lock(Decompressor decompress, PyObject *arguments)
 {
     PyObject *data, *out;
-    Py_buffer packed, room;
-    int64_t made;
+    Py_buffer input, out_view;
+    int64_t written;
     if (!PyArg_ParseTuple(arguments, "OO", &data, &out))
         return NULL;
-    if (PyObject_GetBuffer(data, &packed, PyBUF_SIMPLE) < 0)
+    if (PyObject_GetBuffer(data, &input, PyBUF_SIMPLE) < 0)
         return NULL;
-    if (PyObject_GetBuffer(out, &room, PyBUF_WRITABLE) < 0) {
-        PyBuffer_Release(&packed);
+    if (PyObject_GetBuffer(out, &out_view, PyBUF_WRITABLE) < 0) {
+        PyBuffer_Release(&input);
         return NULL;
     }
-    made = decompress(packed.buf, (size_t)packed.len, room.buf, (size_t)room.len);
-    PyBuffer_Release(&room);
-    PyBuffer_Release(&packed);
-    return PyLong_FromLongLong(made);
+    written = decompress(input.buf, (size_t)input.len, out_view.buf, (size_t)out_view.len);
+    PyBuffer_Release(&out_view);
+    PyBuffer_Release(&input);
+    return PyLong_FromLongLong(written);
 }
 
-static PyObject *gzip_into(PyObject *module, PyObject *arguments)
+static PyObject *py_decompress_gzip(PyObject *module, PyObject *arguments)
 {
     (void)module;
-    return decompressed_alone_by(decompress_gzip, arguments);
+    return decompress_with_lock(decompress_gzip, arguments);
 }
 
-static PyObject *zstd_into(PyObject *module, PyObject *arguments)
+static PyObject *py_decompress_zstd(PyObject *module, PyObject *arguments)
 {
     (void)module;
-    return decompressed_alone_by(decompress_zstd, arguments);
+    return decompress_with_lock(decompress_zstd, arguments);
 }
 
-/* The numbers that `judge` takes after the two buffers, in their order. */
+/* The numbers that `validate_batch` takes after the two buffers, in their order. */
 enum {
-    VERSION, NOW, BEFORE, AFTER, MOST_RECORD_BYTES, NEEDS_KEY, CHECKED_CODECS, RECORDS_LEFT, PACKED_LEFT, BASE_OFFSET,
+    VERSION, NOW, BEFORE, AFTER, MAX_RECORD_BYTES, NEEDS_KEY, CHECKED_CODECS, MAX_RECORDS, MAX_COMPRESSED_BYTES, BASE_OFFSET,
     LEADER_EPOCH, NUMBERS
 };
 
-static PyObject *judged(const Header *header, const int64_t *numbers, int64_t made)
+static PyObject *header_as_tuple(const BatchHeader *header, const int64_t *numbers, int64_t written)
 {
     const int64_t fields[] = {
         numbers[BASE_OFFSET], header->length, numbers[LEADER_EPOCH], header->magic, header->crc, header->attributes,
         header->last_offset_delta, header->base_timestamp, header->max_timestamp, header->producer_id,
-        header->producer_epoch, header->base_sequence, header->record_count, made,
+        header->producer_epoch, header->base_sequence, header->record_count, written,
     };
     const Py_ssize_t count = sizeof fields / sizeof fields[0];
     PyObject *found = PyTuple_New(count);
@@ -197,16 +197,16 @@ static PyObject *judged(const Header *header, const int64_t *numbers, int64_t ma
     return found;
 }
 
-static PyObject *judge_batch(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+static PyObject *py_validate_batch(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
-    Py_buffer batch, room;
-    Header header;
-    Rules rules;
-    int64_t numbers[NUMBERS], made;
+    Py_buffer batch, scratch;
+    BatchHeader header;
+    BatchRules rules;
+    int64_t numbers[NUMBERS], written;
     int index;
     (void)module;
     if (count != NUMBERS + 2) {
-        PyErr_SetString(PyExc_TypeError, "judge takes two buffers and eleven numbers");
+        PyErr_SetString(PyExc_TypeError, "validate_batch takes two buffers and eleven numbers");
         return NULL;
     }
     for (index = 0; index < NUMBERS; index++) {
@@ -216,29 +216,29 @@ static PyObject *judge_batch(PyObject *module, PyObject *const *arguments, Py_ss
     }
     if (PyObject_GetBuffer(arguments[0], &batch, PyBUF_SIMPLE) < 0)
         return NULL;
-    if (PyObject_GetBuffer(arguments[1], &room, PyBUF_WRITABLE) < 0) {
+    if (PyObject_GetBuffer(arguments[1], &scratch, PyBUF_WRITABLE) < 0) {
         PyBuffer_Release(&batch);
         return NULL;
     }
     rules.version = numbers[VERSION];
-    rules.earliest = numbers[NOW] - numbers[BEFORE];
-    rules.latest = numbers[AFTER] > INT64_MAX - numbers[NOW] ? INT64_MAX : numbers[NOW] + numbers[AFTER];
-    rules.most_record_bytes = numbers[MOST_RECORD_BYTES];
+    rules.earliest_timestamp = saturating_subtract(numbers[NOW], numbers[BEFORE]);
+    rules.latest_timestamp = saturating_add(numbers[NOW], numbers[AFTER]);
+    rules.max_record_bytes = numbers[MAX_RECORD_BYTES];
     rules.needs_key = numbers[NEEDS_KEY] != 0;
     rules.checked_codecs = numbers[CHECKED_CODECS];
-    rules.records_left = numbers[RECORDS_LEFT];
-    rules.packed_left = numbers[PACKED_LEFT];
-    rules.room = room.buf;
-    rules.room_bytes = (size_t)room.len;
-    made = judge(batch.buf, (size_t)batch.len, &rules, &header);
-    PyBuffer_Release(&room);
+    rules.max_records = numbers[MAX_RECORDS];
+    rules.max_compressed_bytes = numbers[MAX_COMPRESSED_BYTES];
+    rules.scratch = scratch.buf;
+    rules.scratch_bytes = (size_t)scratch.len;
+    written = validate_batch(batch.buf, (size_t)batch.len, &rules, &header);
+    PyBuffer_Release(&scratch);
     PyBuffer_Release(&batch);
-    if (made == NOT_PLAIN)
+    if (written == NOT_ACCEPTED)
         Py_RETURN_NONE;
-    return judged(&header, numbers, made);
+    return header_as_tuple(&header, numbers, written);
 }
 
-static PyObject *trim(PyObject *module, PyObject *none)
+static PyObject *py_trim_memory(PyObject *module, PyObject *none)
 {
     (void)module, (void)none;
 #ifdef __GLIBC__
@@ -250,27 +250,32 @@ static PyObject *trim(PyObject *module, PyObject *none)
 }
 
 static PyMethodDef methods[] = {
-    {"find", find, METH_VARARGS, "find(buffer, count, base_timestamp, least_timestamp, least_offset) -> tuple or None"},
-    {"gzip_into", gzip_into, METH_VARARGS,
-     "gzip_into(data, room) -> as lz4_into; -3 before use_isal, -1 also for members that are left to a library"},
-    {"judge", (PyCFunction)(void (*)(void))judge_batch, METH_FASTCALL,
-     "judge(batch, room, version, now_ms, before_ms, after_ms, most_record_bytes, needs_key, checked_codecs, records_left, "
-     "packed_left, base_offset, leader_epoch) -> header and decompressed bytes, or None"},
-    {"lz4_into", lz4_into, METH_VARARGS, "lz4_into(data, room) -> bytes made, -1 if damaged, -2 if the room is too small"},
-    {"snappy_into", snappy_into, METH_VARARGS, "snappy_into(data, room) -> as lz4_into"},
-    {"trim", trim, METH_NOARGS, "trim() -> None: glibc gives free memory back to the system; nothing with another C library"},
-    {"use_isal", use_isal_functions, METH_VARARGS,
-     "use_isal(path) -> bool: whether the shared library at the path has functions of ISA-L that gzip_into can use"},
-    {"use_zstd", use_zstd_functions, METH_VARARGS,
-     "use_zstd(create, decompress, frame_bytes, is_error, error_of) -> None: addresses of libzstd's functions"},
-    {"walk", walk, METH_VARARGS,
-     "walk(buffer, start, count, most_record_bytes, base_timestamp, earliest, latest, needs_key, releases_gil) -> tuple"},
-    {"zstd_into", zstd_into, METH_VARARGS,
-     "zstd_into(data, room) -> as lz4_into; -3 before use_zstd, -1 also for frames that are left to a library"},
+    {"decompress_gzip", py_decompress_gzip, METH_VARARGS,
+     "decompress_gzip(data, out) -> as decompress_lz4; -3 before load_isal, -1 also for members that a library must decompress"},
+    {"decompress_lz4", py_decompress_lz4, METH_VARARGS,
+     "decompress_lz4(data, out) -> bytes written, -1 if data is damaged, -2 if out is too small"},
+    {"decompress_snappy", py_decompress_snappy, METH_VARARGS, "decompress_snappy(data, out) -> as decompress_lz4"},
+    {"decompress_zstd", py_decompress_zstd, METH_VARARGS,
+     "decompress_zstd(data, out) -> as decompress_lz4; -3 before set_zstd_functions, -1 also for frames that a library must "
+     "decompress"},
+    {"find_record", py_find_record, METH_VARARGS,
+     "find_record(buffer, count, base_timestamp, least_timestamp, least_offset) -> tuple or None"},
+    {"load_isal", py_load_isal, METH_VARARGS,
+     "load_isal(path) -> bool: whether decompress_gzip uses ISA-L in the shared library at the path"},
+    {"set_zstd_functions", py_set_zstd_functions, METH_VARARGS,
+     "set_zstd_functions(create, decompress, frame_bytes, is_error, error_code) -> None: addresses of libzstd's functions"},
+    {"trim_memory", py_trim_memory, METH_NOARGS,
+     "trim_memory() -> None: makes glibc give free memory back to the system; no effect with another C library"},
+    {"validate_batch", (PyCFunction)(void (*)(void))py_validate_batch, METH_FASTCALL,
+     "validate_batch(batch, scratch, version, now_ms, before_ms, after_ms, max_record_bytes, needs_key, checked_codecs, "
+     "max_records, max_compressed_bytes, base_offset, leader_epoch) -> header and decompressed bytes, or None"},
+    {"walk_records", py_walk_records, METH_VARARGS,
+     "walk_records(buffer, start, count, max_record_bytes, base_timestamp, earliest, latest, needs_key, releases_gil) -> "
+     "tuple"},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "odradek_kernel", "What is done for each record and byte of a batch.", -1, methods, NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "odradek_kernel", "The work for each record and byte of a batch.", -1, methods, NULL, NULL, NULL, NULL,
 };
 
 PyMODINIT_FUNC PyInit_odradek_kernel(void)

@@ -1,10 +1,13 @@
 /* The walk over the records of an uncompressed payload, format 2 (KIP-98).
  *
- * protocol/records/walk.py holds the same walk in Python, its contract and the meaning of what it returns;
- * tests/protocol/test_walk.py holds both against each other. Bytes come from strangers: `at` never passes `stop`, `stop`
- * never passes `end`, and every length is compared with what remains before it is added.
+ * protocol/records/walk.py has the same walk in Python, its contract and the meaning of the results; tests/protocol/
+ * test_walk.py compares both. The bytes are untrusted: `at` never passes `stop`, `stop` never passes `end`, and every length
+ * is compared with the remaining bytes before it is added.
  */
 #include "records.h"
+
+/* A varint of 32 bits has at most five bytes. */
+enum { LONGEST_LENGTH_BYTES = 5 };
 
 typedef struct {
     const uint8_t *at;
@@ -30,7 +33,7 @@ static int read_varint(Cursor *cursor, int bits, int64_t *value)
     return 0;
 }
 
-/* Passes what a length from `least` on says; 0 when it is not there. */
+/* Skips a length, at least `least`, and as many bytes; 0 when they are not there. */
 static int skip_bytes(Cursor *cursor, int64_t least, int64_t *size)
 {
     if (!read_varint(cursor, 32, size) || *size < least || *size > cursor->stop - cursor->at)
@@ -83,7 +86,7 @@ static int skip_headers(Cursor *cursor)
 }
 
 /* One record, whose body `cursor` holds. */
-static int walk_record(Cursor *cursor, int64_t index, Found *found)
+static int walk_record(Cursor *cursor, int64_t index, RecordScan *scan)
 {
     int64_t delta, offset, key, value, timestamp;
     /* The attributes mean nothing. Clients that read them as a varint lose their place after a large one. */
@@ -92,33 +95,35 @@ static int walk_record(Cursor *cursor, int64_t index, Found *found)
     if (!read_varint(cursor, 64, &delta) || !read_varint(cursor, 32, &offset) || !skip_bytes(cursor, -1, &key)
         || !skip_bytes(cursor, -1, &value) || !skip_headers(cursor) || cursor->at != cursor->stop)
         return 0;
-    timestamp = (int64_t)((uint64_t)found->base + (uint64_t)delta);
-    if (timestamp > found->max_timestamp)
-        found->max_timestamp = timestamp;
-    found->disordered += offset != index;
-    if (found->needs_key && key < 0)
-        found->keyless++;
-    else if (timestamp != -1 && (timestamp < found->earliest || timestamp > found->latest))
-        found->out_of_range++;
-    if (found->seeks && timestamp >= found->least_timestamp && offset >= found->least_offset) {
-        found->seeks = 0;
-        found->timestamp = timestamp;
-        found->offset = offset;
+    timestamp = (int64_t)((uint64_t)scan->base_timestamp + (uint64_t)delta);
+    if (timestamp > scan->max_timestamp)
+        scan->max_timestamp = timestamp;
+    scan->disordered += offset != index;
+    if (scan->needs_key && key < 0)
+        scan->keyless++;
+    else if (timestamp != -1 && (timestamp < scan->earliest || timestamp > scan->latest))
+        scan->out_of_range++;
+    if (scan->is_searching && timestamp >= scan->least_timestamp && offset >= scan->least_offset) {
+        scan->is_searching = 0;
+        scan->found_timestamp = timestamp;
+        scan->found_offset = offset;
     }
     return 1;
 }
 
-/* Java takes a length that does not end for another fault than the rest. */
+/* Whether the varint continues after its last possible byte: Java has an error of its own for such a length. */
 static int is_endless(const uint8_t *at, const uint8_t *end)
 {
     int index;
-    for (index = 0; index < 5; index++)
-        if (at + index >= end || at[index] < 0x80)
+    if (end - at < LONGEST_LENGTH_BYTES)
+        return 0;
+    for (index = 0; index < LONGEST_LENGTH_BYTES; index++)
+        if (at[index] < 0x80)
             return 0;
     return 1;
 }
 
-int walk_records(const uint8_t *at, const uint8_t *end, int64_t count, Found *found)
+int walk_records(const uint8_t *at, const uint8_t *end, int64_t count, RecordScan *scan)
 {
     int64_t index, length;
     Cursor cursor;
@@ -127,10 +132,10 @@ int walk_records(const uint8_t *at, const uint8_t *end, int64_t count, Found *fo
         cursor.stop = end;
         if (!read_varint(&cursor, 32, &length))
             return is_endless(at, end) ? ENDLESS_LENGTH : BROKEN;
-        if (length < 0 || length > end - cursor.at || length > found->most_bytes)
+        if (length < 0 || length > end - cursor.at || length > scan->max_record_bytes)
             return BROKEN;
         at = cursor.stop = cursor.at + length;
-        if (!walk_record(&cursor, index, found))
+        if (!walk_record(&cursor, index, scan))
             return BROKEN;
     }
     return at == end ? WHOLE : BROKEN;

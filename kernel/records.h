@@ -7,15 +7,17 @@
 enum { WHOLE = 0, BROKEN = 1, ENDLESS_LENGTH = 2 };
 
 typedef struct {
-    int64_t most_bytes, base, earliest, latest;
+    /* The rules. */
+    int64_t max_record_bytes, base_timestamp, earliest, latest;
     int needs_key;
+    /* The results: the largest timestamp, and counts of records that violate a rule. */
     int64_t max_timestamp, disordered, keyless, out_of_range;
-    /* What `find` looks for, and what it has found. */
-    int seeks;
-    int64_t least_timestamp, least_offset, timestamp, offset;
-} Found;
+    /* A search for the first record with at least this timestamp and offset; `is_searching` ends with its result. */
+    int is_searching;
+    int64_t least_timestamp, least_offset, found_timestamp, found_offset;
+} RecordScan;
 
 /* Walks `count` records, which must fill the bytes exactly. */
-int walk_records(const uint8_t *at, const uint8_t *end, int64_t count, Found *found);
+int walk_records(const uint8_t *at, const uint8_t *end, int64_t count, RecordScan *scan);
 
 #endif

@@ -1,6 +1,6 @@
 /* Snappy's raw format, and xerial's (of Java): blocks behind a magic number and two versions.
  *
- * Xerial's version must be 1: Java accepts later ones that are compatible, aiokafka takes them for a raw block.
+ * Xerial's version must be 1: Java accepts compatible later versions, and aiokafka reads them as a raw block.
  */
 #include "codecs.h"
 
@@ -58,15 +58,15 @@ static size_t copy_length(const uint8_t **at, const uint8_t *end, uint8_t tag, s
     return (size_t)((tag >> 2) & 7) + 4;
 }
 
-static int64_t decode_block(const uint8_t *at, size_t size, uint8_t *out, size_t room)
+static int64_t decode_block(const uint8_t *at, size_t size, uint8_t *out, size_t capacity)
 {
     const uint8_t *end = at + size;
     uint64_t claimed;
-    size_t made = 0, wanted;
+    size_t written = 0, wanted;
     int header = read_size(at, size, &claimed);
     if (header == 0 || claimed > (uint64_t)size * GREATEST_RATIO)
         return DAMAGED;
-    if (claimed > room)
+    if (claimed > capacity)
         return TOO_LARGE;
     wanted = (size_t)claimed;
     at += header;
@@ -75,32 +75,34 @@ static int64_t decode_block(const uint8_t *at, size_t size, uint8_t *out, size_t
         size_t length, offset;
         if ((tag & 3) == 0) {
             length = literal_length(&at, end, tag);
-            if (length == 0 || length > wanted - made)
+            if (length == 0 || length > wanted - written)
                 return DAMAGED;
-            if (length <= 16 && end - at >= 16 && room - made >= 16)
-                memcpy(out + made, at, 16);
+            if (length <= 16 && end - at >= 16 && capacity - written >= 16)
+                memcpy(out + written, at, 16);
             else
-                memcpy(out + made, at, length);
+                memcpy(out + written, at, length);
             at += length;
         } else {
             length = copy_length(&at, end, tag, &offset);
-            if (length == 0 || offset == 0 || offset > made || length > wanted - made)
+            if (length == 0 || offset == 0 || offset > written || length > wanted - written)
                 return DAMAGED;
-            copy_match(out + made, offset, length, room - made);
+            copy_match(out + written, offset, length, capacity - written);
         }
-        made += length;
+        written += length;
     }
-    return made == wanted ? (int64_t)made : DAMAGED;
+    return written == wanted ? (int64_t)written : DAMAGED;
 }
 
-int64_t decompress_snappy(const uint8_t *data, size_t size, uint8_t *out, size_t room)
+int64_t decompress_snappy(const uint8_t *data, size_t size, uint8_t *out, size_t capacity)
 {
-    const uint8_t *at = data + sizeof XERIAL_HEADER, *end = data + size;
-    size_t made = 0;
+    const uint8_t *at, *end;
+    size_t written = 0;
     if (size < XERIAL_MAGIC_BYTES || memcmp(data, XERIAL_HEADER, XERIAL_MAGIC_BYTES) != 0)
-        return decode_block(data, size, out, room);
+        return decode_block(data, size, out, capacity);
     if (size < sizeof XERIAL_HEADER || memcmp(data, XERIAL_HEADER, sizeof XERIAL_HEADER) != 0)
         return DAMAGED;
+    at = data + sizeof XERIAL_HEADER;
+    end = data + size;
     while (at < end) {
         uint32_t length;
         int64_t block;
@@ -110,11 +112,11 @@ int64_t decompress_snappy(const uint8_t *data, size_t size, uint8_t *out, size_t
         at += 4;
         if (length > (size_t)(end - at))
             return DAMAGED;
-        block = decode_block(at, length, out + made, room - made);
+        block = decode_block(at, length, out + written, capacity - written);
         if (block < 0)
             return block;
-        made += (size_t)block;
+        written += (size_t)block;
         at += length;
     }
-    return (int64_t)made;
+    return (int64_t)written;
 }

@@ -8,15 +8,15 @@
 
 typedef struct {
     void *context;
-    size_t (*decompress)(void *context, void *out, size_t room, const void *data, size_t size);
+    size_t (*decompress)(void *context, void *out, size_t capacity, const void *data, size_t size);
     size_t (*frame_bytes)(const void *data, size_t size);
     unsigned (*is_error)(size_t code);
-    int (*error_of)(size_t code);
+    int (*error_code)(size_t code);
 } Library;
 
 static Library library;
 
-enum { MAGIC_BYTES = 4, NO_ROOM_FOR_RESULT = 70 };
+enum { MAGIC_BYTES = 4, DESTINATION_TOO_SMALL = 70 };
 /* The frame header's descriptor: one segment without a window, an unused and a reserved bit, a dictionary's id. */
 enum { SINGLE_SEGMENT = 0x20, REJECTED_BITS = 0x18 | 0x03 };
 /* A window of 8 MB, exponent 13 over 1 KiB. All clients read it; streams of Java's library end at 128 MB. */
@@ -24,20 +24,21 @@ enum { MOST_WINDOW = 13 << 3 };
 
 static const uint8_t MAGIC[MAGIC_BYTES] = {0x28, 0xb5, 0x2f, 0xfd};
 
-int use_zstd(const ZstdAddresses *addresses)
+int set_zstd_functions(const ZstdAddresses *addresses)
 {
     void *(*create)(void) = (void *(*)(void))addresses->create;
+    if (library.context != NULL) /* A context belongs to the library that created it. */
+        return 1;
     library.decompress = (size_t(*)(void *, void *, size_t, const void *, size_t))addresses->decompress;
     library.frame_bytes = (size_t(*)(const void *, size_t))addresses->frame_bytes;
     library.is_error = (unsigned (*)(size_t))addresses->is_error;
-    library.error_of = (int (*)(size_t))addresses->error_of;
-    if (library.context == NULL)
-        library.context = create();
+    library.error_code = (int (*)(size_t))addresses->error_code;
+    library.context = create();
     return library.context != NULL;
 }
 
-/* Whether it is a frame that every client reads: others are left to the caller's library. */
-static int is_usual_frame(const uint8_t *data, size_t size)
+/* Whether every client reads the frame. The caller's library decompresses other frames. */
+static int is_supported_frame(const uint8_t *data, size_t size)
 {
     int index;
     if (size < MAGIC_BYTES + 2)
@@ -50,15 +51,15 @@ static int is_usual_frame(const uint8_t *data, size_t size)
     return data[MAGIC_BYTES] & SINGLE_SEGMENT || data[MAGIC_BYTES + 1] <= MOST_WINDOW;
 }
 
-int64_t decompress_zstd(const uint8_t *data, size_t size, uint8_t *out, size_t room)
+int64_t decompress_zstd(const uint8_t *data, size_t size, uint8_t *out, size_t capacity)
 {
-    size_t made;
+    size_t written;
     if (library.context == NULL)
         return NO_LIBRARY;
-    if (!is_usual_frame(data, size) || library.frame_bytes(data, size) != size)
+    if (!is_supported_frame(data, size) || library.frame_bytes(data, size) != size)
         return DAMAGED;
-    made = library.decompress(library.context, out, room, data, size);
-    if (library.is_error(made))
-        return library.error_of(made) == NO_ROOM_FOR_RESULT ? TOO_LARGE : DAMAGED;
-    return (int64_t)made;
+    written = library.decompress(library.context, out, capacity, data, size);
+    if (library.is_error(written))
+        return library.error_code(written) == DESTINATION_TOO_SMALL ? TOO_LARGE : DAMAGED;
+    return (int64_t)written;
 }

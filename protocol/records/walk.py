@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from ..varint import Buffer, encode_zigzag
 
 try:
-    from odradek_kernel import find as _kernel_find
-    from odradek_kernel import walk as _kernel
-except ImportError:  # The kernel is optional.
+    from odradek_kernel import find_record as _kernel_find
+    from odradek_kernel import walk_records as _kernel
+except ImportError:  # The kernel is optional, and may be an older one.
     _kernel = _kernel_find = None
 
 WHOLE = 0

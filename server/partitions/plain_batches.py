@@ -1,9 +1,9 @@
-"""The first look at a produced batch: whether it is plainly good, so that it is written as it came.
+"""The first validation of a produced batch: a batch that passes is written unchanged.
 
-One walk shows that the header, the CRC, the records and the topic's rules agree. The kernel (kernel/judge.c) does all of
-it but the CRC in one call, for gzip and zstd where the packages `isal` and `zstandard` are installed; without the kernel
-the same is done here. A batch that is not plainly good is judged by `batch_validation.py`, so this may say no to good
-ones, and never yes to others.
+One walk checks that the header, the CRC, the records and the topic's rules agree. The kernel (kernel/validation.c) does
+all of it but the CRC in one call, for gzip and zstd where the packages `isal` and `zstandard` are installed; without the
+kernel, this module does the same. `batch_validation.py` decides on batches that do not pass, so this validation may
+reject good batches, and never accepts bad ones.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .batch_validation import FIRST_VERSION_WITH_ZSTD, AppendRules
 from .opening import AT_ONCE, OPENED_AT_ONCE_BYTES, Room
 
 try:
-    from odradek_kernel import judge as _kernel_judge
+    from odradek_kernel import validate_batch as _validate_batch
 except ImportError:  # The kernel is optional, and may be an older one.
-    _kernel_judge = None
+    _validate_batch = None
 
 _unpack_header = struct.Struct(">qiibIhiqqqhii").unpack_from
 _new_tuple = tuple.__new__
@@ -95,7 +95,7 @@ def _compiled_plain_header(
     room = AT_ONCE.room
     if room.request_ms != now_ms:
         room.begin(now_ms)
-    found = _kernel_judge(
+    found = _validate_batch(
         records, room.scratch, version, now_ms, rules.timestamp_before_max_ms, rules.timestamp_after_max_ms,
         rules.max_decompressed_bytes, rules.compact, rules.checked_codecs, room.records_left,
         OPENED_AT_ONCE_BYTES if room.bytes_left > 0 else 0, base_offset, leader_epoch,
@@ -112,5 +112,5 @@ def _compiled_plain_header(
 
 
 plain_header: Callable[[Any, int, int, AppendRules, int, int], BatchHeader | None] = (
-    pure_plain_header if _kernel_judge is None else _compiled_plain_header
+    pure_plain_header if _validate_batch is None else _compiled_plain_header
 )

@@ -113,10 +113,10 @@ def _malloc_trim() -> Callable[[], object] | None:
     The kernel has it: ctypes takes a megabyte, in a process that needs it for nothing else.
     """
     try:
-        from odradek_kernel import trim  # type: ignore[import-not-found, unused-ignore]
+        from odradek_kernel import trim_memory  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         return _malloc_trim_by_ctypes()
-    return trim  # type: ignore[no-any-return, unused-ignore]
+    return trim_memory  # type: ignore[no-any-return, unused-ignore]
 
 
 def _malloc_trim_by_ctypes() -> Callable[[], object] | None:

@@ -10,7 +10,7 @@ from odradek.console.backend import trimming
 
 def test_kernel_trims_where_it_is_installed() -> None:
     kernel = pytest.importorskip("odradek_kernel")
-    assert trimming() is kernel.trim
+    assert trimming() is kernel.trim_memory
 
 
 def test_console_without_the_kernel_trims_by_ctypes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,8 +35,8 @@ GUARD = b"\xa5" * 64
 STORED = 1 << 31
 
 INTO: dict[Compression, tuple[Callable[[Any, Any], int], Callable[[Any, Any], int]]] = {
-    Compression.LZ4: (lambda data, out: kernel.lz4_into(data, out), pure_lz4_into),
-    Compression.SNAPPY: (lambda data, out: kernel.snappy_into(data, out), pure_snappy_into),
+    Compression.LZ4: (lambda data, out: kernel.decompress_lz4(data, out), pure_lz4_into),
+    Compression.SNAPPY: (lambda data, out: kernel.decompress_snappy(data, out), pure_snappy_into),
 }
 
 
@@ -234,7 +234,7 @@ def compare_zstd(rng: random.Random) -> str:
     payload = payload[: rng.choice((len(payload), len(payload), rng.randrange(len(payload) + 1)))]
     payload += rng.choice((b"", b"", b"", b"\0", zstd_frame(rng, b"more")))
     room = rng.choice((len(data), len(data) + 1, max(0, len(data) - 1), 200_000))
-    made, found = guarded(kernel.zstd_into, payload, room)
+    made, found = guarded(kernel.decompress_zstd, payload, room)
     if made < 0:
         assert made in (DAMAGED, TOO_LARGE), "without zstandard in the kernel"
         return "rejected"
@@ -255,13 +255,13 @@ def test_kernel_leaves_unusual_zstd_frames_to_the_library() -> None:
     data = b"a line of a log that says hardly anything new\n" * 500
     out = bytearray(len(data))
     usual = bytes(cramjam.zstd.compress(data, level=3))
-    assert kernel.zstd_into(usual, out) == len(data) and out == data
-    assert kernel.zstd_into(usual, bytearray(len(data) - 1)) == TOO_LARGE
+    assert kernel.decompress_zstd(usual, out) == len(data) and out == data
+    assert kernel.decompress_zstd(usual, bytearray(len(data) - 1)) == TOO_LARGE
     skippable = b"\x50\x2a\x4d\x18\x02\0\0\0ab"
     wide = zstandard.ZstdCompressionParameters(window_log=27, write_content_size=False)
     stream = zstandard.ZstdCompressor(compression_params=wide).compressobj()
     for unusual in (b"", usual + usual, usual + skippable, skippable + usual, stream.compress(data) + stream.flush()):
-        assert kernel.zstd_into(unusual, out) == DAMAGED
+        assert kernel.decompress_zstd(unusual, out) == DAMAGED
 
 
 def gzip_member(rng: random.Random, data: bytes) -> bytes:
@@ -302,7 +302,7 @@ def compare_gzip(rng: random.Random) -> str:
             payload = body + struct.pack("<II", zlib.crc32(content), len(content))
     payload += rng.choice((b"", b"", b"", b"\0", gzip_member(rng, b"more")))
     room = rng.choice((len(data), len(data) + 1, max(0, len(data) - 1), 200_000))
-    made, found = guarded(kernel.gzip_into, payload, room)
+    made, found = guarded(kernel.decompress_gzip, payload, room)
     if made < 0:
         assert made in (DAMAGED, TOO_LARGE), "without isal in the kernel"
         return "rejected"
@@ -323,18 +323,18 @@ def test_kernel_leaves_unusual_gzip_members_to_the_library() -> None:
     data = b"a line of a log that says hardly anything new\n" * 500
     out = bytearray(len(data))
     usual = zlib.compress(data, wbits=31)
-    assert kernel.gzip_into(usual, out) == len(data) and out == data
-    assert kernel.gzip_into(usual, bytearray(len(data) - 1)) == TOO_LARGE
+    assert kernel.decompress_gzip(usual, out) == len(data) and out == data
+    assert kernel.decompress_gzip(usual, bytearray(len(data) - 1)) == TOO_LARGE
     named = usual[:3] + b"\x08" + usual[4:10] + b"a name\0" + usual[10:]
     assert zlib.decompress(named, wbits=31) == data
     for unusual in (b"", usual[:17], usual + usual, usual + b"\0", named):
-        assert kernel.gzip_into(unusual, out) == DAMAGED
+        assert kernel.decompress_gzip(unusual, out) == DAMAGED
 
 
 def test_kernel_keeps_its_gzip_when_it_is_offered_another_library() -> None:
     usual, out = zlib.compress(b"some records", wbits=31), bytearray(100)
     for path in ("/no such file", kernel.__file__):
-        assert not kernel.use_isal(path) and kernel.gzip_into(usual, out) == len(b"some records")
+        assert not kernel.load_isal(path) and kernel.decompress_gzip(usual, out) == len(b"some records")
 
 
 def main() -> None:

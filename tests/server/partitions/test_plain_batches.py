@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import random
+import sys
+import types
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -129,6 +132,15 @@ def test_kernel_and_python_agree_on_mutated_batches() -> None:
     assert all(counts[codec, plain] > MUTATIONS // 100 for codec in Compression for plain in (True, False)), counts
 
 
-def test_kernel_is_used_where_it_is_installed() -> None:
-    pytest.importorskip("odradek_kernel")
-    assert plain_batches.plain_header is not pure_plain_header
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_kernel_validates_where_it_is_installed(is_installed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[Any, ...]] = []
+    kernel = types.ModuleType("odradek_kernel")
+    kernel.__dict__["validate_batch"] = lambda *arguments: calls.append(arguments)
+    monkeypatch.setitem(sys.modules, "odradek_kernel", kernel if is_installed else None)
+    spec = importlib.util.find_spec(plain_batches.__name__)
+    assert spec is not None and spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    found = loaded.plain_header(batch(), 9, next(_times), RULES, 77, 5)
+    assert (found is None, len(calls)) == ((True, 1) if is_installed else (False, 0))

@@ -156,7 +156,7 @@ def test_kernel_gives_freed_memory_back() -> None:
     wall = b"x" * 100_000
     full = resident_bytes()
     del pieces
-    kernel.trim()
+    kernel.trim_memory()
     assert resident_bytes() < full - 50_000_000
     assert wall
 

@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-KERNEL = Path(__file__).resolve().parents[1] / "kernel"
+KERNEL = Path(__file__).resolve().parents[2] / "kernel"
 _WITHOUT_KERNEL = """
 import sys
 sys.modules["odradek_kernel"] = None

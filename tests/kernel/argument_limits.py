@@ -1,0 +1,90 @@
+"""Calls of every function of the sanitized module with arguments at their limits, and with wrong ones."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+from typing import Any
+
+import odradek_kernel as kernel
+from odradek.protocol.records.batch import HEADER_BYTES
+from odradek.protocol.records.compression import Compression, compress
+from odradek.protocol.records.record import Record, encode_batch
+
+INT64 = (-(1 << 63), -(1 << 63) + 1, -1, 0, 1, 1_700_000_000_000, (1 << 63) - 1)
+RECORDS = [Record(number, 1_700_000_000_000 + number, b"k", b"v" * 90) for number in range(3)]
+FUNCTIONS = (
+    "decompress_gzip", "decompress_lz4", "decompress_snappy", "decompress_zstd", "find_record", "load_isal",
+    "set_zstd_functions", "trim_memory", "validate_batch", "walk_records",
+)  # fmt: skip
+WRONG: tuple[Any, ...] = (None, 1, "text", b"", 1 << 70, object())
+
+
+def validate_at_limits() -> int:
+    accepted = 0
+    for codec in Compression:
+        batch = bytearray(encode_batch(RECORDS, compression=codec))
+        for now, before, after in itertools.product(INT64, repeat=3):
+            scratch = bytearray(1000)
+            arguments = (9, now, before, after, 1 << 20, 0, 31, 100, 1000, 5, 7)
+            accepted += kernel.validate_batch(batch, scratch, *arguments) is not None
+        for position in range(11):
+            for number in INT64:
+                limits = [9, 1_700_000_000_000, 10, 10, 1 << 20, 0, 31, 100, 1000, 5, 7]
+                limits[position] = number
+                kernel.validate_batch(batch, bytearray(10), *limits)
+        for size in range(HEADER_BYTES + 2):
+            assert kernel.validate_batch(batch[:size], bytearray(9), *limits) is None
+    return accepted
+
+
+def walk_at_limits() -> None:
+    payload = encode_batch(RECORDS)[HEADER_BYTES:]
+    for count, base, bound in itertools.product(INT64, repeat=3):
+        kernel.walk_records(payload, 0, min(count, 1000), bound, base, bound, bound, True, False)
+        kernel.walk_records(payload, len(payload), min(count, 1000), 1 << 20, base, bound, bound, False, True)
+        kernel.find_record(payload, min(count, 1000), base, bound, bound)
+    for start in (-1, len(payload) + 1, -(1 << 63), (1 << 63) - 1):
+        try:
+            kernel.walk_records(payload, start, 1, 1, 0, 0, 0, False, False)
+        except ValueError:
+            continue
+        raise AssertionError(start)
+
+
+def decompress_at_limits() -> None:
+    plain = bytes(range(256)) * 300
+    for codec in (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD):
+        decompress = getattr(kernel, f"decompress_{codec.name.lower()}")
+        packed = bytes(compress(codec, plain))
+        assert decompress(packed, bytearray(len(plain))) == len(plain), codec
+        for out in (bytearray(), bytearray(len(plain) - 1)):
+            assert decompress(packed, out) < 0
+        for size in range(30):
+            # The header of a snappy stream without blocks is a stream without content.
+            assert decompress(packed[:size], bytearray(100)) <= 0
+
+
+def reject_wrong_arguments() -> None:
+    for name in FUNCTIONS:
+        for count, wrong in itertools.product(range(14), WRONG):
+            try:
+                getattr(kernel, name)(*[wrong] * count)
+            except (TypeError, ValueError, OverflowError, BufferError):
+                continue
+
+
+def main() -> None:
+    assert Path(kernel.__file__).parent == Path(sys.argv[1]), kernel.__file__
+    assert set(FUNCTIONS) == {name for name in dir(kernel) if not name.startswith("_")}
+    accepted = validate_at_limits()
+    assert accepted > 100, accepted
+    walk_at_limits()
+    decompress_at_limits()
+    reject_wrong_arguments()
+    print("validated", accepted)
+
+
+if __name__ == "__main__":
+    main()

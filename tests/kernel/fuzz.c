@@ -1,0 +1,321 @@
+/* A fuzzer of the kernel, built with AddressSanitizer and UndefinedBehaviorSanitizer by sanitized.py.
+ *
+ *     fuzz SEED FIRST INPUTS SECONDS CORPUS ISAL    (the arguments of `main`, which Python calls)
+ *
+ * Mutates entries of the corpus (a byte for the kind, four for the size in big endian, the bytes) and calls the function of
+ * their kind. Input and output are allocated with their exact sizes, so that a sanitizer detects each access outside. Each
+ * input depends on the seed and its number only: when a sanitizer ends the process, the number is printed.
+ */
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../kernel/codecs.h"
+#include "../../kernel/records.h"
+#include "../../kernel/validation.h"
+
+enum { LZ4, SNAPPY, GZIP, ZSTD, RECORDS, BATCH, KINDS };
+static const char *const NAMES[KINDS] = {"lz4", "snappy", "gzip", "zstd", "records", "batch"};
+enum { LARGEST_INPUT = 1 << 20, LARGEST_OUTPUT = 1 << 16, GUARD_BYTES = 64, GUARD = 0xA5, BATCH_HEADER = 61 };
+
+typedef struct {
+    int kind;
+    size_t size;
+    const uint8_t *bytes;
+} Entry;
+
+static Entry *entries;
+static size_t entry_count;
+static unsigned long long input_number;
+static uint64_t random_state;
+
+void __sanitizer_set_death_callback(void (*callback)(void));
+
+static void print_input_number(void)
+{
+    fprintf(stderr, "the input with number %llu failed\n", input_number);
+}
+
+/* UBSan aborts. */
+static void handle_abort(int signal_number)
+{
+    (void)signal_number;
+    print_input_number();
+    _exit(1);
+}
+
+static void fail(const char *why)
+{
+    fprintf(stderr, "%s\n", why);
+    print_input_number();
+    exit(1);
+}
+
+/* SplitMix64. */
+static uint64_t random_bits(void)
+{
+    uint64_t bits = random_state += 0x9E3779B97F4A7C15u;
+    bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9u;
+    bits = (bits ^ bits >> 27) * 0x94D049BB133111EBu;
+    return bits ^ bits >> 31;
+}
+
+static size_t below(size_t limit)
+{
+    return (size_t)(random_bits() % limit);
+}
+
+static uint32_t read_big_endian(const uint8_t *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | (uint32_t)at[3];
+}
+
+static void load_corpus(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    size_t size, at = 0;
+    uint8_t *bytes = malloc(64u << 20);
+    if (file == NULL || bytes == NULL)
+        fail("the corpus cannot be read");
+    size = fread(bytes, 1, 64u << 20, file);
+    fclose(file);
+    entries = calloc(size / 5 + 1, sizeof *entries);
+    while (size - at >= 5) {
+        entries[entry_count].kind = bytes[at];
+        entries[entry_count].size = read_big_endian(bytes + at + 1);
+        entries[entry_count].bytes = bytes + at + 5;
+        at += 5 + entries[entry_count++].size;
+    }
+    if (at != size || entry_count == 0)
+        fail("the corpus is not complete");
+}
+
+/* Values that lengths, offsets and tags have at their limits. */
+static uint8_t edge_byte(void)
+{
+    static const uint8_t edges[] = {0, 1, 2, 15, 16, 0x1F, 0x7F, 0x80, 0x81, 0xC2, 0xF0, 0xFE, 0xFF};
+    return below(3) ? edges[below(sizeof edges)] : (uint8_t)random_bits();
+}
+
+static size_t mutate_once(uint8_t *data, size_t size)
+{
+    size_t at = below(2) ? below(size + 1) : below((size < 80 ? size : 80) + 1), count = 1 + below(below(4) ? 8 : 60);
+    size_t index;
+    if (count > size - at)
+        count = size - at;
+    switch (below(6)) {
+    case 0: /* removes */
+        memmove(data + at, data + at + count, size - at - count);
+        return size - count;
+    case 1: /* inserts copied or random bytes */
+        count = 1 + below(8);
+        if (size + count > LARGEST_INPUT)
+            return size;
+        memmove(data + at + count, data + at, size - at);
+        for (index = 0; index < count; index++)
+            data[at + index] = edge_byte();
+        return size + count;
+    case 2: /* copies from elsewhere in the input */
+        if (size > count)
+            memmove(data + at, data + below(size - count + 1), count);
+        return size;
+    case 3: /* cuts the end */
+        return below(8) ? size : at;
+    case 4:
+        if (at < size)
+            data[at] ^= (uint8_t)(1u << below(8));
+        return size;
+    default:
+        for (index = 0; index < count && index < 4; index++)
+            data[at + index] = edge_byte();
+        return size;
+    }
+}
+
+static size_t mutate(const Entry *entry, uint8_t *data)
+{
+    size_t size = entry->size, count = below(5);
+    memcpy(data, entry->bytes, size);
+    for (; count > 0; count--)
+        size = mutate_once(data, size);
+    if (entry->kind == BATCH && size >= BATCH_HEADER && below(10)) {
+        uint32_t length = (uint32_t)size - 12;
+        data[8] = (uint8_t)(length >> 24), data[9] = (uint8_t)(length >> 16);
+        data[10] = (uint8_t)(length >> 8), data[11] = (uint8_t)length;
+    }
+    return size;
+}
+
+static int64_t random_number(void)
+{
+    static const int64_t edges[] = {INT64_MIN, INT64_MIN + 1, -1, 0, 1, INT32_MAX, INT64_MAX - 1, INT64_MAX, 1700000000000};
+    return below(3) ? edges[below(sizeof edges / sizeof edges[0])] : (int64_t)(random_bits() >> below(64));
+}
+
+static size_t random_capacity(void)
+{
+    return below(3) ? LARGEST_OUTPUT : below(2) ? below(300) : below(LARGEST_OUTPUT);
+}
+
+typedef int64_t (*Decompressor)(const uint8_t *, size_t, uint8_t *, size_t);
+
+/* The libraries' own code is not instrumented: bytes after the output detect what they write there. */
+static int decompress_in_guards(Decompressor decompress, const uint8_t *data, size_t size)
+{
+    size_t capacity = random_capacity(), index;
+    uint8_t *out = malloc(capacity + GUARD_BYTES);
+    int64_t written;
+    memset(out + capacity, GUARD, GUARD_BYTES);
+    written = decompress(data, size, out, capacity);
+    for (index = 0; index < GUARD_BYTES; index++)
+        if (out[capacity + index] != GUARD)
+            fail("a library wrote after the output");
+    if (written > (int64_t)capacity || written < TOO_LARGE)
+        fail("the result is no size and no code");
+    free(out);
+    return written >= 0;
+}
+
+static int decompress_exactly(Decompressor decompress, const uint8_t *data, size_t size)
+{
+    size_t capacity = random_capacity();
+    uint8_t *out = malloc(capacity ? capacity : 1);
+    int64_t written = decompress(data, size, out, capacity);
+    if (written > (int64_t)capacity || written < TOO_LARGE)
+        fail("the result is no size and no code");
+    free(out);
+    return written >= 0;
+}
+
+static int walk(const uint8_t *data, size_t size)
+{
+    RecordScan scan = {0};
+    static const int64_t counts[] = {1, 2, 9, 200}; /* of the corpus */
+    int64_t count = below(4) ? counts[below(4)] : random_number();
+    scan.max_record_bytes = below(2) ? INT32_MAX : (int64_t)below(300);
+    scan.base_timestamp = random_number();
+    scan.earliest = random_number();
+    scan.latest = random_number();
+    scan.needs_key = (int)below(2);
+    scan.is_searching = (int)below(2);
+    scan.least_timestamp = random_number();
+    scan.least_offset = random_number();
+    scan.max_timestamp = -1;
+    return walk_records(data, data + size, count, &scan) == WHOLE;
+}
+
+static int validate(const uint8_t *data, size_t size)
+{
+    BatchRules rules = {0};
+    BatchHeader header;
+    int64_t now = random_number(), before = random_number(), after = random_number(), result;
+    size_t capacity = below(4) ? LARGEST_OUTPUT : random_capacity();
+    int is_usual = below(2) == 0;
+    uint8_t *scratch = malloc(capacity ? capacity : 1);
+    rules.version = (int64_t)below(14);
+    rules.earliest_timestamp = is_usual ? INT64_MIN : saturating_subtract(now, before);
+    rules.latest_timestamp = is_usual ? INT64_MAX : saturating_add(now, after);
+    rules.max_record_bytes = is_usual ? INT32_MAX : random_number();
+    rules.checked_codecs = below(4) ? 0x1F : (int64_t)below(32);
+    rules.max_records = is_usual ? 1000 : random_number();
+    rules.max_compressed_bytes = is_usual ? INT32_MAX : random_number();
+    rules.needs_key = below(8) == 0;
+    rules.scratch = scratch;
+    rules.scratch_bytes = capacity;
+    result = validate_batch(data, size, &rules, &header);
+    if (result > (int64_t)capacity || result < NOT_ACCEPTED)
+        fail("the result is no size and no code");
+    free(scratch);
+    return result >= 0;
+}
+
+static void check_saturation(void)
+{
+    int64_t left = random_number(), right = random_number();
+    __int128 sum = (__int128)left + right, difference = (__int128)left - right;
+    int64_t expected_sum = sum > INT64_MAX ? INT64_MAX : sum < INT64_MIN ? INT64_MIN : (int64_t)sum;
+    int64_t expected = difference > INT64_MAX ? INT64_MAX : difference < INT64_MIN ? INT64_MIN : (int64_t)difference;
+    if (saturating_add(left, right) != expected_sum || saturating_subtract(left, right) != expected)
+        fail("a sum or a difference is wrong");
+}
+
+static int run_input(const Entry *entry, const uint8_t *mutated, size_t size)
+{
+    uint8_t *data = malloc(size ? size : 1);
+    int accepted;
+    memcpy(data, mutated, size);
+    switch (entry->kind) {
+    case LZ4:
+        accepted = decompress_exactly(decompress_lz4, data, size);
+        break;
+    case SNAPPY:
+        accepted = decompress_exactly(decompress_snappy, data, size);
+        break;
+    case GZIP:
+        accepted = decompress_in_guards(decompress_gzip, data, size);
+        break;
+    case ZSTD:
+        accepted = decompress_in_guards(decompress_zstd, data, size);
+        break;
+    case RECORDS:
+        accepted = walk(data, size);
+        break;
+    default:
+        accepted = validate(data, size);
+    }
+    free(data);
+    return accepted;
+}
+
+static void load_libraries(const char *isal)
+{
+    void *zstd = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
+    ZstdAddresses addresses;
+    if (!load_isal(isal) || !load_isal(isal))
+        fail("ISA-L was not accepted");
+    if (load_isal("/nonexistent"))
+        fail("a missing library was accepted");
+    if (zstd == NULL)
+        fail("libzstd.so.1 was not found");
+    addresses.create = (uintptr_t)dlsym(zstd, "ZSTD_createDCtx");
+    addresses.decompress = (uintptr_t)dlsym(zstd, "ZSTD_decompressDCtx");
+    addresses.frame_bytes = (uintptr_t)dlsym(zstd, "ZSTD_findFrameCompressedSize");
+    addresses.is_error = (uintptr_t)dlsym(zstd, "ZSTD_isError");
+    addresses.error_code = (uintptr_t)dlsym(zstd, "ZSTD_getErrorCode");
+    if (!set_zstd_functions(&addresses) || !set_zstd_functions(&addresses))
+        fail("libzstd was not accepted");
+}
+
+int main(int count, char **arguments)
+{
+    static uint8_t mutated[LARGEST_INPUT + 64];
+    unsigned long long outcomes[KINDS][2] = {{0}}, seed, first, inputs, done = 0;
+    time_t until;
+    int kind;
+    if (count != 7)
+        fail("fuzz SEED FIRST INPUTS SECONDS CORPUS ISAL");
+    seed = strtoull(arguments[1], NULL, 10);
+    first = strtoull(arguments[2], NULL, 10);
+    inputs = strtoull(arguments[3], NULL, 10);
+    until = time(NULL) + atoi(arguments[4]);
+    __sanitizer_set_death_callback(print_input_number);
+    signal(SIGABRT, handle_abort);
+    load_corpus(arguments[5]);
+    load_libraries(arguments[6]);
+    for (input_number = first; done < inputs && (done % 256 || time(NULL) <= until); input_number++, done++) {
+        const Entry *entry;
+        size_t size;
+        random_state = seed * 0x2545F4914F6CDD1Du + input_number;
+        entry = &entries[below(entry_count)];
+        size = mutate(entry, mutated);
+        outcomes[entry->kind][run_input(entry, mutated, size)]++;
+        check_saturation();
+    }
+    for (kind = 0; kind < KINDS; kind++)
+        printf("%s %llu %llu\n", NAMES[kind], outcomes[kind][1], outcomes[kind][0]);
+    return fflush(stdout);
+}
