@@ -94,7 +94,9 @@ class JsonDecoder:
     def _query(self, sql: str, texts: pa.Array) -> pa.Array:
         cursor = self._connection.cursor()
         cursor.register("rows", pa.table({"v": texts}))
-        found = cursor.execute(sql).to_arrow_table().column("v").combine_chunks()
+        table = cursor.execute(sql).to_arrow_table()
+        assert table is not None
+        found = table.column("v").combine_chunks()
         assert len(found) == len(texts)
         return found
 
