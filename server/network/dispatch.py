@@ -274,14 +274,15 @@ class Dispatcher:
         route.serve(endpoint, handle, handle_large)
 
     def serve_late(self, late: LateEndpoint) -> Route:
-        """Has a route serve by its endpoint, which is imported now. A test kit may have put faults before the handlers:
-        they stay where they are. Raises ProtocolViolation.
+        """Has a route serve by its endpoint, which is imported now. A test kit that has put faults before `late` puts them
+        before the handlers. Raises ProtocolViolation.
         """
-        route, before = late.route, (late.route.handle, late.route.handle_large)
+        route = late.route
+        has_faults = route.handle is not late
         self._serve(route)
         late.handle = route.handle
-        if before != (late, late):
-            route.handle, route.handle_large = before
+        if has_faults and self.on_route is not None:
+            self.on_route(route)
         return route
 
     def explained(self, frame: Any, error: Exception) -> ProtocolViolation:
