@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...metadata.configs import (
+    BrokerValues,
     InvalidConfig,
     ResourceType,
     default_text,
@@ -277,8 +278,20 @@ def _said(topic: CreatableTopic) -> dict[str, str]:
 
 
 def shown_topic_configs(state: ControllerState, topic: CreatableTopic) -> list[CreatableTopicConfigs]:
-    """Returns every config of a new topic with its value and source, by name. Requested values are shown unchanged."""
-    said = _said(topic)
+    """Returns every config of a new topic with its value and source, by name. Requested values are shown unchanged.
+
+    Topics that set no config share one list, until a default changes.
+    """
+    said, values = _said(topic), state.values
+    if said:
+        return _shown_configs(said, values)
+    kept = state.shown_configs
+    if kept is None or kept[0] is not values:
+        kept = state.shown_configs = values, _shown_configs({}, values)
+    return kept[1]
+
+
+def _shown_configs(said: dict[str, str], values: BrokerValues) -> list[CreatableTopicConfigs]:
     return [
         CreatableTopicConfigs(
             name=entry.name,
@@ -286,5 +299,5 @@ def shown_topic_configs(state: ControllerState, topic: CreatableTopic) -> list[C
             config_source=entry.config_source,
             is_sensitive=entry.is_sensitive,
         )
-        for entry in describe_topic(said, state.values)
+        for entry in describe_topic(said, values)
     ]

@@ -36,6 +36,7 @@ from ...protocol.internal.cluster_metadata import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from ...protocol.messages.create_topics import CreatableTopicConfigs
 from ...protocol.schema import Message
 from .result import ApiError
 from .security.policies import Policies
@@ -359,6 +360,8 @@ class ControllerState:
         self.acls: dict[AclImage, bytes] = {}
         self._learned_acls: Map[bytes, AclImage] = EMPTY_IMAGE.acls
         self._values: tuple[object, object, BrokerValues] | None = None
+        #: The configs in the response to a topic that sets none, and the values that they were made of.
+        self.shown_configs: tuple[BrokerValues, list[CreatableTopicConfigs]] | None = None
         session_timeout_ms = BrokerValues(static).get("broker.session.timeout.ms")
         assert isinstance(session_timeout_ms, int)
         #: Broker sessions; they are not in the log.

@@ -280,7 +280,9 @@ class LogLoader:
 
     def _go_on_at(self, offset: int) -> None:
         preallocated = self.config.segment_bytes if self.config.preallocate else 0
-        self.segments.append(Segment.create(self.directory, self.files, offset, self.now_ms, preallocated=preallocated))
+        # A log without records has no files: its end need not be told by the name of one.
+        make = Segment.create if offset else Segment.planned
+        self.segments.append(make(self.directory, self.files, offset, self.now_ms, preallocated=preallocated))
         self.producers.end_offset = offset
 
     def _note_lone_claims(self, claims: Sequence[Claim], end: int) -> None:

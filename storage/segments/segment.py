@@ -204,7 +204,8 @@ class Segment:
     """`next_offset` and `size` are the ends of what was written; the fields below them are known once asked for."""
 
     __slots__ = (
-        "_directory", "_file", "_files", "_first_timestamp", "_hints", "_offset_index", "_tail_offset",
+        "_directory", "_file", "_files", "_first_timestamp", "_hints", "_offset_index", "_planned_bytes",
+        "_tail_offset",
         "_tail_position", "_time_index", "base_offset", "bytes_since_index_entry", "created_ms", "entries_left",
         "has_aborted", "holes", "is_verified", "max_timestamp", "next_offset", "offset_of_max_timestamp", "size",
         "suffix", "used",
@@ -219,6 +220,8 @@ class Segment:
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._first_timestamp = _UNKNOWN
+        #: Bytes to reserve for files that are not there yet, as `planned` says; None when they are there.
+        self._planned_bytes: int | None = None
         self._hints: dict[int, int] | None = None
         # The newest append: what a reader at the end of the log asks for next.
         self._tail_offset = _UNKNOWN
@@ -246,15 +249,29 @@ class Segment:
         cls, directory: PartitionDirectory, files: OpenFiles, base_offset: int, now_ms: int, *, preallocated: int = 0
     ) -> Segment:
         """New and empty on disk. `preallocated`: bytes to reserve, cut again by `become_inactive` or `close`."""
+        segment = cls.planned(directory, files, base_offset, now_ms, preallocated=preallocated)
+        segment._make_files()
+        return segment
+
+    @classmethod
+    def planned(
+        cls, directory: PartitionDirectory, files: OpenFiles, base_offset: int, now_ms: int, *, preallocated: int = 0
+    ) -> Segment:
+        """New and empty, as by `create`; the files are made with the first append."""
         segment = cls(directory, files, base_offset, now_ms)
-        for kind in SEGMENT_SUFFIXES[:3]:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-            os.close(open_fd(directory.file(base_offset, kind), flags, 0o600))
-        if preallocated:
-            os.truncate(segment.path, preallocated)
+        segment._planned_bytes = preallocated
         segment.max_timestamp = NO_TIMESTAMP
         segment._first_timestamp = NO_TIMESTAMP
         return segment
+
+    def _make_files(self) -> None:
+        """Makes the data file first: an index without one would tell of lost records."""
+        for kind in SEGMENT_SUFFIXES[:3]:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            os.close(open_fd(self._directory.file(self.base_offset, kind), flags, 0o600))
+        preallocated, self._planned_bytes = self._planned_bytes, None
+        if preallocated:
+            os.truncate(self.path, preallocated)
 
     @classmethod
     def existing(
@@ -278,6 +295,8 @@ class Segment:
         self.used = True
         file = self._file
         if file is None:
+            if self._planned_bytes is not None:
+                self._make_files()
             file = self._file = OpenFile(self.path)
             self._files.admit(self)
         return file
