@@ -126,9 +126,10 @@ class LeaderEpochs:
         self._changed_from(-1)
 
     def clear(self) -> None:
-        self._epochs.clear()
-        self._starts.clear()
-        self._changed_from(-1)
+        if self._epochs:
+            self._epochs.clear()
+            self._starts.clear()
+            self._changed_from(-1)
 
     def _changed_from(self, offset: int) -> None:
         """Notes that entries of the file from `offset` on are outdated."""

@@ -22,6 +22,7 @@ from ..files.open_files import (
 )
 from ..segments.damage import FILE_NAME as DAMAGE_FILE
 from ..segments.recovery import batches_of
+from .epochs import FILE_NAME as EPOCHS_FILE
 
 _TEMPORARY_SUFFIX = ".tmp"
 
@@ -29,7 +30,7 @@ _TEMPORARY_SUFFIX = ".tmp"
 class Inventory(NamedTuple):
     """All ascending. `indexed`: segments with both indexes. `orphans`: base offsets of indexes whose `.log` file is
     gone, and not because a crash came in the middle of a deletion.
-    `has_damage`: whether damaged ranges are known.
+    `has_damage`: whether damaged ranges are known. `has_epochs`: whether there is a file of leader epochs.
     """
 
     bases: list[int]
@@ -38,6 +39,7 @@ class Inventory(NamedTuple):
     with_aborted: tuple[int, ...] = ()
     orphans: tuple[int, ...] = ()
     has_damage: bool = False
+    has_epochs: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -72,6 +74,7 @@ def take_inventory(path: str) -> Inventory:
         tuple(sorted(aborted & logs)),
         tuple(sorted(orphans - retired)),
         DAMAGE_FILE in names,
+        EPOCHS_FILE in names,
         notes,
     )
 

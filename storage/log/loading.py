@@ -99,8 +99,9 @@ class LogLoader:
         if inventory.has_damage:
             self.damage = Damage.load(self.directory)
         self.segments = [Segment.existing(self.directory, self.files, base, self.now_ms) for base in inventory.bases]
-        if self.segments:
+        if self.segments or inventory.has_epochs:
             self.epochs = LeaderEpochs.load(self.directory)
+        if self.segments:
             self._find_ends(inventory, recovery_point, claims, clean=clean)
         end = self._settle_end(log_start_offset, [*claims, *self._own_claims()])
         for segment, following in zip(self.segments, self.segments[1:], strict=False):
