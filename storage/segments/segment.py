@@ -220,7 +220,7 @@ class Segment:
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._first_timestamp = _UNKNOWN
-        #: Bytes to reserve for files that are not there yet, as `planned` says; None when they are there.
+        #: Bytes to reserve for files that are not there yet (`planned`); None when they are there.
         self._planned_bytes: int | None = None
         self._hints: dict[int, int] | None = None
         # The newest append: what a reader at the end of the log asks for next.

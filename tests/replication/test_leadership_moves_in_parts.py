@@ -7,6 +7,11 @@ from typing import Any
 import pytest
 from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from odradek.replication.controller.brokers import fencing_records
 from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.maintenance import FenceBrokerRequest, MoveLeadersRequest
@@ -103,3 +108,14 @@ def test_broker_may_stop_once_others_have_last_part(cluster: Controller) -> None
     for broker_id in (2, 3, 4):
         sessions.heard(broker_id, epoch(cluster, broker_id), 200, 0)
     assert sessions.may_stop(broker, cluster.image)
+
+
+def test_new_topics_without_configs_share_list_of_defaults_until_one_changes(cluster: Controller) -> None:
+    made = cluster.handle(CreateTopicsRequest([CreatableTopic(f"new-{n}", 1, 1) for n in range(3)], 1000), 7)
+    first, *others = [topic.configs for topic in made.response.topics]  # type: ignore[attr-defined]
+    assert len(first) > 20 and all(configs is first for configs in others)
+    changed = [AlterableConfig("log.retention.ms", 0, "1234")]
+    decide(cluster, IncrementalAlterConfigsRequest([AlterConfigsResource(4, "", changed)]), 1)
+    again = cluster.handle(CreateTopicsRequest([CreatableTopic("newer", 1, 1)], 1000), 7)
+    (topic,) = again.response.topics  # type: ignore[attr-defined]
+    assert {config.name: config.value for config in topic.configs}["retention.ms"] == "1234"

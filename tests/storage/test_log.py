@@ -141,6 +141,40 @@ def test_few_descriptors_serve_many_segments(logbook):
     assert logbook.read_all(log) == written
 
 
+def test_log_without_records_has_no_files_and_opens_again(logbook):
+    log = logbook.open()
+    log.epochs.assign(3, 0)
+    assert log.size == 0 and not list(logbook.path.iterdir())
+    crashed = logbook.open()
+    assert (crashed.log_start_offset, crashed.log_end_offset) == (0, 0) and not crashed.damage.ranges
+    crashed.close(logbook.now_ms)
+    assert not list(logbook.path.iterdir()), "a stop writes nothing for it"
+    again = logbook.open(clean=True)
+    logbook.append(again, b"first")
+    assert {path.suffix for path in logbook.path.iterdir()} == {".log", ".index", ".timeindex"}
+    assert logbook.values(logbook.open()) == [(0, b"first")]
+
+
+def test_crash_between_first_files_of_log_loses_nothing(logbook, monkeypatch):
+    for count in (1, 2, 3):
+        log, opened = logbook.open(), []
+        make = os.open
+
+        def crash(path, *rest, make=make, opened=opened, count=count, **options):
+            if str(path).endswith(("log", "index")) and len(opened) == count:
+                raise KeyboardInterrupt
+            opened.append(path)
+            return make(path, *rest, **options)
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(os, "open", crash)
+            logbook.append(log, b"lost")
+        again = logbook.open()
+        assert (again.log_start_offset, again.log_end_offset) == (0, 0) and not again.damage.ranges
+        for path in logbook.path.iterdir():
+            path.unlink()
+
+
 def test_reader_of_five_thousand_partitions_finds_their_files_open():
     class Owner:
         used, releases = True, 0
