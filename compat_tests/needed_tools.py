@@ -1,4 +1,4 @@
-"""Tools that tests need beside the Python packages. A test whose tool is missing skips, and says how to get it.
+"""Tools that tests need beside the Python packages. A test without its tool skips, with a line on how to get the tool.
 
 The run ends with the list of missing tools (tests/plugins/run_report.py). In CI such a test fails.
 """
