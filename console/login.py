@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from starlette.concurrency import run_in_threadpool
+import anyio.to_thread
+from anyio import CapacityLimiter
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -15,6 +16,10 @@ from .backend import Backend
 from .rendering import Renderer
 
 _MOST_BYTES = 16 << 10
+#: Passwords that are hashed at the same time, on a thread that pages do not need, and those that are checked or wait. A hash
+#: takes a tenth of a second of CPU.
+_HASHING_THREADS = 1
+_MOST_CHECKING = 32
 
 
 class Login:
@@ -23,6 +28,8 @@ class Login:
         self._sessions = sessions
         self._renderer = renderer
         self._limit = LoginLimit()
+        self._hashing = CapacityLimiter(_HASHING_THREADS)
+        self._checking = 0
 
     def routes(self) -> list[Route]:
         made = [
@@ -57,16 +64,24 @@ class Login:
             name, password, token = (str(form.get(key, "")) for key in ("name", "password", "csrf"))
         if not is_same_origin(request.headers) or not is_token_of(request.state.session, token):
             return self._shown("The form belonged to another session: try again.", 403)
-        if self._limit.is_exceeded(address):
+        if self._checking >= _MOST_CHECKING:
+            return self._shown("Too many logins at once: try again.", 429)
+        if not self._limit.begin(address):
             audit.note(name, address, "login", "refused: too many failures", {})
             return self._shown("Too many failed logins: wait a minute.", 429)
-        users = self._backend.users
-        user = await run_in_threadpool(users.check, name, password) if users is not None else None
+        users, user = self._backend.users, None
+        if users is not None:
+            self._checking += 1
+            try:
+                user = await anyio.to_thread.run_sync(users.check, name, password, limiter=self._hashing)
+            finally:
+                self._checking -= 1
         if user is None:
-            self._limit.note_failure(address)
             audit.note(name, address, "login", "failed", {})
             return self._shown("Wrong name or password.", 401)
+        self._limit.succeeded(address)
         audit.note(user.name, address, "login", "done", {})
+        self._sessions.end(request.state.session)
         response = RedirectResponse("/", 303)
         self._renderer.keep(response, self._sessions.begin(user.name))
         return response
@@ -77,6 +92,7 @@ class Login:
         session = request.state.session
         if not is_token_of(session, token):
             return PlainTextResponse("The form belongs to another session.\n", 403)
+        self._sessions.end(session)
         response = RedirectResponse("/login?left=issuer" if session.role else "/login", 303)
         response.delete_cookie(SESSION_COOKIE)
         return response
@@ -93,16 +109,17 @@ class Login:
     async def come_back(self, request: Request) -> Response:
         assert self._backend.single_sign_on is not None
         address = _address(request)
-        if self._limit.is_exceeded(address):
+        if not self._limit.begin(address):
             audit.note("", address, "login", "refused: too many failures", {})
             return self._shown("Too many failed logins: wait a minute.", 429)
         try:
             user, details = await self._backend.single_sign_on.end(request)
         except LoginRefused as error:
-            self._limit.note_failure(address)
             audit.note("", address, "login", f"failed: {error}", {})
             return self._shown(str(error), 403)
+        self._limit.succeeded(address)
         audit.note(user.name, address, "login", "done", details)
+        self._sessions.end(request.state.session)
         # A page, not a redirect: browsers send the session's cookie with no request that another site began.
         response = self._renderer.entered()
         self._renderer.keep(response, self._sessions.begin(user.name, user.role))

@@ -71,6 +71,8 @@ def checked(store: Store, chunk: Chunk) -> bytes:
         data = store.read(chunk.file)
     except FileNotFoundError:
         raise CommandError(f"{chunk.file} is missing from the backup") from None
+    except OSError as error:
+        raise CommandError(f"{chunk.file} cannot be read: {error.strerror}") from None
     if hashlib.sha256(data).hexdigest() != chunk.sha256:
         raise CommandError(f"{chunk.file} is damaged: its checksum is wrong")
     return data

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
-from typing import Any
+import re
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from typing import Any, get_args, get_origin, get_type_hints
 
 from ..client.errors import NOT_FOUND, CommandError
 from .stores import Store
@@ -18,6 +19,8 @@ from .stores import Store
 FORMAT = 2
 _READ = (1, FORMAT)
 _FOLDER = "manifests"
+#: The name of a chunk: relative, below the backup.
+_CHUNK = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 
 
 @dataclass(slots=True)
@@ -175,7 +178,10 @@ def read_manifest(store: Store, number: int | None = None) -> Manifest:
     if number is not None and number not in known:
         raise CommandError(f"there is no backup {number}; `odradek backup PLACE --list` lists the backups", NOT_FOUND)
     name = _name(known[-1] if number is None else number)
-    head, _, body = store.read(name).partition(b"\n")
+    try:
+        head, _, body = store.read(name).partition(b"\n")
+    except OSError as error:
+        raise CommandError(f"{name} cannot be read: {error.strerror}") from None
     body = body.strip()
     try:
         expected = json.loads(head)["sha256"]
@@ -183,7 +189,59 @@ def read_manifest(store: Store, number: int | None = None) -> Manifest:
         expected = ""
     if hashlib.sha256(body).hexdigest() != expected:
         raise CommandError(f"{name} is damaged: its checksum is wrong; restore an earlier backup with --number")
-    return _manifest(json.loads(body))
+    try:
+        return _checked(_manifest(json.loads(body)))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CommandError(f"{name} is malformed: {_reason(error)}; restore an earlier backup with --number") from None
+
+
+def _reason(error: Exception) -> str:
+    return f"{error.args[0]} is missing" if isinstance(error, KeyError) and error.args else str(error)[:200]
+
+
+def _checked(manifest: Manifest) -> Manifest:
+    """Checks the types of all values, and the names of chunks. Raises ValueError."""
+    _check(manifest, Manifest, "the manifest")
+    for topic in manifest.topics:
+        for part in topic.parts:
+            if not 0 <= part.start <= part.end:
+                raise ValueError(f"{topic.name}-{part.partition} has offsets {part.start} to {part.end}")
+            for chunk in part.chunks:
+                if not _CHUNK.fullmatch(chunk.file) or ".." in chunk.file.split("/"):
+                    raise ValueError(f"{chunk.file[:200]!r} is no name of a chunk")
+    return manifest
+
+
+def _check(value: Any, kind: Any, name: str) -> None:
+    """Compares a value with its declared type."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    is_right = True
+    if origin is list:
+        is_right = isinstance(value, list)
+        for one in value if is_right else ():
+            _check(one, arguments[0], name)
+    elif origin is dict:
+        is_right = isinstance(value, dict)
+        for key, one in value.items() if is_right else ():
+            _check(key, arguments[0], name)
+            _check(one, arguments[1], name)
+    elif origin is tuple:
+        is_right = isinstance(value, tuple) and len(value) == len(arguments)
+        for one, of in zip(value if is_right else (), arguments):
+            _check(one, of, name)
+    elif is_dataclass(kind):
+        is_right = isinstance(value, kind)  # type: ignore[arg-type]
+        hints = get_type_hints(kind)
+        for found in fields(kind) if is_right else ():
+            _check(getattr(value, found.name), hints[found.name], f"{kind.__name__}.{found.name}")
+    elif origin is not None:  # a union
+        is_right = isinstance(value, kind)
+    elif kind is float:
+        is_right = isinstance(value, int | float) and not isinstance(value, bool)
+    else:
+        is_right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+    if not is_right:
+        raise ValueError(f"{name} has a value of type {type(value).__name__}")
 
 
 def _manifest(data: dict[str, Any]) -> Manifest:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ...storage.files.modes import FILE_MODE, make_folder, restrict
+from ...storage.files.regular_files import read_regular_file
 from ..client.errors import CommandError, Misused
 
 _EXTRA = "pip install 'odradek[backup]'"
@@ -20,7 +21,8 @@ _LOCK = ".lock"
 class Store(Protocol):
     """Files by name; names have `/` between their parts."""
 
-    def read(self, name: str) -> bytes: ...
+    def read(self, name: str) -> bytes:
+        """Raises FileNotFoundError, OSError, and CommandError for a name that leads out of the store."""
 
     def write(self, name: str, data: bytes) -> None: ...
 
@@ -51,7 +53,11 @@ class FolderStore:
         self._folder = folder
 
     def read(self, name: str) -> bytes:
-        return (self._folder / name).read_bytes()
+        folder = self._folder.resolve()
+        path = (folder / name).resolve()
+        if not path.is_relative_to(folder):
+            raise CommandError(f"{name!r} lies outside the backup")
+        return read_regular_file(path)
 
     def write(self, name: str, data: bytes) -> None:
         path = self._folder / name

@@ -7,6 +7,7 @@ script in it (Content-Security-Policy), or come by a name that it points at this
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -34,6 +35,7 @@ _HEADERS = {
 }
 #: Reached without a login.
 _OPEN = ("/login", "/login/", "/static/", "/health")
+_HOST = re.compile(r"(?:\[(?P<ipv6>[0-9a-f:.]+)\]|(?P<name>[^:\[\]]+))(?::[0-9]{1,5})?")
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -91,10 +93,9 @@ class Guard:
 
 
 def _host_of(headers: Headers) -> str:
-    host = headers.get("host", "").lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
+    """Returns the name in the Host header without its port; "" for a malformed one."""
+    found = _HOST.fullmatch(headers.get("host", "").lower())
+    return (found["ipv6"] or found["name"]) if found is not None else ""
 
 
 def _begins(path: str, prefixes: Iterable[str]) -> bool:

@@ -16,6 +16,8 @@ SESSION_MAX_AGE_S = 12 * 3600
 #: Failed logins of one address within the window, before it has to wait.
 _MOST_FAILURES, _WINDOW_S = 5, 60.0
 _MOST_ADDRESSES = 10_000
+#: Sessions of users at the same time; another one ends the oldest.
+_MOST_SESSIONS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +30,12 @@ class Session:
 
 
 class Sessions:
-    """Sessions end with the process: their key is never stored."""
+    """Sessions end with a logout, after SESSION_MAX_AGE_S, and with the process: their key is never stored."""
 
     def __init__(self) -> None:
+        #: The tokens of sessions of users, with the time at which they end, the oldest first.
+        self._active: dict[str, float] = {}
+        self._lock = threading.Lock()
         key = secrets.token_hex(32)
         self._sessions = URLSafeTimedSerializer(key, salt="session")
         self._flashes = URLSafeTimedSerializer(key, salt="flash")
@@ -39,10 +44,29 @@ class Sessions:
         found = _loaded(self._sessions, cookie, SESSION_MAX_AGE_S)
         if not isinstance(found, list) or len(found) != 3:
             return None
-        return Session(*map(str, found))
+        session = Session(*map(str, found))
+        return session if not session.user or session.token in self._active else None
 
     def begin(self, user: str, role: str = "") -> Session:
-        return Session(user, secrets.token_urlsafe(24), role)
+        session = Session(user, secrets.token_urlsafe(24), role)
+        if user:
+            with self._lock:
+                self._forget_old(time.monotonic())
+                self._active[session.token] = time.monotonic() + SESSION_MAX_AGE_S
+        return session
+
+    def end(self, session: Session | None) -> None:
+        """Ends a session: its cookie is worth nothing from now on."""
+        if session is not None:
+            with self._lock:
+                self._active.pop(session.token, None)
+
+    def _forget_old(self, now_s: float) -> None:
+        while self._active:
+            oldest = next(iter(self._active))
+            if self._active[oldest] > now_s and len(self._active) < _MOST_SESSIONS:
+                return
+            del self._active[oldest]
 
     def written(self, session: Session) -> str:
         return str(self._sessions.dumps([session.user, session.token, session.role]))
@@ -69,21 +93,28 @@ def is_token_of(session: Session | None, token: str) -> bool:
 
 
 class LoginLimit:
-    """Counts failed logins by address."""
+    """Counts failed logins by address, and those whose password is being checked: many at once are no more tries."""
 
     def __init__(self) -> None:
         self._failures: dict[str, tuple[float, int]] = {}
         self._lock = threading.Lock()
 
-    def is_exceeded(self, address: str) -> bool:
-        with self._lock:
-            began, count = self._failures.get(address, (0.0, 0))
-            return count >= _MOST_FAILURES and time.monotonic() - began < _WINDOW_S
-
-    def note_failure(self, address: str) -> None:
+    def begin(self, address: str) -> bool:
+        """Counts an attempt as failed until `succeeded`. Returns False where the address has to wait."""
         now = time.monotonic()
         with self._lock:
             began, count = self._failures.pop(address, (now, 0))
-            self._failures[address] = (now, 1) if now - began >= _WINDOW_S else (began, count + 1)
+            if now - began >= _WINDOW_S:
+                began, count = now, 0
+            is_allowed = count < _MOST_FAILURES
+            self._failures[address] = (began, count + is_allowed)
             while len(self._failures) > _MOST_ADDRESSES:
                 self._failures.pop(next(iter(self._failures)))
+        return is_allowed
+
+    def succeeded(self, address: str) -> None:
+        """Takes the attempt back: it was no failure."""
+        with self._lock:
+            began, count = self._failures.get(address, (0.0, 0))
+            if count:
+                self._failures[address] = (began, count - 1)

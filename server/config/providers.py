@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ...metadata.configs import InvalidConfig
+from ...storage.files.regular_files import open_regular_file, read_regular_file
 from .properties import read_properties
 
 _PACKAGE = "org.apache.kafka.common.config.provider."
@@ -79,6 +80,7 @@ def _files(parameters: Mapping[str, str]) -> Provider:
         if not _is_allowed(path, parameters):
             return None
         try:
+            open_regular_file(path).close()  # no FIFO, which would block
             return read_properties(Path(path)).get(key)
         except OSError as error:
             raise _unreadable(path, key, error) from None
@@ -97,7 +99,7 @@ def _directories(parameters: Mapping[str, str]) -> Provider:
         if not _is_allowed(path, parameters) or file.parent != Path(path) or not file.is_file():
             return None
         try:
-            return file.read_text(encoding="utf-8")
+            return read_regular_file(file).decode()
         except (OSError, UnicodeDecodeError) as error:
             raise _unreadable(str(file), key, error) from None
 

@@ -84,7 +84,11 @@ def decide(failure: Exception) -> Cause | None:
     if cause is None:
         log.error("a bug that does not halt a node", exc_info=failure)
     else:
-        log.critical("halting: %s", cause.reason, exc_info=failure)
+        # A failed disk is no bug: the failure names the file, and a traceback would hide it.
+        is_expected = isinstance(failure, LogDirectoryFailure)
+        log.critical("halting: %s", cause.reason, exc_info=None if is_expected else failure)
+        if is_expected:
+            log.debug("the failure that halts the node", exc_info=failure)
     return cause
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -210,6 +211,16 @@ def test_a_controller_that_cannot_begin_halts_the_node() -> None:
     assert halting.cause_of(failure) is not None and failure.__cause__ is not None
     disk = LogDirectoryFailure("/d", "writing", OSError(5, "I/O error"))
     assert halting.cannot_begin(disk) is disk and halting.unusable("a snapshot", disk) is disk
+
+
+def test_a_failed_disk_is_logged_without_a_traceback_and_a_contradiction_with_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.INFO, "odradek.halting"):
+        halting.decide(LogDirectoryFailure("/d", "writing", OSError(28, "No space left on device")))
+        assert [record.exc_info for record in caplog.records] == [None]
+        halting.decide(halting.ActivationFailed("injected"))
+        assert caplog.records[-1].exc_info
 
 
 def test_no_other_failure_is_a_cause(broker: odradek.Broker) -> None:

@@ -113,6 +113,17 @@ def test_a_delegation_token_authenticates_its_owner_until_it_expires() -> None:
         late.evaluate(client.final(late.evaluate(client.first, 50_000)), 50_000)
 
 
+@pytest.mark.parametrize("binding", [b"y,,", b"n,a=root,", b"", b"n,,n", b"p=tls-exporter,,abc"])
+def test_channel_binding_other_than_the_header_is_refused(binding: bytes) -> None:
+    """RFC 5802, section 5.1: without it, somebody between could change the header unnoticed."""
+    client, server = ScramClient("sha256", "bob", "pencil"), scram()
+    challenge = server.evaluate(client.first, 0)
+    client.header = binding.decode()  # only the final message has it: the proof is right for what it signs
+    with pytest.raises(AuthenticationFailed, match="channel binding"):
+        server.evaluate(client.final(challenge), 0)
+    assert server.identity is None
+
+
 def test_a_replayed_final_message_is_refused() -> None:
     client, server = ScramClient("sha256", "bob", "pencil"), scram()
     final = client.final(server.evaluate(client.first, 0))

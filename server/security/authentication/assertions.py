@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ....metadata.configs import InvalidConfig, Password
+from ....storage.files.regular_files import read_regular_file
 from .oauthbearer import TokenRejected
 from .token_claims import parts_of
 
@@ -45,7 +46,7 @@ def assertions(value: Callable[[str], Any]) -> Assertions:
 
 
 def _assertion_in(path: str) -> str:
-    token = Path(path).read_text(encoding="utf-8").strip()
+    token = read_regular_file(path).decode().strip()
     try:
         parts_of(token)
     except TokenRejected as rejected:
@@ -77,7 +78,7 @@ class _Signer:
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
         passphrase = None if self._passphrase is None else self._passphrase.value.encode()
-        key = load_pem_private_key(self._key_file.read_bytes(), passphrase)
+        key = load_pem_private_key(read_regular_file(self._key_file), passphrase)
         headers, payload = self._templates()
         try:
             return jwt.PyJWS().encode(json.dumps(payload).encode(), key, self._algorithm, headers)  # type: ignore[arg-type]
@@ -88,7 +89,7 @@ class _Signer:
         """Returns headers and payload."""
         template: Mapping[str, Any] = {}
         if self._template is not None:
-            template = json.loads(self._template.read_text(encoding="utf-8"))
+            template = json.loads(read_regular_file(self._template))
         now_s = int(time.time())
         times = {"iat": now_s, "exp": now_s + self._expires_s, "nbf": now_s - self._early_s}
         ids = {"jti": str(uuid.uuid4())} if self._has_id else {}

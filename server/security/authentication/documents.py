@@ -6,7 +6,8 @@ import ssl
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
-from pathlib import Path
+
+from ....storage.files.regular_files import read_regular_file
 
 #: Limit of a list of keys, or a token; real ones have some 10 KiB.
 MOST_BYTES = 1 << 20
@@ -32,8 +33,7 @@ def read(
     """
     parts = urllib.parse.urlsplit(url)
     if parts.scheme == "file":
-        with Path(urllib.request.url2pathname(parts.path)).open("rb") as file:
-            found = file.read(MOST_BYTES + 1)
+        found = read_regular_file(urllib.request.url2pathname(parts.path), MOST_BYTES + 1)
     else:
         request = urllib.request.Request(url, data, dict(headers or {}))
         with urllib.request.urlopen(request, timeout=timeout_s, context=context) as answer:

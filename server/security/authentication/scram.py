@@ -106,6 +106,8 @@ class ScramServer:
         final = parse_client_final(token)
         if not hmac.compare_digest(final.nonce, self._nonce):
             raise AuthenticationFailed("the final message has the nonce of another exchange")
+        if final.channel_binding != first.gs2_header:  # RFC 5802, section 5.1
+            raise AuthenticationFailed("the channel binding of the final message is not the GS2 header of the first")
         signed = b",".join((first.bare, self._answer, final.without_proof))
         stored_key = self._credential.stored_key
         signature = hmac_of(self._mechanism, stored_key, signed)

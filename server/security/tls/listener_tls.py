@@ -35,9 +35,16 @@ class ListenerTls:
     modified: tuple[int | None, ...]
 
     def principal_of(self, connection: ssl.SSLObject) -> str:
-        """Returns the principal of the peer's certificate, or the anonymous one. Raises ValueError if no rule applies."""
+        """Returns the principal of the peer's certificate, or the anonymous one. Raises ValueError if no rule applies, or
+        the certificate names nobody.
+        """
         der = connection.getpeercert(binary_form=True)
-        return ANONYMOUS if der is None else "User:" + self.mapping.name_of(subject_name(der))
+        if der is None:
+            return ANONYMOUS
+        name = self.mapping.name_of(subject_name(der))
+        if not name:
+            raise ValueError("the client's certificate gives an empty name")
+        return "User:" + name
 
     def allows_cipher(self, connection: ssl.SSLObject) -> bool:
         """Returns False for a suite of TLS 1.3 that `ssl.cipher.suites` leaves out: Python's ssl offers all of them."""

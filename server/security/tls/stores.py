@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....metadata.configs import InvalidConfig, Password
+from ....storage.files.regular_files import read_regular_file
 from .settings import PEM, KeyStore, TrustStore
 
 if TYPE_CHECKING:
@@ -79,8 +79,7 @@ def read_trust_store(store: TrustStore) -> tuple[Certificate, ...] | None:
 
 def _file(path: str, words: str) -> bytes:
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(MOST_STORE_BYTES + 1)
+        data = read_regular_file(path, MOST_STORE_BYTES + 1)
     except OSError as error:
         raise InvalidConfig(f"{words}: {error.strerror}") from None
     if len(data) > MOST_STORE_BYTES:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import Name, NameAttribute, ObjectIdentifier, RelativeDistinguishedName
 from cryptography.x509.oid import NameOID
 from odradek.metadata.configs import InvalidConfig
 from odradek.server.security.tls.distinguished_names import rfc2253
+from odradek.server.security.tls.listener_tls import ListenerTls
 from odradek.server.security.tls.principal_mapping import NoMatchingRule, PrincipalMapping
 
 
@@ -22,6 +31,22 @@ CN, OU, O, L, ST, C = (
     NameOID.STATE_OR_PROVINCE_NAME,
     NameOID.COUNTRY_NAME,
 )
+
+
+@pytest.mark.parametrize(("rules", "subject"), [("DEFAULT", name()), ("RULE:^CN=(.*)$/$1/,DEFAULT", name((CN, "x")))])
+def test_certificate_with_an_empty_subject_is_refused(rules: str, subject: Name) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.datetime.now(datetime.UTC)
+    made = x509.CertificateBuilder(subject, subject, key.public_key(), 1, now, now).sign(key, hashes.SHA256())
+    der = made.public_bytes(Encoding.DER)
+    connection: Any = SimpleNamespace(getpeercert=lambda binary_form: der)
+    none: Any = None
+    listener = ListenerTls(none, none, None, none, PrincipalMapping(rules), ())
+    if subject == name():
+        with pytest.raises(ValueError, match="empty name"):
+            listener.principal_of(connection)
+    else:
+        assert listener.principal_of(connection) == "User:x"
 
 
 @pytest.mark.parametrize(

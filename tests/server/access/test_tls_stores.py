@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -185,3 +186,15 @@ def test_cipher_suites_that_cannot_be_had_are_refused(suites: str, node: Identit
     settings = settings_of({**key_store("PEM", node, tmp_path), "ssl.cipher.suites": suites})
     with pytest.raises(InvalidConfig, match=r"ssl\.cipher\.suites"):
         server_context(settings, read_stores(settings))
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("key", ["ssl.keystore.location", "ssl.truststore.location"])
+@pytest.mark.parametrize("kind", ["PEM", "PKCS12", "JKS"])
+def test_fifo_as_a_store_is_an_error_at_once(tmp_path: Path, key: str, kind: str) -> None:
+    os.mkfifo(tmp_path / "store")
+    properties = {key: str(tmp_path / "store"), key.replace("location", "type"): kind}
+    if kind != "PEM":
+        properties[key.replace("location", "password")] = PASSWORD
+    with pytest.raises(InvalidConfig, match="not a regular file"):
+        read_stores(read_settings(BrokerValues(properties), "SSL", "SSL"))
