@@ -9,7 +9,9 @@ import errno
 import logging
 import os
 import sys
-from functools import partial
+import threading
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..server.runtime.gc_policy import GC_PAUSES, LongCollections
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
     from ..server.broker import BrokerServer
     from ..server.config.listeners import CannotListen
 
+#: A stop that takes longer is ended: a broker of 10,000 partitions closes them within seconds. The next start recovers.
+MOST_STOP_S = 120.0
+#: Threads may end their work for so long when everything else is closed.
+MOST_THREADS_STOP_S = 5.0
+_POLL_S = 0.2
 EPILOG = """\
 examples:
   odradek start
@@ -143,11 +150,18 @@ def _run_loop(config: Any, options: argparse.Namespace, starting: contextlib.Exi
 async def _serve(config: Any, options: argparse.Namespace, starting: contextlib.ExitStack) -> int:
     from ..server.broker import BrokerServer
 
-    stopping = asyncio.Event()
+    stopping, watchdog = asyncio.Event(), StopWatchdog()
     loop = asyncio.get_running_loop()
-    stop_on_signals(partial(loop.call_soon_threadsafe, stopping.set))
+
+    def stop() -> None:
+        watchdog.begin()
+        loop.call_soon_threadsafe(stopping.set)
+
+    stop_on_signals(stop)
     try:
-        return await _serve_until(stopping, BrokerServer(config), options, starting)
+        broker = BrokerServer(config)
+        watchdog.is_closed = lambda: broker.is_closed
+        return await _serve_until(stopping, broker, options, starting)
     finally:
         ignore_stop_signals()
 
@@ -172,6 +186,36 @@ async def _serve_until(
     finally:
         await broker.stop()
     return 0
+
+
+class StopWatchdog:
+    """Ends the process when its stop hangs: in a thread that waits for a file for ever, or in the loop itself."""
+
+    def __init__(self) -> None:
+        self.is_closed: Callable[[], bool] = lambda: False
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Begins to watch, at the signal to stop."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, name="stop-watchdog", daemon=True)
+            self._thread.start()
+
+    def _watch(self) -> None:
+        deadline_s = time.monotonic() + MOST_STOP_S
+        while time.monotonic() < deadline_s:
+            if self.is_closed():
+                time.sleep(MOST_THREADS_STOP_S)
+                self._end("threads are still at work; everything is closed", 0)
+            time.sleep(_POLL_S)
+        self._end(f"the stop has not ended after {MOST_STOP_S:.0f} s", FAILED)
+
+    def _end(self, words: str, status: int) -> NoReturn:
+        names = sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("odradek-"))
+        complain(f"{words} ({', '.join(names)})", status)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
 
 def _remember_place(options: argparse.Namespace, broker: BrokerServer) -> None:

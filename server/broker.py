@@ -56,6 +56,9 @@ class BrokerServer(Node):
     `clock`: seconds since 1970, or a whole clock. `turn_clock`: times turns of the loop. Both are for time that is not real.
     """
 
+    #: True when everything is closed, and only threads may be at work.
+    is_closed = False
+
     def __init__(self, config: BrokerConfig, *, clock: AnyClock = time, turn_clock: Stopwatch = perf_counter) -> None:
         self.config = config
         self.node_id = config.node_id
@@ -231,8 +234,10 @@ class BrokerServer(Node):
             yield directory.close
         if self.client_telemetry is not None:
             yield self.client_telemetry.stop
-        yield from (self.pools.stop, self.listeners.receiving.stop, self.lines.stop, self.audit.stop)
+        yield from (self.listeners.receiving.stop, self.lines.stop, self.audit.stop)
         yield partial(DESCRIPTORS.forget, self.listeners)
+        self.is_closed = True
+        yield self.pools.stop
 
     def _watch_brokers(self) -> None:
         if self.config.listeners.controllers:

@@ -34,7 +34,7 @@ def main() -> int:
         signal.signal(number, lambda got, frame: ended.set())
     try:
         embedded.start()
-        control = ControlPort(embedded, options.control_port)
+        control = ControlPort(embedded, options.control_port, options.snapshots)
     except (InvalidConfig, OSError) as error:
         embedded.stop()
         print(f"odradek.testing: {error}", file=sys.stderr)
@@ -75,6 +75,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--control-port", type=int, default=0, metavar="P", help="port for control requests (default: a free port)"
+    )
+    parser.add_argument(
+        "--snapshots", metavar="FOLDER", help="folder below which snapshots are saved and restored (default: none are)"
     )
     parser.add_argument(
         "--override", action="append", default=[], metavar="KEY=VALUE", help="a property of every broker"

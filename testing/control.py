@@ -69,6 +69,8 @@ class Control:
     """The objects of the operations: the brokers, and the faults that came over HTTP, by id."""
 
     embedded: Controlled
+    #: The folder below which snapshots are saved and restored; None where there are none.
+    snapshots: Path | None = None
     faults: dict[int, Fault] = field(default_factory=dict)
     last_id: int = 0
 
@@ -124,13 +126,26 @@ def _advance(control: Control, _: Mapping[str, str], body: Body) -> Body:
 
 
 def _save(control: Control, _: Mapping[str, str], body: Body) -> Body:
-    control.embedded.save(_text(body, "path"))
+    control.embedded.save(_folder(control, body))
     return {}
 
 
 def _restore(control: Control, _: Mapping[str, str], body: Body) -> Body:
-    control.embedded.restore(_text(body, "path"))
+    control.embedded.restore(_folder(control, body))
     return {}
+
+
+def _folder(control: Control, body: Body) -> Path:
+    """Returns the folder of a snapshot, below the one that the user named. Raises PermissionError, which is an OSError."""
+    if control.snapshots is None:
+        raise PermissionError(
+            "no folder for snapshots is named: use --snapshots FOLDER, or serve_control(snapshots=...)"
+        )
+    root = control.snapshots.resolve()
+    path = (root / _text(body, "path")).resolve()
+    if path == root or not path.is_relative_to(root):
+        raise PermissionError(f"{path} is not below the folder for snapshots, {root}")
+    return path
 
 
 # ---- faults
@@ -313,6 +328,7 @@ _GROUP_WAIT = (
     ("state", "string", "wait until the group has this state"),
     ("timeout", "number", "timeout in seconds; default: 10"),
 )
+_PATH = "the folder, below the one that the test kit was started with"
 _LAST = (("last", "integer", "number of lines; default: 100"),)
 _WAIT = (
     ("wait_for", "integer", "wait until the topic has this many records"),
@@ -326,8 +342,8 @@ OPERATIONS = (
     Operation("POST", "/v1/brokers/{broker}/kill", "Kills a broker, as SIGKILL does", _kill),
     Operation("POST", "/v1/brokers/{broker}/restart", "Starts a killed broker again with its port and data", _restart),
     Operation("POST", "/v1/clock/advance", "Advances the clock and runs due timers", _advance, _TIME),
-    Operation("POST", "/v1/save", "Saves a snapshot to a folder", _save, (("path", "string", "the folder"),)),
-    Operation("POST", "/v1/restore", "Restores a snapshot from a folder", _restore, (("path", "string", "the folder"),)),
+    Operation("POST", "/v1/save", "Saves a snapshot to a folder", _save, (("path", "string", _PATH),)),
+    Operation("POST", "/v1/restore", "Restores a snapshot from a folder", _restore, (("path", "string", _PATH),)),
     Operation("POST", "/v1/faults", "Adds a fault", _add_fault, _FAULT_BODY),
     Operation("GET", "/v1/faults", "Lists faults, with the number of affected requests", _list_faults),
     Operation("GET", "/v1/faults/{id}", "Shows a fault, with the number of affected requests", _fault),
@@ -403,7 +419,6 @@ def _described(operation: Operation) -> dict[str, Any]:
 # declared as JSON, which no page sends to another origin without asking first.
 
 
-_LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
 _STATUS = (
     (KeyError, 404),
     (TimeoutError, 408),
@@ -418,10 +433,12 @@ _ROUTES = [
 
 
 class ControlPort(LoopbackServer):
-    """Serves the control of brokers until `close`. `port`: 0 picks a free one."""
+    """Serves the control of brokers until `close`. `port`: 0 picks a free one. `snapshots`: the folder below which
+    snapshots are saved and restored; None where there are none.
+    """
 
-    def __init__(self, embedded: Controlled, port: int = 0) -> None:
-        control = Control(embedded)
+    def __init__(self, embedded: Controlled, port: int = 0, snapshots: str | Path | None = None) -> None:
+        control = Control(embedded, None if snapshots is None else Path(snapshots))
         embedded.requests  # noqa: B018  (from now on they are noted)
 
         class Handler(_Handler):
@@ -437,9 +454,8 @@ class _Handler(JsonHandler):
 
     def handle_request(self) -> None:
         try:
-            body = self._body()
+            body = self.allowed_body()
         except BadBody as bad:
-            self.close_connection = True
             self.answer(bad.status, {"error": bad.words})
             return
         parts = urlsplit(self.path)
@@ -457,16 +473,6 @@ class _Handler(JsonHandler):
         except tuple(kind for kind, _ in _STATUS) as error:
             words = error.args[0] if isinstance(error, KeyError) and error.args else error
             self.answer(next(status for kind, status in _STATUS if isinstance(error, kind)), {"error": str(words)})
-
-    def _body(self) -> dict[str, Any]:
-        if not _LOOPBACK.fullmatch(self.headers.get("Host", "")):
-            raise BadBody(403, "the control port accepts connections from this machine only")
-        data = self.body()
-        if self.command == "GET":
-            return {}
-        if self.headers.get_content_type() != "application/json":
-            raise BadBody(415, "the body must be application/json")
-        return self.parsed(data)
 
 
 def _route(method: str, path: str) -> tuple[Operation | None, dict[str, str]]:

@@ -120,14 +120,15 @@ class Embedded(RunHolder):
 
         return self._do("restore()", work)
 
-    def serve_control(self, port: int = 0) -> ControlPort:
+    def serve_control(self, port: int = 0, *, snapshots: str | Path | None = None) -> ControlPort:
         """Serves all this over HTTP on 127.0.0.1, for programs in other languages, until `close()` of what is returned.
 
-        Its `url` has `/openapi.json`. Raises OSError where the port is taken.
+        Its `url` has `/openapi.json`. `snapshots`: the folder below which programs save and restore snapshots; without it
+        they cannot. Raises OSError where the port is taken.
         """
         from .control import ControlPort
 
-        return ControlPort(self, port)
+        return ControlPort(self, port, snapshots)
 
     # Contents.
 

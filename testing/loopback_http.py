@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -11,6 +12,7 @@ from typing import Any, ClassVar, Self
 HOST = "127.0.0.1"
 #: A client that has sent nothing for so long is cut off.
 IDLE_S = 120
+_LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
 #: A stop waits for so long.
 _POLL_S = 0.02
 
@@ -25,7 +27,11 @@ class BadBody(Exception):
 
 
 class JsonHandler(BaseHTTPRequestHandler):
-    """The requests of a connection, one at a time. A subclass has `handle_request`, which answers one."""
+    """The requests of a connection, one at a time. A subclass has `handle_request`, which answers one.
+
+    A page in a browser on the same machine must not reach the server: requests name a loopback host, and their bodies are
+    declared as JSON, which no page sends to another origin without asking first.
+    """
 
     protocol_version = "HTTP/1.1"
     timeout = IDLE_S
@@ -33,6 +39,8 @@ class JsonHandler(BaseHTTPRequestHandler):
     wbufsize = -1
     content_type: ClassVar[str] = "application/json"
     most_body_bytes: ClassVar[int] = 1 << 20
+    #: The types that a body may be declared as.
+    body_types: ClassVar[tuple[str, ...]] = ("application/json",)
 
     def handle_request(self) -> None:
         raise NotImplementedError
@@ -51,6 +59,23 @@ class JsonHandler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Writes nothing: a test's output is its own."""
+
+    def allowed_body(self) -> dict[str, Any]:
+        """Returns the JSON object of a request that this machine may have sent. Raises BadBody, after whose response the
+        connection ends.
+        """
+        try:
+            if not _LOOPBACK.fullmatch(self.headers.get("Host", "").lower()):
+                raise BadBody(403, "only connections from this machine are accepted: Host must be a loopback name")
+            data = self.body()
+            if self.command == "GET" or (self.command == "DELETE" and not data):
+                return {}
+            if self.headers.get_content_type() not in self.body_types or "Content-Type" not in self.headers:
+                raise BadBody(415, f"the body must be {self.body_types[0]}")
+            return self.parsed(data)
+        except BadBody:
+            self.close_connection = True
+            raise
 
     def body(self) -> bytes:
         """Reads the body. Raises BadBody, after whose answer the connection ends."""

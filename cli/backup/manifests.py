@@ -230,10 +230,10 @@ def _check(value: Any, kind: Any, name: str) -> None:
         for one, of in zip(value if is_right else (), arguments):
             _check(one, of, name)
     elif is_dataclass(kind):
-        is_right = isinstance(value, kind)  # type: ignore[arg-type]
-        hints = get_type_hints(kind)
+        is_right = type(value) is kind
+        hints = get_type_hints(type(value))
         for found in fields(kind) if is_right else ():
-            _check(getattr(value, found.name), hints[found.name], f"{kind.__name__}.{found.name}")
+            _check(getattr(value, found.name), hints[found.name], f"{type(value).__name__}.{found.name}")
     elif origin is not None:  # a union
         is_right = isinstance(value, kind)
     elif kind is float:

@@ -288,11 +288,16 @@ class SchemaRegistry(LoopbackServer):
 class _Handler(JsonHandler):
     content_type: ClassVar[str] = "application/vnd.schemaregistry.v1+json"
     most_body_bytes: ClassVar[int] = 4 << 20
+    body_types: ClassVar[tuple[str, ...]] = (
+        "application/vnd.schemaregistry.v1+json",
+        "application/vnd.schemaregistry+json",
+        "application/json",
+    )
     registry: SchemaRegistry
 
     def handle_request(self) -> None:
         try:
-            body = self.parsed(self.body())
+            body = self.allowed_body()
             parts = urlsplit(self.path)
             function, path = route(self.command, parts.path.rstrip("/") or "/")
             with self.registry.lock:

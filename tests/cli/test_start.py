@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -49,6 +50,55 @@ def test_a_signal_stops_the_broker_cleanly(tmp_path: Path, number: int) -> None:
     socket.create_connection((host, int(port))).close()
     assert ended(process, number) == 0
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+HANGING = """
+import sys
+from odradek.cli import start_command
+from odradek.cli.main import main
+from odradek.server.broker import BrokerServer
+
+start_command.MOST_STOP_S, start_command.MOST_THREADS_STOP_S = 3.0, 0.5
+HANGS = sys.argv.pop(1)
+start = BrokerServer.start
+
+
+def wait_for_a_writer():
+    print("hangs", file=sys.stderr, flush=True)
+    with open("fifo", "rb"):
+        pass
+
+
+async def started(broker):
+    await start(broker)
+    if HANGS == "thread":
+        broker.pools.cpu.run_then(wait_for_a_writer, print)
+    else:
+        import asyncio
+
+        asyncio.get_running_loop().call_later(0.5, wait_for_a_writer)
+
+
+BrokerServer.start = started
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("hangs", "status", "words"), [("thread", 0, "threads are still"), ("loop", 1, "has not ended")]
+)
+def test_a_stop_ends_whatever_hangs(tmp_path: Path, hangs: str, status: int, words: str) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    command = [sys.executable, "-c", HANGING, hangs, "start", "--port", "0", "--data-dir", "data"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    serving_address(process)
+    assert process.stderr is not None
+    assert process.stderr.readline() == "hangs\n"
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == status, err
+    assert words in err and "Traceback" not in err
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists() is (hangs == "thread")
 
 
 def test_signals_during_a_stop_do_not_kill_the_broker(tmp_path: Path) -> None:

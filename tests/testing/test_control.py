@@ -36,8 +36,8 @@ class Http:
 
 
 @pytest.fixture
-def http(broker: odradek.Broker) -> Iterator[Http]:
-    port = broker.serve_control()
+def http(broker: odradek.Broker, tmp_path: Path) -> Iterator[Http]:
+    port = broker.serve_control(snapshots=tmp_path)
     yield Http(port.url)
     port.close()
 
@@ -81,10 +81,29 @@ def test_a_snapshot_over_http(broker: odradek.Broker, http: Http, tmp_path: Path
     broker.topic("orders").send(b"1")
     assert http("POST", "/v1/save", {"path": str(tmp_path / "saved")})[0] == 200
     broker.reset()
-    assert http("POST", "/v1/restore", {"path": str(tmp_path / "saved")})[0] == 200
+    assert http("POST", "/v1/restore", {"path": "saved"})[0] == 200
     assert broker.topic("orders").values() == [b"1"]
-    status, reported = http("POST", "/v1/restore", {"path": str(tmp_path)})
+    (tmp_path / "other").mkdir()
+    status, reported = http("POST", "/v1/restore", {"path": str(tmp_path / "other")})
     assert status == 400 and "is not a snapshot" in reported["error"]
+
+
+@pytest.mark.parametrize("path", [".", "..", "../elsewhere", "/etc/odradek", "a/../../elsewhere", "link/saved"])
+@pytest.mark.parametrize("operation", ["save", "restore"])
+def test_snapshots_stay_below_the_folder_that_the_user_named(
+    http: Http, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, path: str, operation: str
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path_factory.mktemp("elsewhere"))
+    status, reported = http("POST", f"/v1/{operation}", {"path": path})
+    assert status == 409 and "is not below the folder for snapshots" in reported["error"]
+
+
+def test_without_a_folder_there_are_no_snapshots(broker: odradek.Broker, tmp_path: Path) -> None:
+    port = broker.serve_control()
+    status, reported = Http(port.url)("POST", "/v1/save", {"path": str(tmp_path / "saved")})
+    port.close()
+    assert status == 409 and "--snapshots FOLDER" in reported["error"]
+    assert not (tmp_path / "saved").exists()
 
 
 def test_faults_of_disks_over_http(broker: odradek.Broker, http: Http) -> None:

@@ -7,6 +7,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -289,3 +290,33 @@ def test_registry_ends_with_its_broker_and_begins_with_it() -> None:
 async def test_registry_of_a_broker_in_the_loop() -> None:
     async with odradek.Broker(schema_registry=True) as broker:
         assert SchemaRegistryClient({"url": broker.schema_registry_url}).get_subjects() == []
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "status"),
+    [
+        ("POST", {"Host": "evil.com", "Content-Type": "application/json"}, 403),
+        ("GET", {"Host": "evil.com"}, 403),
+        ("GET", {"Host": "[::1].evil.com"}, 403),
+        ("DELETE", {"Host": "127.0.0.1.evil.com"}, 403),
+        ("POST", {"Content-Type": "text/plain"}, 415),
+        ("PUT", {"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ("POST", {"Content-Type": "multipart/form-data"}, 415),
+        ("POST", {"Content-Type": ""}, 415),
+        ("POST", {"Content-Type": "application/json; charset=utf-8"}, 200),
+        ("GET", {"Host": "localhost:1"}, 200),
+    ],
+)
+def test_pages_of_other_sites_do_not_reach_the_registry(method: str, headers: dict[str, str], status: int) -> None:
+    with SchemaRegistry() as registry:
+        host, _, port = registry.url.removeprefix("http://").partition(":")
+        connection = HTTPConnection(host, int(port), timeout=30)
+        body = json.dumps({"schema": '"int"'}) if method in ("POST", "PUT") else None
+        path = "/subjects/a/versions" if method == "POST" else "/subjects"
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        assert response.status == status, response.read()
+        response.read()
+        connection.close()
+        subjects = registry.store.subjects()
+    assert bool(subjects) is (status == 200 and method == "POST")
