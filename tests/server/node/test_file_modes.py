@@ -6,6 +6,7 @@ import asyncio
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +66,10 @@ def loose(folder: Path) -> dict[str, str]:
     """Returns what others may read, write or list below the folder, with its mode."""
     found = {}
     for path in [folder, *folder.rglob("*")]:
-        mode = path.lstat().st_mode
-        if mode & OTHERS:
-            found[str(path.relative_to(folder))] = oct(stat.S_IMODE(mode))
+        with suppress(FileNotFoundError):  # the node renames and removes files meanwhile
+            mode = path.lstat().st_mode
+            if mode & OTHERS:
+                found[str(path.relative_to(folder))] = oct(stat.S_IMODE(mode))
     return found
 
 
