@@ -208,7 +208,7 @@ def _checked(manifest: Manifest) -> Manifest:
                 raise ValueError(f"{topic.name}-{part.partition} has offsets {part.start} to {part.end}")
             for chunk in part.chunks:
                 if not _CHUNK.fullmatch(chunk.file) or ".." in chunk.file.split("/"):
-                    raise ValueError(f"{chunk.file[:200]!r} is no name of a chunk")
+                    raise ValueError(f"{chunk.file[:200]!r} is not a valid name of a chunk")
     return manifest
 
 

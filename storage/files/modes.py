@@ -33,7 +33,7 @@ def make_folder(path: str | os.PathLike[str]) -> None:
 def restrict(path: str | os.PathLike[str]) -> bool:
     """Takes the rights of others from a file or a folder that is there. Returns whether others had any.
 
-    One of another owner, and a folder for everybody such as /tmp, stay as they are.
+    One of another owner, and a folder that all users share, such as /tmp, stay as they are.
     """
     try:
         mode = os.lstat(path).st_mode

@@ -1,4 +1,4 @@
-"""Backups that somebody has tampered with: names of chunks that lead elsewhere, FIFOs, and malformed manifests."""
+"""Tampered backups: names of chunks that lead elsewhere, FIFOs, and malformed manifests."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_chunk_outside_the_backup_is_refused(store: FolderStore, tmp_path: Path,
         checked(store, chunk(name))
     if ".." in name or name.startswith("/"):
         write_manifest(store, manifest(chunk(name)))
-        with pytest.raises(CommandError, match=r"malformed: .* is no name of a chunk"):
+        with pytest.raises(CommandError, match=r"malformed: .* is not a valid name of a chunk"):
             read_manifest(store)
 
 

@@ -83,7 +83,7 @@ class Console:
         return await self.login.enter(self.request(address, self.sessions.begin(""), name="alice", password=password))
 
 
-async def test_of_many_guesses_at_once_an_address_has_five() -> None:
+async def test_address_has_five_of_many_guesses_at_once() -> None:
     console = Console()
     responses = await asyncio.gather(*(console.enter("10.0.0.1", f"guess-{n}") for n in range(GUESSES)))
     statuses = [response.status_code for response in responses]

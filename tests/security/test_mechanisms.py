@@ -115,7 +115,7 @@ def test_a_delegation_token_authenticates_its_owner_until_it_expires() -> None:
 
 @pytest.mark.parametrize("binding", [b"y,,", b"n,a=root,", b"", b"n,,n", b"p=tls-exporter,,abc"])
 def test_channel_binding_other_than_the_header_is_refused(binding: bytes) -> None:
-    """RFC 5802, section 5.1: without it, somebody between could change the header unnoticed."""
+    """RFC 5802, section 5.1: without the check, an attacker on the path could change the header unnoticed."""
     client, server = ScramClient("sha256", "bob", "pencil"), scram()
     challenge = server.evaluate(client.first, 0)
     client.header = binding.decode()  # only the final message has it: the proof is right for what it signs

@@ -36,7 +36,7 @@ class ListenerTls:
 
     def principal_of(self, connection: ssl.SSLObject) -> str:
         """Returns the principal of the peer's certificate, or the anonymous one. Raises ValueError if no rule applies, or
-        the certificate names nobody.
+        the certificate gives an empty name.
         """
         der = connection.getpeercert(binary_form=True)
         if der is None:

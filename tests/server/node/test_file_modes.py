@@ -122,7 +122,7 @@ async def test_saved_state_is_its_owners(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("sockets")
-def test_folder_of_everybody_stays_as_it_is(tmp_path: Path) -> None:
+def test_shared_folder_keeps_its_mode(tmp_path: Path) -> None:
     from odradek.storage.files.modes import restrict
 
     tmp_path.chmod(0o1777)
