@@ -1,4 +1,4 @@
-"""Tampered backups: names of chunks that lead elsewhere, FIFOs, and malformed manifests."""
+"""Tampered backups: names of chunks that lead out of the backup, FIFOs, and malformed manifests."""
 
 from __future__ import annotations
 
