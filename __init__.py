@@ -16,7 +16,7 @@ from .version import __version__
 if TYPE_CHECKING:
     from .columns import scan
     from .metadata.configs import InvalidConfig
-    from .server.security.provisioning.profile import Security
+    from .server.access.provisioning import Security
     from .testing.broker import Broker
     from .testing.cluster import Cluster
 
@@ -41,7 +41,7 @@ if not TYPE_CHECKING:  # a checker would take every name for one that is here
 
             return InvalidConfig
         if name == "Security":
-            from .server.security.provisioning.profile import Security
+            from .server.access.provisioning import Security
 
             return Security
         if name == "scan":

@@ -18,9 +18,9 @@ from odradek.metadata.acls import Operation, PatternType, Permission, ResourceTy
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
 from odradek.protocol.internal.cluster_metadata import AccessControlEntryRecord
+from odradek.server.access.audit import AuditLog
+from odradek.server.access.authorization.authorization import STANDARD_CLASS, Authorization
 from odradek.server.runtime.clock import Clock
-from odradek.server.security.audit import AuditLog
-from odradek.server.security.authorization.authorization import STANDARD_CLASS, Authorization
 
 KEPT_US, NEW_US, MEMORY_MB = 2.0, 20.0, 100.0
 _USERS, _TEAMS, _DECISIONS = 1000, 100, 20_000

@@ -32,10 +32,15 @@ from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.maintenance import FenceBrokerRequest
 from odradek.replication.controller.result import ControllerResult
-from odradek.server.cluster.cluster_view import ClusterView
+from odradek.server.controller.cluster_view import ClusterView
+from odradek.server.controller.snapshots import (
+    QuorumVoters,
+    encode_records,
+    in_parts,
+    read_snapshot,
+    write_image_snapshot,
+)
 from odradek.server.endpoints import metadata
-from odradek.server.quorum.metadata_batches import QuorumVoters, encode_records, in_parts
-from odradek.server.quorum.snapshots import read_snapshot, write_image_snapshot
 from odradek.server.runtime.sliced_work import SLICE_S, STEPS_PER_SLICE, without_gc
 
 PARTITIONS_PER_BROKER = 10_000

@@ -220,7 +220,7 @@ def format_node(plan: Plan, directory: Path, node: Node, users: Sequence[UserScr
     InvalidMetaProperties, OSError.
     """
     from ..server.config.broker_config import BrokerConfig, read_properties
-    from ..server.quorum.formatting import format_directories
+    from ..server.controller.formatting import format_directories
 
     config = BrokerConfig(read_properties(properties_file(directory, node)))
     format_directories(config, plan.cluster_id, ignore_formatted=True, users=users)
@@ -228,9 +228,9 @@ def format_node(plan: Plan, directory: Path, node: Node, users: Sequence[UserScr
 
 def name_log_dirs(directory: Path, node: Node) -> None:
     """Writes the log directories where the node ran last into its properties. Raises InvalidConfig, ValueError, OSError."""
+    from ..server.access.provisioning import write_secret
     from ..server.config.broker_config import read_properties
     from ..server.config.properties import format_properties
-    from ..server.security.provisioning.authority import write_secret
 
     file = properties_file(directory, node)
     found = read_properties(file)
@@ -286,8 +286,8 @@ def write_properties(
     plan: Plan, directory: Path, overrides: dict[str, str], security: NodeSecurity | None = None
 ) -> None:
     """`overrides`: the properties that all nodes have. Only the owner reads the files: they may hold passwords."""
+    from ..server.access.provisioning import write_secret
     from ..server.config.properties import format_properties
-    from ..server.security.provisioning.authority import write_secret
     from ..storage.files.modes import make_folder
 
     for node in plan.nodes:

@@ -49,9 +49,9 @@ def _connections(plan: Plan, directory: Path) -> tuple[str, Callable[[], Peers]]
     listener = names.internal or names.clients
     if listener == "PLAINTEXT":
         return listener, lambda: Peers(_CLIENT_ID)
+    from ..server.access.authentication.sasl_listeners import SaslListeners
+    from ..server.access.tls.node_tls import NodeTls
     from ..server.runtime.metadata_cache import MetadataCache
-    from ..server.security.authentication.sasl_listeners import SaslListeners
-    from ..server.security.tls.node_tls import NodeTls
 
     logging.getLogger("odradek.config").setLevel(logging.ERROR)  # each node's log has its own warnings
     config = BrokerConfig(properties)

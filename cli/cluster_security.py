@@ -20,7 +20,7 @@ from .options import UsageError
 
 if TYPE_CHECKING:
     from ..protocol.internal.cluster_metadata import UserScramCredentialRecord
-    from ..server.security.provisioning.profile import Security
+    from ..server.access.provisioning import Security
     from .cluster_plan import Node, Plan
 
 FILE = "security.json"
@@ -33,7 +33,7 @@ class ClusterSecurity:
     """The choice of a cluster, and its files in `directory`."""
 
     def __init__(self, directory: Path, name: str, users: dict[str, str]) -> None:
-        from ..server.security.provisioning.profile import Security
+        from ..server.access.provisioning import Security
 
         self._directory = directory
         self._name = name
@@ -72,9 +72,7 @@ class ClusterSecurity:
         import json
         import socket
 
-        from ..server.security.provisioning.authority import Authority, write_secret
-        from ..server.security.provisioning.clients import ClientFiles
-        from ..server.security.provisioning.profile import NODE_NAME
+        from ..server.access.provisioning import NODE_NAME, Authority, ClientFiles, write_secret
 
         write_secret(
             self._directory / FILE, json.dumps({"security": self._name, "users": dict(self.security.users)}) + "\n"

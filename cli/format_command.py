@@ -69,7 +69,7 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     from ..metadata.configs import InvalidConfig
     from ..server.config.broker_config import BrokerConfig
-    from ..server.quorum.formatting import AlreadyFormatted, format_directories
+    from ..server.controller.formatting import AlreadyFormatted, format_directories
     from ..storage.files.identity import InvalidMetaProperties
     from ..storage.files.open_files import LogDirectoryFailure
 
@@ -149,7 +149,7 @@ def _users(texts: list[str]) -> list[Any]:
 
 def _initial_voters(options: argparse.Namespace, config: Any) -> Any:
     """Returns the initial voters, None to use the configuration. Raises UsageError and InvalidConfig."""
-    from ..server.quorum.formatting import read_initial_voters, standalone_voters
+    from ..server.controller.formatting import read_initial_voters, standalone_voters
 
     if not (options.standalone or options.initial_controllers is not None or options.no_initial_controllers):
         return None

@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _repair(options: argparse.Namespace, directory: Path) -> int:
-    from ..server.quorum.repairing import cut_metadata, findings, forget_votes, write_properties
+    from ..server.controller.repairing import cut_metadata, findings, forget_votes, write_properties
 
     if not options.dry_run:
         if options.write_meta_properties:

@@ -119,7 +119,7 @@ def _warn_of_unknown(lines: list[str]) -> None:
 def _failures() -> tuple[type[Exception], ...]:
     """Exceptions that explain to a user why a broker does not start. Others are bugs, and show a traceback."""
     from ..protocol.records.errors import OldFormatInLog
-    from ..server.cluster.broker_lifecycle import RegistrationFailed
+    from ..server.controller.broker_lifecycle import RegistrationFailed
     from ..server.network.descriptors import TooFewDescriptors
     from ..server.runtime.halting import CAUSES
     from ..storage.files.directory_lock import DirectoryInUse

@@ -16,7 +16,7 @@ from typing import Any
 from odradek.cli.client.properties import jaas_options, read_client_properties
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from odradek.server.security.authentication.client import PasswordLogin
+from odradek.server.access.authentication.client import PasswordLogin
 
 from .wire import WireClient
 

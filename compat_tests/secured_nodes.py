@@ -6,9 +6,7 @@ from pathlib import Path
 
 from odradek.cli.scram_option import scram_user
 from odradek.protocol.internal.cluster_metadata import UserScramCredentialRecord
-from odradek.server.security.provisioning.authority import Authority
-from odradek.server.security.provisioning.clients import ClientFiles
-from odradek.server.security.provisioning.profile import INTERNAL, NODE_NAME, Security
+from odradek.server.access.provisioning import INTERNAL, NODE_NAME, Authority, ClientFiles, Security
 
 USER, PASSWORD = "tester", "tester-secret-1d7e"
 

@@ -15,7 +15,10 @@ from functools import partial
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
+from .access.authentication.sasl_listeners import SaslListeners
+from .access.quotas.client_quotas import ClientQuotas
 from .assembly import cluster, coordinators, data, paths, security, share, telemetry
+from .controller.formatting import ensure_formatted
 from .endpoints import NodeEndpoints
 from .life_lines import log_started, log_starting, log_stopped, log_stopping
 from .network.call import BROKER, CONTROLLER
@@ -23,22 +26,18 @@ from .network.descriptors import DESCRIPTORS
 from .network.dispatch import Dispatcher
 from .network.listener_set import ListenerSet
 from .node import Node
-from .partitions.online_directories import open_directories
-from .quorum.formatting import ensure_formatted
-from .quotas.client_quotas import ClientQuotas
+from .partitions.directories import open_directories
 from .runtime.background import BackgroundTasks
 from .runtime.clock import Clock
-from .runtime.counters import Metrics
-from .runtime.damage_counters import DamageCounters
+from .runtime.counters import DamageCounters, Metrics
 from .runtime.late_imports import LateImports
 from .runtime.lazy import Lazy
+from .runtime.log_lines import RepeatedLines
 from .runtime.metadata_cache import MetadataCache
-from .runtime.repeated_lines import RepeatedLines
 from .runtime.thread_pools import ThreadPools
 from .runtime.turn_budget import Stopwatch, TurnWatch
 from .runtime.turns import Turns
 from .runtime.waiters import Deadlines, Wakeups
-from .security.authentication.sasl_listeners import SaslListeners
 from .services import NodeServices, Services
 
 if TYPE_CHECKING:
@@ -279,7 +278,7 @@ class BrokerServer(Node):
 
     async def _serve_metrics(self) -> None:
         if self.config.get("odradek.metrics.port") is not None:
-            from .metrics.http import MetricsServer
+            from .observability.http import MetricsServer
 
             self.metrics_server = MetricsServer(self.config, self.lines, self.pools)
             await self.metrics_server.start()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ..metadata.image import EMPTY_IMAGE
 from ..metadata.unsupported import unsupported
-from .cluster.change_lines import log_changes
+from .controller.change_lines import log_changes
 from .runtime.halting import UnsupportedMetadata, cause_of
 from .runtime.internal_topics import SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 

@@ -8,55 +8,51 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..storage.directory import LogDirectory
-    from .cluster.auto_creation import AutoCreation
-    from .cluster.broker_lifecycle import BrokerLifecycle
-    from .cluster.broker_sessions import BrokerSessionWatch
-    from .cluster.leaders import Leaders
-    from .cluster.producer_ids import ProducerIds
-    from .cluster.stopped_brokers import StoppedBrokers
+    from .access.audit import AuditLog
+    from .access.authorization.authorization import Authorization
     from .config.broker_config import BrokerConfig
+    from .controller.auto_creation import AutoCreation
+    from .controller.broker_lifecycle import BrokerLifecycle
+    from .controller.broker_sessions import BrokerSessionWatch
+    from .controller.cluster_view import Leaders
+    from .controller.driver import QuorumDriver
+    from .controller.producer_ids import ProducerIds
+    from .controller.stopped_brokers import StoppedBrokers
     from .coordinators.coordinator_driver import GroupDriver
     from .coordinators.persister import Persister
     from .coordinators.share_state_driver import ShareStateDriver
-    from .coordinators.streams_topics import StreamsTopics
-    from .coordinators.transaction_driver import TransactionDriver
-    from .coordinators.transaction_markers import TransactionMarkers
+    from .coordinators.topic_creation import StreamsTopics
+    from .coordinators.transaction_driver import TransactionDriver, TransactionMarkers
     from .coordinators.transaction_verification import TransactionVerification
     from .fetch.fetch_path import FetchPath
-    from .fetch.fetch_sessions import FetchSessions
-    from .log_maintenance.log_cleaner import LogCleaner
-    from .log_maintenance.replica_moves import ReplicaMoves
-    from .log_maintenance.scrubber import Scrubber
+    from .fetch.sessions import FetchSessions
     from .network.call import ListenerKind
     from .network.dispatch import Dispatcher, Endpoints
     from .network.listener_set import ListenerSet
     from .partitions.partitions import Partitions
     from .peers.peers import Peers
-    from .produce.parked_produce import ProducePath
+    from .produce.produce import ProducePath
     from .produce.transactional_produce import TransactionalProduce
-    from .quorum.driver import QuorumDriver
-    from .replica_fetch.replication import Replication
+    from .replicas.cleaner import LogCleaner
+    from .replicas.moves import ReplicaMoves
+    from .replicas.replication import Replication
+    from .replicas.scrubber import Scrubber
     from .runtime.background import BackgroundTasks
     from .runtime.clock import Clock
-    from .runtime.counters import Metrics
-    from .runtime.damage_counters import DamageCounters
+    from .runtime.counters import DamageCounters, Metrics
     from .runtime.lazy import Lazy
+    from .runtime.log_lines import RepeatedLines
     from .runtime.metadata_cache import MetadataCache
-    from .runtime.repeated_lines import RepeatedLines
     from .runtime.thread_pools import ThreadPools
     from .runtime.turn_budget import TurnWatch
     from .runtime.waiters import Deadlines, Wakeups
-    from .security.audit import AuditLog
-    from .security.authorization.authorization import Authorization
     from .share.dead_letters import DeadLetters
-    from .share.latest_offsets import LatestOffsets
     from .share.share_acknowledge import ShareAcknowledgements
-    from .share.share_configs import ShareConfigs
     from .share.share_fetch import ShareFetches
-    from .share.share_groups import ShareGroupStates
-    from .share.share_partitions import SharePartitions
+    from .share.share_groups import LatestOffsets, ShareGroupStates
+    from .share.share_partitions import ShareConfigs, SharePartitions
     from .share.share_sessions import ShareSessions
-    from .telemetry.client_telemetry import ClientTelemetry
+    from .telemetry import ClientTelemetry
 
 
 @dataclass(slots=True)

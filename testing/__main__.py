@@ -14,7 +14,7 @@ import threading
 from typing import Any
 
 from ..metadata.configs import InvalidConfig
-from ..server.security.provisioning.profile import NAMES
+from ..server.access.provisioning import NAMES
 from .broker import Broker
 from .cluster import MOST_BROKERS, Cluster
 from .control import ControlPort

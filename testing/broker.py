@@ -31,8 +31,8 @@ from .embedded import EMBEDDED_DEFAULTS, ConfigValue, Embedded, as_text
 from .secured_run import hosts_of
 
 if TYPE_CHECKING:
+    from ..server.access.provisioning import Security
     from ..server.broker import BrokerServer
-    from ..server.security.provisioning.profile import Security
 
 _DEFAULT_HOST = "127.0.0.1"
 

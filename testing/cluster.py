@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from ..metadata.configs import InvalidConfig
-from ..server.security.provisioning.profile import INTERNAL
+from ..server.access.provisioning import INTERNAL
 from .broker_run import EmbeddedRun, temporary_path
 from .completion import Completion
 from .embedded import EMBEDDED_DEFAULTS, ConfigValue, Embedded, as_text
@@ -30,8 +30,8 @@ from .loop_thread import reached
 from .secured_run import SecuredRun, hosts_of
 
 if TYPE_CHECKING:
+    from ..server.access.provisioning import Security
     from ..server.broker import BrokerServer
-    from ..server.security.provisioning.profile import Security
 
 _HOST = "127.0.0.1"
 #: Every node of a small cluster votes; of a larger one three do, as a quorum of three survives the death of one.
@@ -196,7 +196,7 @@ class Cluster(Embedded):
 
     def _format(self, properties: list[dict[str, str]]) -> None:
         from ..server.config.broker_config import BrokerConfig
-        from ..server.quorum.formatting import format_directories
+        from ..server.controller.formatting import format_directories
 
         cluster_id: str | None = None
         for each in properties:

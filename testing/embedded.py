@@ -10,7 +10,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
-from ..server.security.provisioning.clients import plain_settings
+from ..server.access.provisioning import plain_settings
 from .broker_run import EmbeddedRun, temporary_path
 from .completion import Completion
 from .embedded_clock import EmbeddedClock
@@ -24,7 +24,7 @@ from .secured_run import SecuredRun, security_of
 from .snapshots import SCHEMAS_FILE, restore, save
 
 if TYPE_CHECKING:
-    from ..server.security.provisioning.profile import Security
+    from ..server.access.provisioning import Security
     from .control import ControlPort
     from .registry.server import SchemaRegistry
 

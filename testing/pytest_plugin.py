@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..server.security.provisioning.profile import Security
+    from ..server.access.provisioning import Security
     from .broker import Broker
     from .cluster import Cluster
     from .faults.faults import Faults

@@ -25,9 +25,7 @@ from ..protocol.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from ..protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from ..server.security.provisioning.authority import Authority
-from ..server.security.provisioning.clients import ClientFiles
-from ..server.security.provisioning.profile import NODE_NAME, Security, inline_stores
+from ..server.access.provisioning import NODE_NAME, Authority, ClientFiles, Security, inline_stores
 from .loop_thread import reached
 
 if TYPE_CHECKING:

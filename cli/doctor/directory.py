@@ -45,7 +45,7 @@ def disk(subject: str, free: int, total: int) -> Iterator[Finding]:
 
 def _damage(directory: Path) -> Iterator[Finding]:
     """Damaged and torn batches, checkpoints and metadata files, as `odradek repair` finds them."""
-    from ...server.quorum.repairing import findings
+    from ...server.controller.repairing import findings
 
     def found() -> Iterator[Finding]:
         for one in findings(directory):
@@ -63,8 +63,8 @@ def _damage(directory: Path) -> Iterator[Finding]:
 
 def _metadata_log(directory: Path) -> Iterator[Finding]:
     """Records that an earlier release wrote and Apache Kafka cannot read."""
-    from ...server.quorum.metadata_log import DIRECTORY_NAME
-    from ...server.quorum.metadata_survey import newer_leader_changes
+    from ...server.controller.metadata_log import DIRECTORY_NAME
+    from ...server.controller.survey import newer_leader_changes
 
     log = directory / DIRECTORY_NAME
     found = newer_leader_changes(log) if log.is_dir() else []

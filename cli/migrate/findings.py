@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...metadata.features import FEATURES
-from ...server.quorum.metadata_survey import newer_leader_changes
+from ...server.controller.survey import newer_leader_changes
 from ..client.connection import Connection
 from ..client.errors import CommandError
 from .survey import APACHE, ODRADEK, Node, Survey, survey
@@ -121,7 +121,7 @@ def _is_class(name: str) -> bool:
 def of_file(file: Path, to: str) -> Iterator[Finding]:
     """Findings of a node of this machine: its properties, and the formats on its disks. Raises CommandError."""
     from ...server.config.properties import read_properties
-    from ...server.quorum.metadata_log import DIRECTORY_NAME
+    from ...server.controller.metadata_log import DIRECTORY_NAME
     from ...storage.files.identity import read_meta_properties
 
     properties = read_properties(file)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from odradek.protocol.uuids import uuid_from_text
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.quorum.formatting import InitialVoter, format_directories
+from odradek.server.controller.formatting import InitialVoter, format_directories
 
 from compat_tests.broker_process import BrokerProcess
 from compat_tests.java.fetch import ORACLE

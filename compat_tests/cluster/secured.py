@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.quorum.formatting import format_directories
+from odradek.server.controller.formatting import format_directories
 
 from compat_tests.broker_process import free_port
 from compat_tests.secured_nodes import SecuredNodes

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.quorum.formatting import format_directories, standalone_voters
+from odradek.server.controller.formatting import format_directories, standalone_voters
 
 from compat_tests.broker_process import free_port
 from compat_tests.java.tool import ToolHost, ToolResult

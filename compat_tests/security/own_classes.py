@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from odradek.server.quotas.callback import QuotaKind
-from odradek.server.security.policies import ConfigAlteration, PolicyViolation, TopicCreation
-from odradek.server.security.principals import AuthenticationContext
+from odradek.server.access.policies import ConfigAlteration, PolicyViolation, TopicCreation
+from odradek.server.access.principals import AuthenticationContext
+from odradek.server.access.quotas.client_quotas import QuotaKind
 
 
 def note(line: str) -> None:

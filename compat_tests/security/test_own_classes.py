@@ -30,7 +30,7 @@ from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestT
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
-from odradek.server.security.authentication.client import PasswordLogin
+from odradek.server.access.authentication.client import PasswordLogin
 
 from compat_tests.access import log_in
 from compat_tests.broker_process import BrokerProcess, free_port

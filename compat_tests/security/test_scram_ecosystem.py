@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 from odradek.cli.scram_option import scram_user
+from odradek.server.access.provisioning import NODE_NAME, Authority, ClientFiles, Security
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.quorum.formatting import format_directories
-from odradek.server.security.provisioning.authority import Authority
-from odradek.server.security.provisioning.clients import ClientFiles
-from odradek.server.security.provisioning.profile import NODE_NAME, Security
+from odradek.server.controller.formatting import format_directories
 
 from compat_tests import access
 from compat_tests.broker_process import free_port

@@ -1,6 +1,6 @@
 """The controller quorum: KRaft's variant of Raft, as a pure state machine (KIP-595, KIP-630, KIP-853, KIP-996).
 
-`server/quorum/raft.py` drives it; a single voter does not need it. Its tests are transcripts and a seeded simulation
+`server/controller/raft.py` drives it; a single voter does not need it. Its tests are transcripts and a seeded simulation
 (`tests/replication/quorum/`).
 
 `replica.py` is the interface: `handle(message, now)`, `deadline()`, `expire(now)`, `take()`. `effects.py` defines

@@ -114,7 +114,7 @@ class Reply(NamedTuple):
 Effect = Union[WriteState, Flush, Send, Reply]
 
 
-# The log as a quorum replica sees it: implemented by `server/quorum/replicated_log.py` and by a toy in the simulator.
+# The log as a quorum replica sees it: implemented by `server/controller/raft.py` and by a toy in the simulator.
 #
 # Offsets are those of the log. `append_*` may stay in the page cache until a Flush. `truncate` and `adopt_snapshot`
 # are on disk when they return, since truncated records must not return after a crash.

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
-from ..cluster.leaders import Leaders
+from ..controller.cluster_view import Leaders
+from ..controller.driver import QuorumDriver
+from ..controller.registration import Registration
 from ..publisher import Publisher
-from ..quorum.driver import QuorumDriver
-from ..quorum.registration import Registration
-from ..replica_fetch.healing import Healer
+from ..replicas.healing import Healer
 from ..runtime.internal_topics import SHARE_GROUP_STATE_TOPIC
 
 if TYPE_CHECKING:
     from ...metadata.image import BrokerImage
     from ...protocol.schema import Message
-    from ..cluster.auto_creation import AutoCreation
-    from ..cluster.broker_lifecycle import BrokerLifecycle
-    from ..cluster.broker_sessions import BrokerSessionWatch
-    from ..cluster.controller_channel import Forwarding
-    from ..cluster.producer_ids import ProducerIds
-    from ..cluster.stopped_brokers import StoppedBrokers
-    from ..cluster.token_expiry import TokenExpiry
+    from ..controller.auto_creation import AutoCreation
+    from ..controller.broker_lifecycle import BrokerLifecycle
+    from ..controller.broker_sessions import BrokerSessionWatch
+    from ..controller.channel import Forwarding
+    from ..controller.commits import ClientFields, Reply
+    from ..controller.producer_ids import ProducerIds
+    from ..controller.stopped_brokers import StoppedBrokers
+    from ..controller.tasks import TokenExpiry
     from ..node import Node
     from ..peers.peers import Peers
-    from ..quorum.pending_replies import ClientFields, Reply
-    from ..replica_fetch.replica_requests import ReplicaRequests
-    from ..replica_fetch.replication import Replication
+    from ..replicas.healing import ReplicaRequests
+    from ..replicas.replication import Replication
 
 
 def auto_creation(node: Node) -> AutoCreation:
-    from ..cluster.auto_creation import AutoCreation
+    from ..controller.auto_creation import AutoCreation
 
     def create_internal(topic: str) -> None:
         if topic == SHARE_GROUP_STATE_TOPIC:
@@ -53,7 +53,7 @@ def leaders(node: Node) -> Leaders:
 
 
 def producer_ids(node: Node) -> ProducerIds:
-    from ..cluster.producer_ids import ProducerIds
+    from ..controller.producer_ids import ProducerIds
 
     return ProducerIds(
         node.node_id, lambda: node.controller.broker_epoch, lambda *asked: node.controller.submit(*asked)
@@ -100,7 +100,7 @@ def registration(node: Node) -> Registration:
 
 
 def _register_controller(node: Node) -> None:
-    from ..cluster.controller_registration import ControllerRegistrar
+    from ..controller.controller_registration import ControllerRegistrar
 
     ControllerRegistrar(node.clock, node.metadata, node.controller, node.forwarding, registration(node)).start()
 
@@ -109,8 +109,8 @@ def _register_controller(node: Node) -> None:
 
 
 def broker_sessions(node: Node) -> BrokerSessionWatch:
-    from ..cluster.broker_sessions import BrokerSessionWatch
-    from ..cluster.controller_tasks import PeriodicTasks
+    from ..controller.broker_sessions import BrokerSessionWatch
+    from ..controller.tasks import PeriodicTasks
 
     def suspect(broker: BrokerImage) -> None:
         if node.stopped_brokers is not None:
@@ -123,19 +123,19 @@ def broker_sessions(node: Node) -> BrokerSessionWatch:
 
 
 def token_expiry(node: Node) -> TokenExpiry:
-    from ..cluster.token_expiry import TokenExpiry
+    from ..controller.tasks import TokenExpiry
 
     return TokenExpiry(node.config, node.clock, node.controller)
 
 
 def stopped_brokers(node: Node) -> StoppedBrokers:
-    from ..cluster.stopped_brokers import StoppedBrokers
+    from ..controller.stopped_brokers import StoppedBrokers
 
     return StoppedBrokers(node.metadata, node.peers)
 
 
 def lifecycle(node: Node) -> BrokerLifecycle:
-    from ..cluster.broker_lifecycle import BrokerLifecycle
+    from ..controller.broker_lifecycle import BrokerLifecycle
 
     return BrokerLifecycle(
         node.config,
@@ -158,7 +158,7 @@ def lifecycle_of_lone_voter(node: Node) -> BrokerLifecycle:
 
 
 def forwarding(node: Node) -> Forwarding:
-    from ..cluster.controller_channel import Forwarding
+    from ..controller.channel import Forwarding
 
     return Forwarding(node.controller, node.peers, node.clock)
 
@@ -170,16 +170,16 @@ def peers(node: Node) -> Peers:
 
 
 def replica_requests(node: Node) -> ReplicaRequests:
-    from ..replica_fetch.replica_requests import ReplicaRequests
+    from ..replicas.healing import ReplicaRequests
 
     return ReplicaRequests(node.node_id, lambda: node.controller.broker_epoch, node.config, node.peers, node.leaders)
 
 
 def replication(node: Node) -> Replication:
-    from ..replica_fetch.isr_changes import IsrChanges
-    from ..replica_fetch.replica_fetcher import ReplicaFetcher
-    from ..replica_fetch.replication import Replication
-    from ..replica_fetch.replication_quota import FOLLOWERS, LEADERS, ReplicationQuota
+    from ..replicas.fetcher import ReplicaFetcher
+    from ..replicas.isr_changes import IsrChanges
+    from ..replicas.replication import Replication
+    from ..replicas.replication_quota import FOLLOWERS, LEADERS, ReplicationQuota
 
     leaders, followers = (
         ReplicationQuota(node.node_id, node.config, node.clock, node.metadata, keys) for keys in (LEADERS, FOLLOWERS)

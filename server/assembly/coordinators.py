@@ -11,15 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+    from ..controller.commits import ClientFields
     from ..coordinators.persister import Persister
     from ..coordinators.share_state_driver import ShareStateDriver
-    from ..coordinators.streams_topics import StreamsTopics
-    from ..coordinators.topic_creation import CreateTopics
-    from ..coordinators.transaction_driver import TransactionDriver
-    from ..coordinators.transaction_markers import TransactionMarkers
+    from ..coordinators.topic_creation import CreateTopics, StreamsTopics
+    from ..coordinators.transaction_driver import TransactionDriver, TransactionMarkers
     from ..coordinators.transaction_verification import TransactionVerification
     from ..node import Node
-    from ..quorum.pending_replies import ClientFields
 
 
 def create_topics(node: Node) -> CreateTopics:
@@ -31,7 +29,7 @@ def topic_creation(node: Node) -> TopicCreation:
 
 
 def streams_topics(node: Node) -> StreamsTopics:
-    from ..coordinators.streams_topics import StreamsTopics
+    from ..coordinators.topic_creation import StreamsTopics
 
     def create_topics_for(
         request: CreateTopicsRequest, created: Callable[[CreateTopicsResponse], None], client: tuple[str, str] | None
@@ -49,7 +47,7 @@ def groups(node: Node) -> GroupDriver:
 
 
 def transaction_markers(node: Node) -> TransactionMarkers:
-    from ..coordinators.transaction_markers import TransactionMarkers
+    from ..coordinators.transaction_driver import TransactionMarkers
 
     return TransactionMarkers(node.partitions, node.clock, node.groups, node.leaders, node.peers)
 

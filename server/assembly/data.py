@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..fetch.fetch_session import PartitionKey
-from ..fetch.fetch_sessions import FetchSessions
-from ..log_maintenance.log_cleaner import LogCleaner
-from ..log_maintenance.log_maintenance import LogMaintenance
-from ..log_maintenance.replica_moves import ReplicaMoves
-from ..log_maintenance.scrubber import Scrubber
-from ..partitions.directory_reports import DirectoryReports
-from ..partitions.partition_changes import PartitionChanges
-from ..partitions.partitions import Partitions
-from ..partitions.placement import ReplicaPlacement
-from ..partitions.replica_creation import ReplicaCreation
-from ..partitions.replica_opening import IsrRules, ReplicaOpening
-from ..partitions.roles import RoleAssignment
+from ..fetch.sessions import FetchSessions, PartitionKey
+from ..partitions.creation import IsrRules, ReplicaCreation, ReplicaOpening
+from ..partitions.directories import DirectoryReports
+from ..partitions.partitions import Partitions, ReplicaPlacement, UnmadePartitions
+from ..partitions.roles import PartitionChanges, RoleAssignment
 from ..partitions.topic_settings import Reconfiguration, SettingsByTopic
-from ..partitions.unmade_partitions import UnmadePartitions
+from ..replicas.cleaner import LogCleaner
+from ..replicas.maintenance import LogMaintenance
+from ..replicas.moves import ReplicaMoves
+from ..replicas.scrubber import Scrubber
 
 if TYPE_CHECKING:
     from ...metadata.image import MetadataImage
     from ...replication.isr import IsrProposal
     from ..node import Node
-    from ..partitions.hosted_partition import HostedPartition
-    from ..partitions.replica import Replica
+    from ..partitions.hosted_partition import HostedPartition, Replica
 
 
 def fetch_sessions(node: Node) -> FetchSessions:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..fetch.fetch_path import FetchPath
-from ..fetch.replica_selector import ReplicaSelector
+from ..fetch.fetch_path import FetchPath, ReplicaSelector
 from ..partitions.parked_fetch import FetchWaits
-from ..produce.parked_produce import ProducePath
+from ..produce.produce import ProducePath
 
 if TYPE_CHECKING:
-    from ..fetch.fetch_authorization import FetchAuthorization
+    from ..fetch.fetch_path import FetchAuthorization
     from ..node import Node
     from ..produce.transactional_produce import TransactionalProduce
 
@@ -33,7 +32,7 @@ def fetch_path(node: Node) -> FetchPath:
 def _fetch_authorization(node: Node) -> FetchAuthorization | None:
     if node.authorizer is None:
         return None
-    from ..fetch.fetch_authorization import FetchAuthorization
+    from ..fetch.fetch_path import FetchAuthorization
 
     return FetchAuthorization(node.authorizer, node.metadata)
 

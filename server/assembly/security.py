@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...replication.controller.security.policies import Policies
-from ..security.audit import AuditLog
+from ..access.audit import AuditLog
 
 if TYPE_CHECKING:
+    from ..access.authorization.authorization import Authorization
+    from ..access.quotas.client_quotas import OwnQuotas
     from ..config.broker_config import BrokerConfig
     from ..node import Node
-    from ..quotas.callback import OwnQuotas
-    from ..security.authorization.authorization import Authorization
 
 
 def authorization(node: Node) -> tuple[AuditLog, Authorization | None]:
@@ -19,7 +19,7 @@ def authorization(node: Node) -> tuple[AuditLog, Authorization | None]:
     audit = AuditLog(node.clock, as_json=node.config.get("odradek.audit.format") == "json")
     if not node.config.get("authorizer.class.name").strip():
         return audit, None
-    from ..security.authorization.authorization import Authorization
+    from ..access.authorization.authorization import Authorization
 
     return audit, Authorization(node.config.values.static, audit, node.clock.now_ms())
 
@@ -29,8 +29,8 @@ def quota_callback(config: BrokerConfig) -> OwnQuotas | None:
     name = config.get("client.quota.callback.class")
     if name is None:
         return None
-    from ..quotas.callback import ClientQuotaCallback, OwnQuotas
-    from ..security.plugins import load_class
+    from ..access.plugins import load_class
+    from ..access.quotas.client_quotas import ClientQuotaCallback, OwnQuotas
 
     return OwnQuotas(load_class("client.quota.callback.class", name, ClientQuotaCallback, config.values.static))
 
@@ -40,6 +40,6 @@ def policies(config: BrokerConfig) -> Policies:
     properties = config.values.static
     if not any(properties.get(f"{name}.policy.class.name", "").strip() for name in ("create.topic", "alter.config")):
         return Policies()
-    from ..security.policies import read_policies
+    from ..access.policies import read_policies
 
     return read_policies(properties)

@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ..node import Node
     from ..share.dead_letters import DeadLetters
-    from ..share.latest_offsets import LatestOffsets
     from ..share.share_acknowledge import ShareAcknowledgements
-    from ..share.share_configs import ShareConfigs
     from ..share.share_fetch import ShareFetches
-    from ..share.share_groups import ShareGroupStates
-    from ..share.share_partitions import SharePartitions
+    from ..share.share_groups import LatestOffsets, ShareGroupStates
+    from ..share.share_partitions import ShareConfigs, SharePartitions
     from ..share.share_sessions import ShareSession, ShareSessions
 
 
 def share_configs(node: Node) -> ShareConfigs:
-    from ..share.share_configs import ShareConfigs
+    from ..share.share_partitions import ShareConfigs
 
     return ShareConfigs(node.config, node.metadata, node.clock)
 
@@ -65,7 +63,7 @@ def share_group_states(node: Node) -> ShareGroupStates:
 
 
 def latest_offsets(node: Node) -> LatestOffsets:
-    from ..share.latest_offsets import LatestOffsets
+    from ..share.share_groups import LatestOffsets
 
     return LatestOffsets(node.partitions, node.leaders, node.peers)
 

@@ -10,7 +10,7 @@ from ...metadata.configs import InvalidConfig
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..node import Node
-    from ..telemetry.client_telemetry import ClientTelemetry
+    from ..telemetry import ClientTelemetry
 
 _ENDPOINT_KEY = "odradek.telemetry.otlp.endpoint"
 #: The library that reads pushes; finding it does not import it.
@@ -41,8 +41,7 @@ def _has_library() -> bool:
 
 def client_telemetry(node: Node) -> ClientTelemetry:
     """Raises InvalidConfig."""
-    from ..telemetry.client_telemetry import ClientTelemetry
-    from ..telemetry.export import Collector
+    from ..telemetry import ClientTelemetry, Collector
 
     url: str | None = node.config.get(_ENDPOINT_KEY)
     collector = None if url is None else Collector(url, node.lines)

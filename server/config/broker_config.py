@@ -1,12 +1,4 @@
-"""The broker's configuration: server.properties and --override, under dynamic values that change while it runs.
-
-`get` gives a key's typed value and is called each time it is needed, so that a dynamic change is seen at once; code that
-must react to a change subscribes. The values themselves, their types, checks and layers, are `metadata/configs`.
-
-No setting is required. A node without `node.id` and `process.roles` is an embedded one: it listens on 127.0.0.1:9092.
-A node whose quorum names no other node is a single node. It keeps one replica of the internal topics, as in the
-server.properties that ships with Kafka; such values count as static ones.
-"""
+"""From a topic's values to what its logs obey."""
 
 from __future__ import annotations
 
@@ -29,13 +21,55 @@ from ...metadata.configs import (
 )
 from ...storage.log.config import LogConfig
 from .listeners import Listeners, read_listeners
-from .properties import parse_properties, read_properties
-from .providers import PREFIX, resolved
-from .topic_log_config import log_config_of
+from .properties import PREFIX, parse_properties, read_properties, resolved
 
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta
     from ...metadata.image import MetadataImage
+
+
+_SAME = {
+    "segment_ms": "segment.ms",
+    "segment_jitter_ms": "segment.jitter.ms",
+    "segment_index_bytes": "segment.index.bytes",
+    "index_interval_bytes": "index.interval.bytes",
+    "preallocate": "preallocate",
+    "retention_ms": "retention.ms",
+    "retention_bytes": "retention.bytes",
+    "delete_retention_ms": "delete.retention.ms",
+    "file_delete_delay_ms": "file.delete.delay.ms",
+    "min_cleanable_dirty_ratio": "min.cleanable.dirty.ratio",
+    "min_compaction_lag_ms": "min.compaction.lag.ms",
+    "max_compaction_lag_ms": "max.compaction.lag.ms",
+    "flush_messages": "flush.messages",
+    "flush_ms": "flush.ms",
+    "max_message_bytes": "max.message.bytes",
+}
+
+
+def log_config_of(values: Mapping[str, Any], producer_id_expiration_ms: int) -> LogConfig:
+    """`values`: the effective typed values of a topic."""
+    policies = values["cleanup.policy"]
+    internal = values["internal.segment.bytes"]
+    return LogConfig(
+        segment_bytes=internal if internal is not None else values["segment.bytes"],
+        compact="compact" in policies,
+        delete="delete" in policies,
+        producer_id_expiration_ms=producer_id_expiration_ms,
+        **{field: values[name] for field, name in _SAME.items()},
+    )
+
+
+# The broker's configuration: server.properties and --override, under dynamic values that change while it runs.
+#
+# `get` gives a key's typed value and is called each time it is needed, so that a dynamic change is seen at once; code
+# that must react to a change subscribes. The values themselves, their types, checks and layers, are
+# `metadata/configs`.
+#
+# No setting is required. A node without `node.id` and `process.roles` is an embedded one: it listens on
+# 127.0.0.1:9092. A node whose quorum names no other node is a single node. It keeps one replica of the internal
+# topics, as in the server.properties that ships with Kafka; such values count as static ones.
+
 
 __all__ = ["BrokerConfig", "InvalidConfig", "check_known", "parse_properties", "read_properties", "unknown_properties"]
 

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta
     from ...metadata.image import MetadataImage
     from ..config.broker_config import BrokerConfig
-    from ..partitions.hosted_partition import HostedPartition
+    from ..partitions.hosted_partition import HostedPartition, Marker
     from ..partitions.partitions import Partitions
-    from ..partitions.transaction_marker import Marker
     from ..runtime.clock import Clock
     from .group_shard_driver import GroupShardDriver
     from .topic_creation import TopicCreation
@@ -257,7 +256,7 @@ class GroupDriver(CoordinatorDriver):
                 shard.reconfigure(self._config_for(shard.partition))
 
     def _config_for(self, partition: HostedPartition) -> GroupsConfig:
-        from .group_configs import groups_config
+        from .group_shard_driver import groups_config
 
         return groups_config(self._config, partition.rules.max_message_bytes - RECORD_OVERHEAD_BYTES)
 
@@ -302,7 +301,7 @@ class GroupDriver(CoordinatorDriver):
     def _not_here(self, request: Message, version: int) -> Message:
         from ...coordinator.groups.error_responses import error_response
         from ...coordinator.groups.shard import validate
-        from .group_configs import groups_config
+        from .group_shard_driver import groups_config
 
         error = validate(groups_config(self._config), request, version)
         return error_response(request, error or ErrorCode.NOT_COORDINATOR)

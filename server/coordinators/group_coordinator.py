@@ -14,12 +14,13 @@ from ..network.api_endpoint import Place
 from ..network.call import Call
 from ..runtime.gather import gather
 from ..security.authorization.requirements import Each, authorized_operations
-from . import group_configs, group_shard_driver
+from . import group_shard_driver
+from . import group_shard_driver as group_configs
 
 if TYPE_CHECKING:
+    from ..access.authorization.authorization import Authorization
     from ..config.broker_config import BrokerConfig
     from ..runtime.metadata_cache import MetadataCache
-    from ..security.authorization.authorization import Authorization
     from .coordinator_driver import GroupDriver
 
 #: Imported with this file, on a thread: the event loop imports none of it later.

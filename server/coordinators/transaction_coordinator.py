@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 from ...protocol.schema import Message
 from ..network.api_endpoint import Place
 from ..network.call import Call
-from . import group_coordinator, transaction_driver, transaction_markers, transaction_verification
+from . import group_coordinator, transaction_driver, transaction_verification
+from . import transaction_driver as transaction_markers
 
 if TYPE_CHECKING:
     from ..runtime.lazy import Lazy

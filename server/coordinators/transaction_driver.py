@@ -1,8 +1,7 @@
-"""The transaction coordinators on this broker: shards of `__transaction_state`, and the markers that they request.
+"""Writes the markers of transactions into partitions.
 
-The state machine is coordinator/transactions/; it is driven as that of groups is. The leader of a partition writes the
-marker (transaction_markers.py). A marker that cannot be written is retried until the shard is dropped. The next broker
-that loads the partition's log finds the decision in it and continues.
+Markers for partitions led by this broker come from WriteTxnMarkers requests and from this broker's coordinator. For
+partitions led by other brokers, the coordinator sends those brokers WriteTxnMarkers.
 """
 
 from __future__ import annotations
@@ -28,10 +27,16 @@ from ...coordinator.transactions.transaction import NO_PRODUCER_ID, encode_recor
 from ...metadata.features import TRANSACTION_VERSION
 from ...metadata.image import TopicPartition
 from ...protocol.errors import ErrorCode
+from ...protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from ...protocol.schema import Message
-from ..partitions.transaction_marker import Marker
-from ..runtime.internal_topics import TRANSACTION_STATE_TOPIC
-from ..runtime.peer_text import shown
+from ..partitions.hosted_partition import Marker
+from ..runtime.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from ..runtime.log_lines import shown
 from .coordinator_driver import CoordinatorDriver
 from .pending_requests import Client, Pending
 from .shard_driver import ShardDriver
@@ -39,14 +44,78 @@ from .shard_driver import ShardDriver
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta
     from ...metadata.image import MetadataImage
-    from ..cluster.producer_ids import ProducerIds
     from ..config.broker_config import BrokerConfig
+    from ..controller.cluster_view import Leaders
+    from ..controller.producer_ids import ProducerIds
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.partitions import Partitions
+    from ..peers.peers import Peers
     from ..runtime.clock import Clock
+    from ..runtime.lazy import Lazy
     from ..runtime.metadata_cache import MetadataCache
+    from .coordinator_driver import GroupDriver
     from .topic_creation import TopicCreation
-    from .transaction_markers import TransactionMarkers
+
+
+#: The time for another broker to write and replicate a marker; afterwards the coordinator retries.
+REQUEST_TIMEOUT_MS = 30_000
+PURPOSE = "transaction-markers"
+
+
+class TransactionMarkers:
+    """Writes markers into the logs of partitions led here, and has the leaders of other partitions write theirs."""
+
+    def __init__(
+        self, partitions: Partitions, clock: Clock, groups: GroupDriver, leaders: Leaders, peers: Lazy[Peers]
+    ) -> None:
+        self._partitions = partitions
+        self._clock = clock
+        self._groups = groups
+        self._leaders = leaders
+        self._peers = peers
+
+    def send(self, topic: str, index: int, marker: Marker, done: Callable[[int], None]) -> None:
+        """Writes a marker as `write` does, on the partition's leader wherever it is."""
+        endpoint = self._leaders.other_leader(topic, index)
+        if endpoint is None:
+            self.write(topic, index, marker, done)
+            return
+        producer_id, epoch, committed, coordinator_epoch, transaction_version = marker
+        topics = [WritableTxnMarkerTopic(topic, [index])]
+        asked = WritableTxnMarker(producer_id, epoch, committed, topics, coordinator_epoch, transaction_version)
+
+        def answered(response: WriteTxnMarkersResponse | None) -> None:
+            if response is None:
+                done(ErrorCode.NETWORK_EXCEPTION)
+            else:
+                done(response.markers[0].topics[0].partitions[0].error_code)
+
+        request = WriteTxnMarkersRequest([asked])
+        self._peers().send(endpoint, request, answered, timeout_ms=REQUEST_TIMEOUT_MS, purpose=PURPOSE)
+
+    def write(self, topic: str, index: int, marker: Marker, done: Callable[[int], None]) -> None:
+        """Writes a marker into a partition led here. `done` gets an error code, or 0 when the marker is committed. A
+        marker for a group's offsets also goes to the group's shard.
+        """
+        hosted = self._partitions.get((topic, index))
+        if hosted is None:
+            done(self._leaders.absent_error(topic, index))
+        elif topic == GROUP_METADATA_TOPIC:
+            self._groups.end_transaction(index, marker, done)
+        else:
+            result = hosted.end_transaction(marker, self._clock.now_ms())
+            if result.error:
+                done(result.error)
+            else:
+                hosted.when_committed(result.end_offset, done)
+
+
+# The transaction coordinators on this broker: shards of `__transaction_state`, and the markers that they request.
+#
+# The state machine is coordinator/transactions/; it is driven as that of groups is. The leader of a partition writes
+# the marker (transaction_markers.py). A marker that cannot be written is retried until the shard is dropped. The next
+# broker that loads the partition's log finds the decision in it and continues.
+
 
 log = logging.getLogger("odradek.transactions")
 

@@ -21,8 +21,8 @@ from ...protocol.messages.add_partitions_to_txn import (
 )
 
 if TYPE_CHECKING:
-    from ..cluster.leaders import Leaders
     from ..config.broker_config import BrokerConfig
+    from ..controller.cluster_view import Leaders
     from ..peers.peers import Peers
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy

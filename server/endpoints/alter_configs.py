@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ...protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource, AlterConfigsResourceResponse
 from ...protocol.schema import Message
+from ..access.authorization.sessions import AuthorizationSession
 from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, ApiEndpoint
 from ..network.call import Call
 from ..network.portions import TOGETHER, Portioning, by_resource
@@ -23,7 +24,6 @@ from ..quorum.config_changes import (
 )
 from ..quorum.places import ACTIVE_CONTROLLER
 from ..security.authorization.requirements import Checked, Deciding, Split
-from ..security.authorization.sessions import AuthorizationSession
 
 
 def handle(services: ConfigServices, call: Call) -> Message | None:

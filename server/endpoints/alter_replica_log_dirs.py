@@ -24,7 +24,7 @@ from ...storage.directory import FUTURE_SUFFIX, LogDirectory, replica_directory_
 from ...storage.files.open_files import LogDirectoryFailure
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
-from ..partitions.cordoning import cordoned_directories
+from ..partitions.partitions import cordoned_directories
 from ..security.authorization.requirements import on_cluster
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ Decided in `replication/controller/brokers.py`, by way of the sessions of broker
 
 from __future__ import annotations
 
-from ..cluster.broker_sessions import BROKER_SESSIONS
+from ..controller.broker_sessions import BROKER_SESSIONS
 from ..network.api_endpoint import ApiEndpoint
 from ..security.authorization.requirements import OF_NODES
 

@@ -18,8 +18,8 @@ from ..quorum.places import ACTIVE_CONTROLLER, to_controller
 from ..security.authorization.requirements import NeedsBy
 
 if TYPE_CHECKING:
+    from ..access.authorization.sessions import AuthorizationSession
     from ..network.call import Call
-    from ..security.authorization.sessions import AuthorizationSession
     from ..services import NodeServices
 
 

@@ -12,7 +12,7 @@ from ...protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from ..cluster.cluster_view import ClusterView
+from ..controller.cluster_view import ClusterView
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import CONTROLLER, Call
 from ..security.authorization.requirements import Each, NeedsOn, cluster_operations, on_cluster

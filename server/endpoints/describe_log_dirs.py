@@ -24,7 +24,7 @@ from ...protocol.messages.describe_log_dirs import (
 from ...storage.directory import LogDirectory
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
-from ..partitions.cordoning import cordoned_directories
+from ..partitions.partitions import cordoned_directories
 from ..security.authorization.requirements import on_cluster
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from ...protocol.messages.describe_quorum import (
     TopicDataResponse,
 )
 from ...protocol.uuids import ZERO_UUID
+from ..controller.metadata_log import TOPIC
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import BROKER, Call
-from ..quorum.metadata_log import TOPIC
 from ..quorum.places import QUORUM_LEADER, ask_leader
 from ..security.authorization.requirements import IN_GENERAL_WORDS, on_cluster
 

@@ -29,7 +29,7 @@ from ..network.portions import Portioning
 from ..runtime.gather import gather
 from ..security.authorization.requirements import WORDS, Each
 from ..services import Services
-from ..share.latest_offsets import End, Ends
+from ..share.share_groups import End, Ends
 from ..share.share_requests import are_enabled
 
 _GROUPS = Each(Operation.DESCRIBE, ResourceType.GROUP)

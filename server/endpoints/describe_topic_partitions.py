@@ -20,7 +20,7 @@ from ...protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from ...replication.controller.state import topic_name_fault
-from ..cluster.cluster_view import ClusterView
+from ..controller.cluster_view import ClusterView
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.large_requests import work_in_turns

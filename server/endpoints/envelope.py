@@ -19,7 +19,7 @@ from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ...protocol.schema import Message
 from ...replication.controller.controller import error_response
 from ...replication.controller.result import RequestError
-from ..cluster.controller_channel import decoded_principal, is_not_controller
+from ..controller.channel import decoded_principal, is_not_controller
 from ..network.answer_size import arrays_of
 from ..network.api_endpoint import ApiEndpoint, BoundHandle
 from ..network.call import BROKER, Call, set_throttle_time

@@ -18,9 +18,8 @@ from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
 from ..fetch.fetch import FIRST_VERSION_WITH_REPLICA_STATE, Fetch
-from ..fetch.fetch_authorization import FetchAuthorization
-from ..fetch.fetch_session import INITIAL_EPOCH, FetchContext
-from ..fetch.fetch_sessions import LARGE_FETCH, is_large_fetch
+from ..fetch.fetch_path import FetchAuthorization
+from ..fetch.sessions import INITIAL_EPOCH, LARGE_FETCH, FetchContext, is_large_fetch
 from ..network.api_endpoint import ApiEndpoint, Cost
 from ..network.call import CONTROLLER
 from ..network.metered_call import MeteredCall

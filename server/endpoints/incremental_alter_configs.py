@@ -18,6 +18,7 @@ from ...protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from ...protocol.schema import Message
+from ..access.authorization.sessions import AuthorizationSession
 from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, ApiEndpoint
 from ..network.call import Call
 from ..network.portions import TOGETHER, Portioning, by_resource
@@ -37,7 +38,6 @@ from ..quorum.config_changes import (
 from ..quorum.places import ACTIVE_CONTROLLER
 from ..runtime import loggers
 from ..security.authorization.requirements import Checked, Deciding, Each, Split
-from ..security.authorization.sessions import AuthorizationSession
 
 _LOGGERS = Each(Operation.ALTER_CONFIGS, AclResourceType.CLUSTER)
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)

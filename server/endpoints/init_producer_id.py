@@ -17,8 +17,8 @@ from ..produce import transactional_produce
 from ..security.authorization.requirements import NeedsBy
 
 if TYPE_CHECKING:
+    from ..access.authorization.sessions import AuthorizationSession
     from ..network.call import Call
-    from ..security.authorization.sessions import AuthorizationSession
     from ..services import Services
 
 #: Imported with this file, on a thread: what a transactional producer uses next.

@@ -29,7 +29,7 @@ from ...protocol.messages.metadata import (
 )
 from ...protocol.uuids import ZERO_UUID
 from ...replication.controller.state import topic_name_fault
-from ..cluster.cluster_view import ClusterView
+from ..controller.cluster_view import ClusterView
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.large_requests import work_in_turns
@@ -38,7 +38,7 @@ from ..runtime.sliced_work import SeenValues, Steps, in_order
 from ..security.authorization.requirements import Each, authorized_operations, cluster_operations
 
 if TYPE_CHECKING:
-    from ..cluster.stopped_brokers import StoppedBrokers
+    from ..controller.stopped_brokers import StoppedBrokers
     from ..services import Services
 
 log = logging.getLogger("odradek.metadata")

@@ -38,27 +38,29 @@ from ...protocol.messages.produce import (
 from ...protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_FLAG
 from ..network.api_endpoint import ApiEndpoint, Cost
 from ..network.portions import Portioning
-from ..partitions.append_result import AppendResult
+from ..partitions.batch_validation import AppendResult
 from ..partitions.hosted_partition import ALL_IN_SYNC, HostedPartition
-from ..produce.parked_produce import (
+from ..produce.produce import (
     FIRST_VERSION_WITH_TOPIC_IDS,
     NO_LEADER,
     NO_NODES,
     NO_RECORD_ERRORS,
     ParkedProduce,
     ProducePath,
+    RejectedBatches,
     add_leaders,
+    denied_topics,
     end_unanswered,
+    sequence_of,
+    surely_writes,
 )
-from ..produce.produce_authorization import NONE_DENIED as _NONE_DENIED
-from ..produce.produce_authorization import denied_topics, surely_writes
-from ..produce.rejected_batches import RejectedBatches, sequence_of
+from ..produce.produce import NONE_DENIED as _NONE_DENIED
 from ..runtime.internal_topics import ADMIN_CLIENT_ID
 from ..security.authorization.requirements import Each
 
 if TYPE_CHECKING:
+    from ..access.authorization.sessions import AuthorizationSession
     from ..network.call import Call
-    from ..security.authorization.sessions import AuthorizationSession
     from ..services import Services
 
 _INTERNAL = AppendResult(ErrorCode.INVALID_TOPIC_EXCEPTION)

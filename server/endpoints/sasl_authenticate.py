@@ -1,7 +1,7 @@
 """SaslAuthenticate (key 36), versions 0-2: one token of the SASL exchange (KIP-152, KIP-368).
 
 On a listener without SASL, and after the authentication, it is ILLEGAL_SASL_STATE. See
-`server/security/authentication/authentication.py`.
+`server/access/authentication/authentication.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """SaslHandshake (key 17), versions 0-1: the client names its SASL mechanism (KIP-43, KIP-152).
 
 On a listener without SASL, and after the authentication, it is ILLEGAL_SASL_STATE, unless it begins the
-re-authentication of a session that has an end (KIP-368). See `server/security/authentication/authentication.py`.
+re-authentication of a session that has an end (KIP-368). See `server/access/authentication/authentication.py`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRe
 from ...protocol.schema import Message
 from ...replication.controller.state import topic_name_fault
 from ..coordinators.group_coordinator import GROUP_COORDINATOR
-from ..coordinators.streams_topics import streams_groups_precondition
+from ..coordinators.topic_creation import streams_groups_precondition
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..runtime.internal_topics import INTERNAL_TOPICS

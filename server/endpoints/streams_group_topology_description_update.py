@@ -6,7 +6,7 @@ Answered in `coordinator/groups/streams/description.py`.
 from __future__ import annotations
 
 from ..coordinators.group_coordinator import GROUP_COORDINATOR
-from ..coordinators.streams_topics import streams_groups_precondition
+from ..coordinators.topic_creation import streams_groups_precondition
 from ..network.api_endpoint import ApiEndpoint
 from ..security.authorization.requirements import on_group
 

@@ -32,7 +32,7 @@ from ..runtime.internal_topics import GROUP_METADATA_TOPIC
 from ..security.authorization.requirements import Each, on_group, on_transactional_id
 
 if TYPE_CHECKING:
-    from ...storage.log.verifications import Verification
+    from ...storage.log.producers import Verification
     from ..network.call import Call
     from ..partitions.hosted_partition import HostedPartition
     from ..services import Services

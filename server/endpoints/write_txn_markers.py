@@ -21,7 +21,7 @@ from ...protocol.messages.write_txn_markers import (
 from ..coordinators.transaction_coordinator import PRELOADED as _PRELOADED
 from ..network.api_endpoint import ApiEndpoint, Cost
 from ..network.portions import Portioning
-from ..partitions.transaction_marker import Marker
+from ..partitions.hosted_partition import Marker
 from ..runtime.gather import gather
 from ..security.authorization.requirements import OF_NODES, NeedsAny, on_cluster
 

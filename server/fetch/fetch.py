@@ -1,54 +1,205 @@
-"""A Fetch, from its partitions to its response; parked while there are fewer than `min_bytes`.
-
-Kafka's rules: there is a size limit for all partitions and one for each, but the first batch of the response is always
-given whole, so that a consumer makes progress. A response is due at once if it has `min_bytes`, if a partition has an
-error, or if the client does not want to wait or asks for nothing. Otherwise it is due at the deadline, with the data
-there is. A session's response has only partitions with data, an error, or another high watermark or log start offset
-than in the last response.
-
-Record batches are not copied here: large ranges leave as a `LogSlice` that the connection sends from the file, small
-ones are read into the response. Data that is not in the page cache is first read by a thread, then inspected again.
-"""
+"""Reads that meet damage: wait for the inspection of a segment, or for healing, or answer CORRUPT_MESSAGE."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Set
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData
+from ...protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    SnapshotId,
+)
 from ...protocol.records.errors import CorruptBatch, OldFormatInLog
+from ...protocol.uuids import ZERO_UUID
 from ...replication.isr import UNKNOWN_BROKER_EPOCH
 from ...storage.files.open_files import OPEN_FILES, LogDirectoryFailure, OpenFile
 from ...storage.log.log import OffsetOutOfRange
 from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
 from ..partitions.hosted_partition import HostedPartition
-from ..partitions.page_cache import MOST_CROWDED_BYTES, NotInPageCache
-from ..partitions.parked_fetch import ParkedFetch
-from .damaged_reads import MOST_INSPECTIONS, Inspection, piece_of, waits_for_healing
-from .fetch_response import (
-    NO_EPOCH,
-    NO_LEADER,
-    NO_NODES,
-    NO_REPLICA,
-    NO_SNAPSHOT,
-    Found,
-    aborted_transactions,
-    add_leaders,
-    diverging_epoch,
-    elsewhere,
-    is_urgent,
-    rejected,
-    starts_elsewhere,
-    topics_of,
-)
-from .fetch_session import INVALID_SESSION_ID, FetchContext, FetchedPartition
+from ..partitions.parked_fetch import MOST_CROWDED_BYTES, NotInPageCache, ParkedFetch, sendable
+from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
 
 if TYPE_CHECKING:
+    from ...storage.log.log import Log
+    from ...storage.segments.segment import LogSlice
+    from ..controller.cluster_view import Leaders
     from ..network.call import Call
+    from ..replicas.scrubber import Scrubber
     from .fetch_path import FetchPath
+
+
+#: A request waits for so many inspections at the most: each finds all damage of its segment.
+MOST_INSPECTIONS = 8
+
+
+class Inspection(Exception):
+    """A read met something else than a batch: it is made again when it is known how far the damage reaches."""
+
+    def __init__(self, hosted: HostedPartition, base_offset: int) -> None:
+        super().__init__()
+        self.hosted = hosted
+        self.base_offset = base_offset
+
+
+def piece_of(one: Found, *, may_wait: bool) -> Any:
+    """Returns the records to send for a partition. Raises NotInPageCache, Inspection."""
+    if one.records is None:
+        return None
+    try:
+        return sendable(one.records, may_wait=may_wait)
+    except SegmentSuspected as suspected:
+        assert one.hosted is not None
+        raise Inspection(one.hosted, suspected.base_offset) from suspected
+
+
+def waits_for_healing(
+    scrubber: Scrubber, hosted: HostedPartition, wanted: FetchedPartition, met: OffsetDamaged
+) -> Found:
+    """Returns no records and no error while another replica's are being fetched. Raises `met` where no replica has them."""
+    if not hosted.is_healing:
+        scrubber.met(hosted, met)
+        raise met
+    return nothing_yet(hosted, wanted)
+
+
+def inspects_again(scrubber: Scrubber, hosted: HostedPartition, replica: int, offset: int) -> None:
+    """Notes the offset from which a follower got records. A second fetch of that offset means that its CRCs were wrong."""
+    given = hosted.given
+    if given is None:
+        given = hosted.given = {}
+    if given.get(replica) == offset:
+        scrubber.doubt(hosted, offset)
+    given[replica] = offset
+
+
+# The response to a Fetch: what was found for each partition, with its topics, leaders and aborted transactions.
+
+
+_LED_ELSEWHERE = (int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH))
+
+NO_REPLICA = -1
+# Shared by all answers that say nothing there.
+NO_EPOCH = EpochEndOffset()
+NO_LEADER = LeaderIdAndEpoch()
+NO_SNAPSHOT = SnapshotId()
+NO_NODES: list[NodeEndpoint] = []
+
+
+class Found(NamedTuple):
+    """The result for one partition. `hosted` is None and `records` empty where there is an error."""
+
+    wanted: FetchedPartition
+    hosted: HostedPartition | None
+    data: PartitionData
+    records: LogSlice | None
+
+
+def topics_of(found: list[Found], pieces: list[Any], *, uses_ids: bool) -> list[FetchableTopicResponse]:
+    topics: list[FetchableTopicResponse] = []
+    current = None
+    for one, piece in zip(found, pieces, strict=True):
+        hosted = one.hosted
+        if piece is not None:
+            one.data.records = piece
+            if hosted is not None:
+                hosted.counters.bytes_out += len(piece)
+        if hosted is not None:
+            hosted.counters.fetches += 1
+        name = one.wanted.key[0]
+        if name != current:
+            current = name
+            topic = FetchableTopicResponse("", name, []) if uses_ids else FetchableTopicResponse(name, ZERO_UUID, [])
+            topics.append(topic)
+        topics[-1].partitions.append(one.data)
+    return topics
+
+
+def add_leaders(leaders: Leaders, listener: str, found: list[Found], response: FetchResponse) -> None:
+    """Adds the current leaders of partitions that are led by other brokers (KIP-951)."""
+    nodes: dict[int, NodeEndpoint] = {}
+    for one in found:
+        if one.data.error_code in _LED_ELSEWHERE:
+            leader = leaders.current_leader(listener, one.wanted.key[0], one.data.partition_index)
+            one.data.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
+            if leader.node is not None:
+                nodes[leader.id] = NodeEndpoint(*leader.node)
+    if nodes:
+        response.node_endpoints = list(nodes.values())
+
+
+def rejected(index: int, error: int, aborted: list[AbortedTransaction] | None) -> PartitionData:
+    return PartitionData(index, error, -1, -1, -1, NO_EPOCH, NO_LEADER, NO_SNAPSHOT, aborted, NO_REPLICA, b"")
+
+
+def nothing_yet(hosted: HostedPartition, wanted: FetchedPartition) -> Found:
+    """No records for now, and no error."""
+    log, high_watermark = hosted.log, hosted.role.high_watermark
+    stable = log.last_stable_offset(high_watermark)
+    data = PartitionData(
+        hosted.index, 0, high_watermark, stable, log.log_start_offset, NO_EPOCH, NO_LEADER, NO_SNAPSHOT, [], NO_REPLICA,
+        b"",
+    )  # fmt: skip
+    return Found(wanted, hosted, data, None)
+
+
+def is_urgent(data: PartitionData) -> bool:
+    """Returns True if the partition has something to report beside records: the response must not wait then."""
+    return data.error_code != 0 or data.diverging_epoch is not NO_EPOCH or data.preferred_read_replica != NO_REPLICA
+
+
+def starts_elsewhere(one: Found) -> bool:
+    """Returns True if a follower must get a new log start offset: DeleteRecords may wait for it."""
+    return one.data.log_start_offset != one.wanted.sent_log_start_offset
+
+
+def elsewhere(hosted: HostedPartition, replica: int, *, isolated: bool) -> PartitionData:
+    """No records: they are to be read from another replica (KIP-392)."""
+    high_watermark, log = hosted.high_watermark, hosted.log
+    return PartitionData(
+        hosted.index, 0, high_watermark, log.last_stable_offset(high_watermark), log.log_start_offset, NO_EPOCH,
+        NO_LEADER, NO_SNAPSHOT, [] if isolated else None, replica, b"",
+    )  # fmt: skip
+
+
+def diverging_epoch(log: Log, wanted: FetchedPartition) -> EpochEndOffset:
+    """Returns the offset at which the fetcher's log diverges from this one, if it does (KIP-595). Raises
+    OffsetOutOfRange.
+    """
+    epoch, end_offset = log.epoch_end_offset(wanted.last_fetched_epoch)
+    if epoch < 0 or end_offset < 0 or wanted.fetch_offset < log.log_start_offset:
+        raise OffsetOutOfRange(f"nothing is known of epoch {wanted.last_fetched_epoch}")
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+        return EpochEndOffset(epoch, end_offset)
+    return NO_EPOCH
+
+
+def aborted_transactions(log: Log, offset: int, up_to_offset: int) -> list[AbortedTransaction]:
+    entries = log.aborted_transactions(offset, up_to_offset)
+    return [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in entries]
+
+
+# A Fetch, from its partitions to its response; parked while there are fewer than `min_bytes`.
+#
+# Kafka's rules: there is a size limit for all partitions and one for each, but the first batch of the response is
+# always given whole, so that a consumer makes progress. A response is due at once if it has `min_bytes`, if a
+# partition has an error, or if the client does not want to wait or asks for nothing. Otherwise it is due at the
+# deadline, with the data there is. A session's response has only partitions with data, an error, or another high
+# watermark or log start offset than in the last response.
+#
+# Record batches are not copied here: large ranges leave as a `LogSlice` that the connection sends from the file,
+# small ones are read into the response. Data that is not in the page cache is first read by a thread, then inspected
+# again.
+
 
 _NONE = int(ErrorCode.NONE)
 _OFFSET_OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -1,20 +1,102 @@
-"""The parts of a broker that its fetches use. They are made once: a fetch looks nothing up."""
+"""The topics of a Fetch that its client may not read."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Set
+from typing import TYPE_CHECKING, Any
+
+from ...metadata.acls import Operation, ResourceType
+from ...replication.read_replica import candidates, nearest
+from ..controller.cluster_view import ClusterView
 
 if TYPE_CHECKING:
-    from ..cluster.leaders import Leaders
-    from ..log_maintenance.scrubber import Scrubber
+    from ..access.authorization.authorization import Authorization
+    from ..config.broker_config import BrokerConfig
+    from ..controller.cluster_view import Leaders
+    from ..network.call import Call
+    from ..partitions.hosted_partition import HostedPartition
     from ..partitions.parked_fetch import FetchWaits
     from ..partitions.partitions import Partitions
-    from ..replica_fetch.replication import Replication
+    from ..replicas.replication import Replication
+    from ..replicas.scrubber import Scrubber
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
-    from .fetch_authorization import FetchAuthorization
-    from .fetch_sessions import FetchSessions
-    from .replica_selector import ReplicaSelector
+    from ..runtime.metadata_cache import MetadataCache
+    from .sessions import FetchContext, FetchSessions
+
+
+#: For topics by name or by id.
+NONE_DENIED: Set[Any] = frozenset()
+
+
+class _AllTopics(Set[Any]):
+    """All topics: a follower without CLUSTER_ACTION may read none."""
+
+    def __contains__(self, topic: object) -> bool:
+        return True
+
+    def __iter__(self) -> Any:
+        raise NotImplementedError("there is no list of all topics")
+
+    def __len__(self) -> int:
+        return 1
+
+
+_ALL_DENIED = _AllTopics()
+
+
+class FetchAuthorization:
+    def __init__(self, authorizer: Authorization, metadata: MetadataCache) -> None:
+        self._authorizer = authorizer
+        self._metadata = metadata
+
+    def denied(self, call: Call, context: FetchContext, *, is_follower: bool) -> Set[Any]:
+        """Returns the names or ids of the topics that the client may not read. Unknown ids are not among them."""
+        session = self._authorizer.session(call)
+        if is_follower:
+            return NONE_DENIED if session.allows_on_cluster(Operation.CLUSTER_ACTION) else _ALL_DENIED
+        counts: dict[Any, int] = {}
+        for topic, _ in context.partitions:
+            counts[topic] = counts.get(topic, 0) + 1
+        denied: set[Any] = set()
+        for topic, count in counts.items():
+            name = topic
+            if context.uses_topic_ids:
+                found = self._metadata.image.topic_by_id(topic)
+                if found is None:
+                    continue
+                name = found.name
+            if not session.allows(Operation.READ, ResourceType.TOPIC, name, count=count):
+                denied.add(topic)
+        return denied
+
+
+# Chooses the replica that a consumer reads from (KIP-392).
+
+
+#: The value of `replica.selector.class` that has consumers read from replicas in their rack. Kafka has no other one.
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+class ReplicaSelector:
+    """Finds replicas in the rack of a consumer, if the broker is configured to."""
+
+    def __init__(self, config: BrokerConfig, node_id: int, metadata: MetadataCache) -> None:
+        #: Whether responses name a replica in the consumer's rack; else consumers read from leaders.
+        self.is_rack_aware: bool = config.get("replica.selector.class") == RACK_AWARE_SELECTOR
+        self._metadata = metadata
+        self._node_id = node_id
+
+    def nearer_replica(self, rack: str, listener: str, hosted: HostedPartition, fetch_offset: int) -> int:
+        """Returns the replica in the consumer's rack that it may read from; NO_REPLICA (-1) when there is none, or it is the
+        leader.
+        """
+        racks = {broker.id: broker.rack for broker, _ in ClusterView(self._metadata.image, listener).alive_brokers()}
+        found = candidates(hosted.role, fetch_offset)
+        return nearest(found, rack, racks.get(self._node_id), racks)
+
+
+# The parts of a broker that its fetches use. They are made once: a fetch looks nothing up.
 
 
 class FetchPath:

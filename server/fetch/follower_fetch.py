@@ -21,10 +21,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..partitions.hosted_partition import HostedPartition
-from .damaged_reads import inspects_again
-from .fetch import Fetch
-from .fetch_response import Found
-from .fetch_session import FetchContext, FetchedPartition, FetchSession
+from .fetch import Fetch, Found, inspects_again
+from .sessions import FetchContext, FetchedPartition, FetchSession
 
 if TYPE_CHECKING:
     from ...protocol.messages.fetch import FetchResponse

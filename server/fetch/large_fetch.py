@@ -15,12 +15,11 @@ from ...protocol.messages.fetch import FetchResponse
 from ..network.answer_size import arrays_of, is_large
 from ..network.large_requests import reply_in_slices, work_in_turns
 from ..partitions.hosted_partition import HostedPartition
-from ..partitions.page_cache import NotInPageCache
+from ..partitions.parked_fetch import NotInPageCache
 from ..runtime.sliced_work import Steps
-from .fetch import Fetch
-from .fetch_response import Found
-from .fetch_session import INVALID_SESSION_ID, FetchContext, FetchedPartition
+from .fetch import Fetch, Found
 from .follower_fetch import FollowerFetch
+from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
 
 if TYPE_CHECKING:
     from ..network.call import Call

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
-from .fetch import Fetch
-from .fetch_response import NO_NODES, Found
+from .fetch import NO_NODES, Fetch, Found
 
 if TYPE_CHECKING:
     from ..network.metered_call import MeteredCall
     from .fetch_path import FetchPath
-    from .fetch_session import FetchContext
+    from .sessions import FetchContext
 
 #: Size of a partition in a response, with its share of the topic.
 _PARTITION_BYTES = 64

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
-from ..runtime.peer_text import shown
+from ..runtime.log_lines import shown
 from .answer_size import is_large
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api
-    from ..quotas.sensors import Meters
-    from ..security.authentication.gate import SaslGate
+    from ..access.authentication.gate import SaslGate
+    from ..access.quotas.sensors import Meters
     from .route import Route
     from .shared_parts import SharedParts
 

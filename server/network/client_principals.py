@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..security.principals import AuthenticationContext, NoPrincipal, built
+from ..access.principals import AuthenticationContext, NoPrincipal, built
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig

@@ -21,7 +21,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, cast
 
 from ...storage.segments.segment import LogSlice
-from ..runtime.peer_text import shown_reason
+from ..runtime.log_lines import shown_reason
 from ..runtime.turn_budget import TURN_BUDGET_S
 from .call import Call, ProtocolViolation, RequestDispatch
 from .file_sender import AnswerSender, FileSender
@@ -31,7 +31,7 @@ from .transfer_turns import LEAST_BYTES
 
 if TYPE_CHECKING:
     from ...protocol.schema import Message
-    from ..quotas.sensors import Meters
+    from ..access.quotas.sensors import Meters
     from .listening import Listening
 
 log = logging.getLogger("odradek.connection")

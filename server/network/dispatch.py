@@ -22,7 +22,7 @@ from ...protocol.apis import APIS, Api
 from ...protocol.codec import DECODE_FAULTS, MalformedMessage, decode
 from ...protocol.internal.headers import RequestHeader
 from ...protocol.schema import Message, has_records
-from ..security.authorization.errors import AuthorizerNotReady
+from ..access.authorization.errors import AuthorizerNotReady
 from .api_endpoint import ApiEndpoint, BoundHandle
 from .call import Call, ClientConnection, ListenerKind, ProtocolViolation, TimedCall, has_error_code
 from .route import Route

@@ -12,8 +12,8 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..access.principals import principal_builder
 from ..config.listeners import CannotListen
-from ..security.principals import principal_builder
 from .call import CONTROLLER, ListenerKind
 from .connection import Connection
 from .descriptors import BROKERS, CLIENTS, CONTROLLERS, DESCRIPTORS
@@ -26,8 +26,8 @@ from .sockets.addresses import client_host, plain_address
 from .sockets.bound_sockets import bound_sockets
 
 if TYPE_CHECKING:
+    from ..access.authentication.gate import SaslListener
     from ..config.listeners import Listeners
-    from ..security.authentication.gate import SaslListener
     from .shared_parts import SharedParts
     from .tls.handshaking import Handshaking
 

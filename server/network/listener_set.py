@@ -23,14 +23,14 @@ from .receive_budget import ReceiveBudget
 from .shared_parts import SharedParts
 
 if TYPE_CHECKING:
+    from ..access.audit import AuditLog
+    from ..access.authentication.sasl_listeners import MakeSasl
+    from ..access.quotas.client_quotas import ClientQuotas
     from ..config.broker_config import BrokerConfig
     from ..config.listeners import ListenerEndpoint
-    from ..quotas.client_quotas import ClientQuotas
     from ..runtime.clock import Clock
-    from ..runtime.repeated_lines import RepeatedLines
+    from ..runtime.log_lines import RepeatedLines
     from ..runtime.turns import Turns
-    from ..security.audit import AuditLog
-    from ..security.authentication.sasl_listeners import MakeSasl
 
 log = logging.getLogger("odradek.listener")
 

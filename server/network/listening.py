@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from ..security.authentication.gate import SaslListener
-    from ..security.principals import PrincipalBuilder
+    from ..access.authentication.gate import SaslListener
+    from ..access.principals import PrincipalBuilder
     from .call import ListenerKind
     from .dispatch import Dispatcher
     from .shared_parts import SharedParts

@@ -17,13 +17,13 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.schema import Message
-from ..quotas.sensors import OWED_NS, PERCENT_PER_NS
+from ..access.quotas.sensors import OWED_NS, PERCENT_PER_NS
 from .api_endpoint import Cost
 from .call import Call, ClientConnection
 
 if TYPE_CHECKING:
-    from ..quotas.client_quotas import ClientQuotas
-    from ..quotas.sensors import Meters, RateSensor
+    from ..access.quotas.client_quotas import ClientQuotas
+    from ..access.quotas.sensors import Meters, RateSensor
     from .route import Route
 
 Encode = Callable[[Any, Callable[[Any], None]], None]

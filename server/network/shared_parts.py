@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..security.tls.node_tls import NodeTls
+from ..access.tls.node_tls import NodeTls
 from .connection_limits import ConnectionLimits
 from .transfer_turns import TransferTurns
 
 if TYPE_CHECKING:
+    from ..access.audit import AuditLog
+    from ..access.quotas.client_quotas import ClientQuotas
     from ..config.broker_config import BrokerConfig
-    from ..quotas.client_quotas import ClientQuotas
     from ..runtime.clock import Clock
-    from ..runtime.repeated_lines import RepeatedLines
+    from ..runtime.log_lines import RepeatedLines
     from ..runtime.slow_requests import SlowRequests
     from ..runtime.turns import Turns
-    from ..security.audit import AuditLog
     from .receive_budget import ReceiveBudget
 
 

@@ -20,8 +20,7 @@ from .batch_validation import CheckedBatch, Rejected, check_batch
 
 if TYPE_CHECKING:
     from ..runtime.thread_pools import ThreadPools
-    from .append_result import AppendResult, QueuedAppend
-    from .batch_validation import AppendRules
+    from .batch_validation import AppendResult, AppendRules, QueuedAppend
 
 log = logging.getLogger("odradek.partitions")
 

@@ -1,37 +1,35 @@
-"""The checks of a batch that a producer sends, and the changes to it before it is written.
+"""Decompresses produced batches: small ones directly on the event loop, others on a thread, both in bounded memory.
 
-`HostedPartition.append` (hosted_partition.py) takes a batch that is plainly good by the same checks in fewer steps, and
-comes here with every other one. The checks stand in Apache Kafka's order, so that a batch with two faults gets the same
-error:
-
-1. There is one batch and no more, of format 2 (else INVALID_RECORD); zstd only since Produce v7
-   (UNSUPPORTED_COMPRESSION_TYPE).
-2. Its base offset is 0 (INVALID_RECORD), it is within `max.message.bytes` (MESSAGE_TOO_LARGE), its CRC is right
-   (CORRUPT_MESSAGE).
-3. Its count and offsets agree, it is no control batch, its sequence is a number (INVALID_RECORD).
-4. It decompresses (UNKNOWN_SERVER_ERROR, as Kafka has it), within the process's budget (MESSAGE_TOO_LARGE, opening.py).
-5. As many records as counted tile it exactly (INVALID_RECORD, walk.py); they have the keys and the timestamps that the
-   topic wants (INVALID_RECORD, INVALID_TIMESTAMP). Refused records are listed one by one (KIP-467).
-6. The resulting batch is within `max.message.bytes` (MESSAGE_TOO_LARGE) and `segment.bytes` (RECORD_LIST_TOO_LARGE).
-
-Like Kafka, the broker corrects a maximum timestamp that does not match the records, and compresses anew if
-`compression.type` is another codec. Offsets that are not 0, 1, 2 and so on are numbered anew. Kafka stores those of an
-uncompressed batch as they are; consumers then skip records. `odradek.produce.validation` takes steps 4 and 5 back, for
-producers that are trusted. Records become no objects here, whatever their number.
+A batch of a few kilobytes may hold hundreds of megabytes. The loop decompresses into a buffer of a megabyte that it
+keeps, and hands a batch that does not fit to a thread. A thread keeps a buffer as well, for batches of the usual size. It
+decompresses a larger one into a memory mapping, whose pages are allocated as they are written and return to the system
+when it is closed. Decompression releases the interpreter's lock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import mmap
+import struct
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import islice
 from typing import Any, NamedTuple, NoReturn
 
+from ...protocol.checksum import crc32c
 from ...protocol.errors import ErrorCode
 from ...protocol.records import batch
-from ...protocol.records.batch import HEADER_BYTES, BatchHeader
-from ...protocol.records.compression import LEVELS, Compression, compress
+from ...protocol.records.batch import COMPRESSION_MASK, HEADER_BYTES, LOG_OVERHEAD, TRANSACTIONAL_FLAG, BatchHeader
+from ...protocol.records.compression import (
+    LEVELS,
+    MAX_DECOMPRESSED_BYTES,
+    Compression,
+    compress,
+    decompress_into,
+    unpack,
+)
 from ...protocol.records.errors import BatchError, CorruptBatch, TooLargeDecompressed
 from ...protocol.records.walk import (
     ENDLESS_LENGTH,
@@ -42,12 +40,177 @@ from ...protocol.records.walk import (
     WHOLE,
     Walk,
     iter_records,
+    raw_walk,
     renumbered,
     walk,
 )
 from ...protocol.varint import Buffer
 from ...storage.log.config import LogConfig
-from .opening import AT_ONCE, BUDGET, decompressed
+from ..runtime.thread_pools import CPU_THREADS
+
+#: A larger batch goes to a thread: gzip, the slowest codec, takes some 4 us for a kilobyte.
+OPENED_AT_ONCE_BYTES = 64 << 10
+#: The buffer for one batch on the loop, and the limit of what the loop decompresses for one request: some 4 ms with
+#: gzip.
+DECOMPRESSED_AT_ONCE_BYTES = 1 << 20
+#: The total decompressed size of all batches on threads: one of the largest on each.
+DECOMPRESSED_IN_FLIGHT_BYTES = CPU_THREADS * MAX_DECOMPRESSED_BYTES
+#: The buffer that each thread keeps: twice the largest batch of a producer with default settings. A mapping's fresh pages
+#: cost 0.3 to 0.5 s of the kernel's CPU for a gigabyte.
+KEPT_BYTES = 2 << 20
+#: The expected decompressed size of a batch, as a multiple of its size: a second attempt costs less than a reservation
+#: of the whole budget for each batch.
+_EXPECTED_RATIO = 16
+
+
+class OpenedAtOnce(threading.local):
+    """The work that the loop of this thread does during one request; each request has its own time."""
+
+    def __init__(self) -> None:
+        self.room = Room()
+
+    def takes(self, records: int, now_ms: int) -> bool:
+        """Returns whether the loop may walk this many more records."""
+        room = self.room.of_request(now_ms)
+        if not 0 < records <= room.records_left:
+            return False
+        room.records_left -= records
+        return True
+
+    def decompress(self, codec: int, packed: Any, records: int, now_ms: int) -> Buffer | None:
+        """Returns the payload, valid until the next call; None when a thread must do the work. Raises CorruptBatch."""
+        if len(packed) > OPENED_AT_ONCE_BYTES or not self.takes(records, now_ms):
+            return None
+        return self.room.decompress(codec, packed)
+
+
+class Room:
+    """The rest of that work, and the memory for it."""
+
+    __slots__ = ("bytes_left", "records_left", "request_ms", "scratch")
+
+    def __init__(self) -> None:
+        self.request_ms = -1
+        self.records_left = self.bytes_left = 0
+        #: Made for the first request: other threads need none.
+        self.scratch = memoryview(b"")
+
+    def of_request(self, now_ms: int) -> Room:
+        if now_ms != self.request_ms:
+            self.begin(now_ms)
+        return self
+
+    def begin(self, now_ms: int) -> None:
+        self.request_ms = now_ms
+        self.records_left = WALKED_AT_ONCE_RECORDS
+        self.bytes_left = DECOMPRESSED_AT_ONCE_BYTES
+        if not self.scratch:
+            self.scratch = memoryview(bytearray(DECOMPRESSED_AT_ONCE_BYTES))
+
+    def decompress(self, codec: int, packed: Any) -> Buffer | None:
+        if self.bytes_left <= 0:
+            return None
+        try:
+            payload = unpack(codec, packed, self.scratch)
+        except TooLargeDecompressed:
+            self.bytes_left = 0
+            return None
+        self.bytes_left -= len(payload)
+        return payload
+
+
+class MemoryBudget:
+    """The bytes that threads may use together. A thread that requests more than is left waits until others release
+    theirs.
+    """
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.used = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def reserve(self, size: int) -> Iterator[None]:
+        assert size <= self.total, "a reservation must not exceed the total"
+        with self._changed:
+            self._changed.wait_for(lambda: self.used + size <= self.total)
+            self.used += size
+        try:
+            yield
+        finally:
+            with self._changed:
+                self.used -= size
+                self._changed.notify_all()
+
+
+class _Kept(threading.local):
+    """A thread's buffer."""
+
+    def __init__(self) -> None:
+        self.room = memoryview(bytearray(KEPT_BYTES))
+
+
+_KEPT = _Kept()
+
+
+@contextmanager
+def decompressed(codec: Compression, packed: Any, budget: MemoryBudget) -> Iterator[memoryview]:
+    """Yields the payload on a thread, in the buffer that it keeps, or in memory that returns to the system afterwards.
+
+    Raises TooLargeDecompressed when it takes more than MAX_DECOMPRESSED_BYTES, CorruptBatch.
+    """
+    kept = _KEPT.room
+    try:
+        made = decompress_into(codec, packed, kept)
+    except TooLargeDecompressed:
+        pass
+    else:
+        yield kept[:made]
+        return
+    expected = max(2 * KEPT_BYTES, len(packed) * _EXPECTED_RATIO)
+    most = min(MAX_DECOMPRESSED_BYTES, budget.total)
+    for size in (min(expected, most), most):
+        with budget.reserve(size), mmap.mmap(-1, size) as room:
+            try:
+                made = decompress_into(codec, packed, room)
+            except TooLargeDecompressed:
+                if size == most:
+                    raise
+                continue
+            # Views must be released before the mapping is closed.
+            with memoryview(room) as whole, whole[:made] as payload:
+                yield payload
+            return
+
+
+AT_ONCE = OpenedAtOnce()
+BUDGET = MemoryBudget(DECOMPRESSED_IN_FLIGHT_BYTES)
+
+
+# The checks of a batch that a producer sends, and the changes to it before it is written.
+#
+# `HostedPartition.append` (hosted_partition.py) takes a batch that is plainly good by the same checks in fewer steps,
+# and comes here with every other one. The checks stand in Apache Kafka's order, so that a batch with two faults gets
+# the same error:
+#
+# 1. There is one batch and no more, of format 2 (else INVALID_RECORD); zstd only since Produce v7
+#    (UNSUPPORTED_COMPRESSION_TYPE).
+# 2. Its base offset is 0 (INVALID_RECORD), it is within `max.message.bytes` (MESSAGE_TOO_LARGE), its CRC is right
+#    (CORRUPT_MESSAGE).
+# 3. Its count and offsets agree, it is no control batch, its sequence is a number (INVALID_RECORD).
+# 4. It decompresses (UNKNOWN_SERVER_ERROR, as Kafka has it), within the process's budget (MESSAGE_TOO_LARGE,
+#   opening.py).
+# 5. As many records as counted tile it exactly (INVALID_RECORD, walk.py); they have the keys and the timestamps that
+#   the
+#    topic wants (INVALID_RECORD, INVALID_TIMESTAMP). Refused records are listed one by one (KIP-467).
+# 6. The resulting batch is within `max.message.bytes` (MESSAGE_TOO_LARGE) and `segment.bytes`
+#   (RECORD_LIST_TOO_LARGE).
+#
+# Like Kafka, the broker corrects a maximum timestamp that does not match the records, and compresses anew if
+# `compression.type` is another codec. Offsets that are not 0, 1, 2 and so on are numbered anew. Kafka stores those of
+# an uncompressed batch as they are; consumers then skip records. `odradek.produce.validation` takes steps 4 and 5
+# back, for producers that are trusted. Records become no objects here, whatever their number.
+
 
 FOREVER_MS = (1 << 63) - 1
 #: Produce requests before this version must not contain zstd (KIP-110).
@@ -164,7 +327,7 @@ class CheckedBatch(NamedTuple):
 
 
 #: A larger batch that must be recompressed goes to a thread.
-OPENED_AT_ONCE_BYTES = 4096
+RECOMPRESSED_AT_ONCE_BYTES = 4096
 #: The maximum number of rejected records that a response lists. A few kilobytes may hold a million of them.
 MOST_RECORD_ERRORS = 1000
 #: The maximum number of records that are searched for errors or get other offsets. Both are done in Python, and a
@@ -304,7 +467,7 @@ class _Contents(NamedTuple):
             raise Rejected(ErrorCode.INVALID_RECORD)
         if target is codec and not found.disordered:
             return CheckedBatch(self.buffer, _stamped(self.buffer, header, rules, self.now_ms, found.max_timestamp))
-        if self.run_to_completion and (codec or len(payload) > OPENED_AT_ONCE_BYTES):
+        if self.run_to_completion and (codec or len(payload) > RECOMPRESSED_AT_ONCE_BYTES):
             raise NotAtOnce
         records = renumbered(payload, header.record_count) if found.disordered else payload
         return self._rebuilt(records, target, found.max_timestamp)
@@ -393,3 +556,148 @@ def _reject_records(reported: list[_Error], total: int, *, of_time: bool) -> NoR
     message = f"One or more records have been rejected due to {total} record errors in total, "
     message += f"and only showing the first three errors at most: [{shown}]"
     raise Rejected(ErrorCode.INVALID_RECORD, reported, message)
+
+
+# The first validation of a produced batch: a batch that passes is written unchanged.
+#
+# One walk checks that the header, the CRC, the records and the topic's rules agree. The kernel (kernel/validation.c)
+# does all of it but the CRC in one call, for gzip and zstd where the packages `isal` and `zstandard` are installed;
+# without the kernel, this module does the same. `batch_validation.py` decides on batches that do not pass, so this
+# validation may reject good batches, and never accepts bad ones.
+
+
+try:
+    from odradek_kernel import validate_batch as _validate_batch
+except ImportError:  # The kernel is optional, and may be an older one.
+    _validate_batch = None
+
+_unpack_header = struct.Struct(">qiibIhiqqqhii").unpack_from
+_new_tuple = tuple.__new__
+#: The greatest value of a batch's attributes with a codec and nothing else.
+_ZSTD = 4
+#: The kernel leaves the records to a library.
+_UNOPENED = -1
+
+
+def pure_plain_header(
+    records: Any, version: int, now_ms: int, rules: AppendRules, base_offset: int, leader_epoch: int
+) -> BatchHeader | None:
+    """Returns the header of a batch that is plainly good, with its offset and epoch; None for any other.
+
+    `records` has a header's size or more. `version` is that of the Produce request. Whether a transaction is open is not
+    looked at.
+    """
+    (
+        first_offset, length, _, magic, crc, attributes, last_delta, base_timestamp, max_timestamp, producer_id,
+        producer_epoch, sequence, count,
+    ) = _unpack_header(records)  # fmt: skip
+    codec = attributes & ~TRANSACTIONAL_FLAG
+    if (
+        magic != 2
+        or first_offset != 0
+        or length + LOG_OVERHEAD != len(records)
+        or not 0 <= codec <= _ZSTD
+        or (codec == _ZSTD and version < FIRST_VERSION_WITH_ZSTD)
+        or not 0 < count == last_delta + 1
+        or (producer_id >= 0 > sequence)
+        or crc32c(memoryview(records)[21:]) != crc
+    ):
+        return None
+    fields = (
+        base_offset, length, leader_epoch, 2, crc, attributes, last_delta, base_timestamp, max_timestamp, producer_id,
+        producer_epoch, sequence, count,
+    )  # fmt: skip
+    header = _new_tuple(BatchHeader, fields)
+    if not rules.checked_codecs >> codec & 1:
+        return header if max_timestamp <= now_ms + rules.timestamp_after_max_ms else None
+    room = AT_ONCE.room.of_request(now_ms)
+    if count > room.records_left or (codec and len(records) - HEADER_BYTES > OPENED_AT_ONCE_BYTES):
+        return None
+    return header if _has_good_records(records, header, now_ms, rules, room) else None
+
+
+def _has_good_records(records: Any, header: BatchHeader, now_ms: int, rules: AppendRules, room: Room) -> bool:
+    """Returns whether the records match the header and the topic's rules, as far as the loop can check at once."""
+    count, payload, start, most = header[12], records, HEADER_BYTES, INT_MAX
+    room.records_left -= count
+    codec = header[5] & COMPRESSION_MASK
+    if codec:
+        try:
+            payload = room.decompress(codec, memoryview(records)[HEADER_BYTES:])
+        except CorruptBatch:
+            return False
+        if payload is None:
+            return False
+        start, most = 0, rules.max_decompressed_bytes
+    latest = min(now_ms + rules.timestamp_after_max_ms, LONG_MAX)
+    earliest = now_ms - rules.timestamp_before_max_ms
+    found = raw_walk(payload, start, count, most, header[7], earliest, latest, rules.compact, False)
+    return found == (0, header[8], 0, 0, 0)
+
+
+def _compiled_plain_header(
+    records: Any, version: int, now_ms: int, rules: AppendRules, base_offset: int, leader_epoch: int
+) -> BatchHeader | None:
+    """Does the same by the kernel."""
+    room = AT_ONCE.room
+    if room.request_ms != now_ms:
+        room.begin(now_ms)
+    found = _validate_batch(
+        records, room.scratch, version, now_ms, rules.timestamp_before_max_ms, rules.timestamp_after_max_ms,
+        rules.max_decompressed_bytes, rules.compact, rules.checked_codecs, room.records_left,
+        OPENED_AT_ONCE_BYTES if room.bytes_left > 0 else 0, base_offset, leader_epoch,
+    )  # fmt: skip
+    if found is None or crc32c(memoryview(records)[21:]) != found[4]:
+        return None
+    header: BatchHeader = _new_tuple(BatchHeader, found[:13])
+    made = found[13]
+    if made == _UNOPENED:
+        return header if _has_good_records(records, header, now_ms, rules, room) else None
+    room.bytes_left -= made
+    room.records_left -= header[12]
+    return header
+
+
+plain_header: Callable[[Any, int, int, AppendRules, int, int], BatchHeader | None] = (
+    pure_plain_header if _validate_batch is None else _compiled_plain_header
+)
+
+
+# The result of an append, and a batch whose result is not known yet.
+
+
+class QueuedAppend:
+    """A batch in the queue. `then` must be set in the turn in which the batch was queued."""
+
+    __slots__ = ("found", "is_in_transaction", "now_ms", "required_acks", "size", "then")
+
+    def __init__(self, size: int, now_ms: int, required_acks: int, *, is_in_transaction: bool) -> None:
+        self.size = size
+        self.now_ms = now_ms
+        self.required_acks = required_acks
+        self.is_in_transaction = is_in_transaction
+        #: The thread's result, once it is done.
+        self.found: CheckedBatch | BaseException | None = None
+        self.then: Callable[[AppendResult], object] = _forget
+
+
+class AppendResult(NamedTuple):
+    """The result of an append. `error` is a Kafka error code; offsets and time are -1 where they are not known."""
+
+    error: int
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    #: The offset after the batch, for `when_committed`.
+    end_offset: int = -1
+    #: (index of the record, reason) where single records were rejected, and the error message for all of them.
+    record_errors: list[tuple[int, str]] | tuple[()] = ()
+    error_message: str | None = None
+    #: True if `flush.messages` requires a flush before the producer gets its response (`want_flushed`).
+    must_flush: bool = False
+    #: Set if a thread opens the batch first and it is written later; nothing else is known yet.
+    queued: QueuedAppend | None = None
+
+
+def _forget(_: AppendResult) -> None:
+    """Ignores the result."""

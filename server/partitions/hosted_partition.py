@@ -1,36 +1,392 @@
-"""A partition with a replica on this broker, and the appends of producers to it; `Replica` holds the replica's state.
-
-`append` handles a producer's batch. A plainly valid batch is written as received, with its offset and leader epoch set:
-its header and CRC are valid, and one walk shows that its records match the header and the topic's rules. Every other
-batch goes through `batch_validation.py`, which rejects it or produces what is to be written.
-"""
+"""The marker that ends a transaction in a partition (KIP-98)."""
 
 from __future__ import annotations
 
 import struct
+from collections import deque
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...protocol.errors import ErrorCode
 from ...protocol.records import batch
 from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, BatchHeader
 from ...protocol.records.control import encode_end_transaction
+from ...protocol.records.errors import BatchError
+from ...replication.isr import IsrProposal
+from ...replication.partition import Partition, PartitionRegistration
 from ...storage.files.open_files import LogDirectoryFailure
-from ...storage.log.producers import ProducerBatch
-from ...storage.log.transaction_checks import check_marker, is_in_transaction
+from ...storage.log.log import Log
+from ...storage.log.producers import ProducerBatch, check_marker, is_in_transaction
+from ..runtime.counters import TopicMetrics
+from ..runtime.internal_topics import INTERNAL_TOPICS
 from .append_queue import AppendQueue
-from .append_result import AppendResult, QueuedAppend
-from .batch_validation import CheckedBatch, NotAtOnce, Rejected, RejectedUnseen, check_batch
-from .plain_batches import plain_header
-from .replica import Replica
+from .batch_validation import (
+    AppendResult,
+    AppendRules,
+    CheckedBatch,
+    NotAtOnce,
+    QueuedAppend,
+    Rejected,
+    RejectedUnseen,
+    check_batch,
+    plain_header,
+)
 
 if TYPE_CHECKING:
-    from .transaction_marker import Marker
+    from ...storage.directory import LogDirectory
+    from ..runtime.thread_pools import ThreadPools
+    from .replica_flush import ReplicaFlush
+
+
+class Marker(NamedTuple):
+    """The end of a producer's transaction, as its coordinator decided it. `transaction_version`: the client's version."""
+
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    coordinator_epoch: int
+    transaction_version: int
+
+
+# A replica of a partition on this broker: its log, its role, and the requests that wait for it.
+#
+# `HostedPartition` (hosted_partition.py) adds the leader's operations on records, `followed_partition.py` the
+# follower's. There are two kinds of waiting: a `Watcher` waits for committed bytes (followers in `end_watchers` wait
+# for written ones) or for a change of the role; a callback of `when_committed` waits for the high watermark to reach
+# an offset.
+
 
 _NONE = int(ErrorCode.NONE)
 _NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-_NOT_ENOUGH_REPLICAS = int(ErrorCode.NOT_ENOUGH_REPLICAS)
+_UNKNOWN_LEADER_EPOCH = int(ErrorCode.UNKNOWN_LEADER_EPOCH)
 _KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+class Watcher(Protocol):
+    """A request that waits for data of a partition."""
+
+    def on_bytes_available(self, size: int) -> None:
+        """Called when `size` bytes have been committed."""
+
+    def on_state_changed(self) -> None:
+        """Called when another broker leads the partition, or it is gone or offline."""
+
+
+class Replica:
+    """The replica part of `HostedPartition`. `directory` is the log directory that contains the replica."""
+
+    __slots__ = (
+        "_committing",
+        "_deleting",
+        "_most_plain_bytes",
+        "_takes_plain",
+        "counters",
+        "directory",
+        "end_watchers",
+        "flush",
+        "given",
+        "index",
+        "is_healing",
+        "is_internal",
+        "is_removed",
+        "log",
+        "offline",
+        "on_damage",
+        "on_failure",
+        "on_proposal",
+        "pools",
+        "queue",
+        "role",
+        "rules",
+        "topic",
+        "topic_id",
+        "watchers",
+    )
+
+    def __init__(
+        self,
+        topic_id: bytes,
+        log: Log,
+        role: Partition,
+        directory: LogDirectory,
+        rules: AppendRules,
+        counters: TopicMetrics,
+        pools: ThreadPools,
+        on_failure: Callable[[LogDirectoryFailure], None],
+    ) -> None:
+        self.topic = log.topic
+        self.topic_id = topic_id
+        self.index = log.partition
+        self.is_internal = log.topic in INTERNAL_TOPICS
+        self.log = log
+        self.role = role
+        self.directory = directory
+        self.rules = rules
+        self.counters = counters
+        #: The threads that open batches, and wait for the disk.
+        self.pools = pools
+        self.on_failure = on_failure
+        #: True if its log directory has failed.
+        self.offline = False
+        #: True while damaged records are fetched from another replica: their readers wait.
+        self.is_healing = False
+        #: The offset of each follower's last read; None where there are no followers.
+        self.given: dict[int, int] | None = None
+        #: True if this broker no longer has the replica: it was deleted, or moved to other brokers.
+        self.is_removed = False
+        self.watchers: dict[Watcher, None] = {}
+        #: Watchers of written records, committed or not.
+        self.end_watchers: dict[Watcher, None] = {}
+        #: Called with ISR changes to propose to the controller.
+        self.on_proposal: Callable[[Replica, IsrProposal], None] = _to_nobody
+        #: Called for each read that got no records because they are damaged.
+        self.on_damage: Callable[[Any, BatchError], None] = _not_noted
+        #: Batches that a thread opens, and requests that wait for the disk; None while there are none.
+        self.queue: AppendQueue | None = None
+        self.flush: ReplicaFlush | None = None
+        # Callbacks that wait for the high watermark: (offset, callback), offsets ascending.
+        self._committing: deque[tuple[int, Callable[[int], None]]] = deque()
+        # Callbacks that wait for all replicas to start at an offset.
+        self._deleting: list[tuple[int, Callable[[int], None]]] = []
+        self._takes_plain = False
+        self._most_plain_bytes = 0
+        self.refresh_append_state()
+
+    def __repr__(self) -> str:
+        return f"<{self.topic}-{self.index} {'leader' if self.role.is_leader else 'follower'} {self.log!r}>"
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.role.leader_epoch
+
+    @property
+    def is_leader(self) -> bool:
+        return self.role.is_leader
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self.role.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.log.last_stable_offset(self.role.high_watermark)
+
+    def error_for_epoch(self, current_leader_epoch: int, *, leader_only: bool = True) -> int:
+        """Returns the error code for a request to this replica; 0 when it may proceed."""
+        if self.offline:
+            return _KAFKA_STORAGE_ERROR
+        return self.role.error_for_epoch(current_leader_epoch, leader_only=leader_only)
+
+    # ---- external changes
+
+    def take_role(self, registration: PartitionRegistration, now_ms: int) -> bool:
+        """Takes the leader or follower role of the metadata. Returns whether the leader or its epoch changed."""
+        role = self.role
+        before, isr_before = role.high_watermark, role.isr
+        changed = role.apply(registration, now_ms)
+        if changed:
+            if role.is_leader and not self.offline:
+                self.log.epochs.assign(role.leader_epoch, self.log.log_end_offset)
+            self.wake_all()
+        else:
+            self._wake_removed_followers(isr_before)
+        self.refresh_append_state()
+        if role.high_watermark > before:
+            self._committed(role.high_watermark - before)
+        return changed
+
+    def _wake_removed_followers(self, before: tuple[int, ...]) -> None:
+        """Wakes followers that were removed from the ISR and still fetch, so that they are proposed again."""
+        if self.role.isr != before and not set(before).issubset(self.role.isr):
+            for watcher in list(self.end_watchers):
+                watcher.on_state_changed()
+
+    def refresh_append_state(self) -> None:
+        """Refreshes derived state. To be called after the role, the rules or the directory's state changed."""
+        rules, role = self.rules, self.role
+        role.min_insync_replicas = rules.min_insync_replicas
+        self._takes_plain = rules.is_plain and role.is_leader and role.has_enough_in_sync and not self.offline
+        self._takes_plain = self._takes_plain and self.queue is None
+        self._most_plain_bytes = min(rules.max_message_bytes, rules.segment_bytes)
+
+    def wake_all(self) -> None:
+        """Wakes all waiting requests after another broker became leader, the directory failed, or the topic was
+        deleted.
+
+        If this broker remains leader in a new epoch, written records stay, and their requests continue to wait.
+        """
+        self.refresh_append_state()
+        if self.offline or not self.role.is_leader:
+            error = _KAFKA_STORAGE_ERROR if self.offline else _NOT_LEADER_OR_FOLLOWER
+            waiting, self._committing, self._deleting = [*self._committing, *self._deleting], deque(), []
+            for _, callback in waiting:
+                callback(error)
+        for watcher in [*self.watchers, *self.end_watchers]:
+            watcher.on_state_changed()
+
+    # ---- followers and both ends
+
+    def error_for_follower(self, replica: int, current_leader_epoch: int) -> int:
+        """Returns the error code for a fetching follower; 0 when it is a valid follower."""
+        if replica in self.role.replicas:
+            return _NONE
+        return _UNKNOWN_LEADER_EPOCH if current_leader_epoch >= 0 else _NOT_LEADER_OR_FOLLOWER
+
+    def follower_fetched(
+        self, replica: int, fetch_offset: int, log_start_offset: int, broker_epoch: int, now_ms: int
+    ) -> None:
+        """Notes a fetch from `fetch_offset`: the follower has everything below it."""
+        role = self.role
+        before = role.high_watermark
+        if role.follower_fetched(
+            replica, fetch_offset, now_ms, log_start_offset=log_start_offset, broker_epoch=broker_epoch
+        ):
+            self._committed(role.high_watermark - before)
+        if replica not in role.isr:
+            self._propose(role.propose_joining(replica))
+        if self._deleting:
+            self._call_deleted()
+
+    def follow(self, high_watermark: int, log_start_offset: int) -> None:
+        """Applies the leader's high watermark and log start offset, as far as this log reaches."""
+        role = self.role
+        before = role.high_watermark
+        if role.follow(high_watermark):
+            self._committed(role.high_watermark - before)
+        start = min(log_start_offset, role.high_watermark)
+        if start > self.log.log_start_offset:
+            self.advance_log_start_offset(start)
+
+    def truncated(self) -> None:
+        """Handles the truncation of a follower's log, or its new start offset."""
+        self.role.truncated(self.log.log_end_offset, self.log.log_start_offset)
+        self.log_start_moved()
+
+    def shrink_isr(self, now_ms: int) -> None:
+        """Proposes to remove followers that have fallen behind from the ISR."""
+        self._propose(self.role.propose_shrinking(now_ms))
+
+    def _propose(self, proposal: IsrProposal | None) -> None:
+        if proposal is not None:
+            self.on_proposal(self, proposal)
+
+    def isr_accepted(
+        self, proposal: IsrProposal, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int, now_ms: int
+    ) -> None:
+        """Handles the controller's response to a proposal, which may arrive before the corresponding metadata."""
+        before, isr_before = self.role.high_watermark, self.role.isr
+        moved = self.role.accepted(proposal, isr, leader_epoch, partition_epoch, now_ms)
+        self._wake_removed_followers(isr_before)
+        self.refresh_append_state()
+        if moved:
+            self._committed(self.role.high_watermark - before)
+
+    def advance_log_start_offset(self, offset: int) -> None:
+        """Deletes the records below `offset`, which is not above the high watermark (DeleteRecords)."""
+        if self.log.advance_log_start_offset(offset):
+            self.log_start_moved()
+
+    @property
+    def low_watermark(self) -> int:
+        """The lowest log start offset of all live replicas."""
+        return self.role.low_watermark(self.log.log_start_offset)
+
+    def when_deleted(self, offset: int, callback: Callable[[int], None]) -> None:
+        """Calls `callback(0)` once no replica has records below `offset`; `callback(error code)` as `when_committed`."""
+        self._deleting.append((offset, callback))
+        self._call_deleted()
+
+    def _call_deleted(self) -> None:
+        low_watermark, waiting = self.low_watermark, self._deleting
+        self._deleting = [one for one in waiting if one[0] > low_watermark]
+        for offset, callback in waiting:
+            if offset <= low_watermark:
+                callback(_NONE)
+
+    def log_start_moved(self) -> None:
+        """Wakes waiting requests, whose offsets may be below the log start now."""
+        for watcher in [*self.watchers, *self.end_watchers]:
+            watcher.on_state_changed()
+
+    def wake_readers(self) -> None:
+        """Wakes the readers of damaged records: the records may be healed, or no replica has them."""
+        for watcher in [*self.watchers, *self.end_watchers]:
+            watcher.on_state_changed()
+
+    def want_flushed(self, offset: int, now_ms: int, then: Callable[[int], object]) -> None:
+        """Calls `then(0)` once everything below `offset` is on the disk, `then(error code)` when that is impossible."""
+        if self.flush is None:
+            from .replica_flush import ReplicaFlush
+
+            self.flush = ReplicaFlush(self)
+        self.flush.want(offset, now_ms, then)
+
+    # ---- commitment
+
+    def _notify_bytes_available(self, size: int) -> None:
+        """Wakes followers after an append."""
+        for watcher in list(self.end_watchers):
+            watcher.on_bytes_available(size)
+
+    def _committed(self, size: int) -> None:
+        """Handles a high watermark that has advanced."""
+        if self._committing:
+            self._call_committed()
+        for watcher in self.watchers:
+            watcher.on_bytes_available(size)
+
+    def _call_committed(self) -> None:
+        committing, high_watermark = self._committing, self.role.high_watermark
+        while committing and committing[0][0] <= high_watermark:
+            committing.popleft()[1](_NONE)
+
+    def when_committed(self, offset: int, callback: Callable[[int], None]) -> None:
+        """Calls `callback(0)` once the high watermark has reached `offset`, immediately if it has. Calls
+        `callback(error code)` if that has become impossible because another broker leads, the log directory failed or
+        the topic was deleted.
+        """
+        if self.role.high_watermark >= offset:
+            callback(_NONE)
+        elif self.offline or not self.role.is_leader:
+            callback(_KAFKA_STORAGE_ERROR if self.offline else _NOT_LEADER_OR_FOLLOWER)
+        else:
+            committing = self._committing
+            later: list[tuple[int, Callable[[int], None]]] = []
+            while committing and committing[-1][0] > offset:
+                later.append(committing.pop())
+            committing.append((offset, callback))
+            committing.extend(reversed(later))
+
+
+def _not_noted(replica: Replica, damage: BatchError) -> None:
+    """Ignores damage while the replica is not among the broker's partitions yet."""
+
+
+def _to_nobody(replica: Replica, proposal: IsrProposal) -> None:
+    raise AssertionError(f"no request is sent to the controller for {proposal} of {replica.name}")
+
+
+# A partition with a replica on this broker, and the appends of producers to it; `Replica` holds the replica's state.
+#
+# `append` handles a producer's batch. A plainly valid batch is written as received, with its offset and leader epoch
+# set: its header and CRC are valid, and one walk shows that its records match the header and the topic's rules. Every
+# other batch goes through `batch_validation.py`, which rejects it or produces what is to be written.
+
+
+_NOT_ENOUGH_REPLICAS = int(ErrorCode.NOT_ENOUGH_REPLICAS)
 _INVALID_TXN_STATE = int(ErrorCode.INVALID_TXN_STATE)
 
 ALL_IN_SYNC = -1

@@ -1,27 +1,211 @@
-"""The partitions hosted here, and the log directories that they are in.
+"""Log directories that accept no new replicas (`cordoned.log.dirs`, KIP-1066).
 
-A log directory that fails takes its partitions offline (KAFKA_STORAGE_ERROR); the others go on.
+Existing replicas stay. The controller places no new replicas on a broker whose directories are all cordoned. It learns
+this from heartbeats; a changed configuration sends one immediately (`quorum/driver.py`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterator, ValuesView
-from typing import TYPE_CHECKING
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence, ValuesView
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
 
-from ...metadata.image import TopicIdPartition, TopicPartition
+from ...metadata.image import MetadataImage, PartitionImage, TopicIdPartition, TopicPartition
 from ...storage.files.open_files import LogDirectoryFailure
 from ..runtime.background import BackgroundTasks
-from .online_directories import write_checkpoints
+from .directories import write_checkpoints
 
 if TYPE_CHECKING:
     from ...storage.directory import LogDirectory
+    from ...storage.log.log import Log
+    from ..config.broker_config import BrokerConfig
     from ..runtime.clock import Clock
-    from ..runtime.repeated_lines import RepeatedLines
+    from ..runtime.log_lines import RepeatedLines
+    from ..runtime.metadata_cache import MetadataCache
     from .hosted_partition import HostedPartition
-    from .unmade_partitions import UnmadePartitions
+
+
+CORDONED_KEY = "cordoned.log.dirs"
+
+
+def cordoned_directories(config: BrokerConfig, directories: Sequence[LogDirectory]) -> list[LogDirectory]:
+    """Returns those of `directories` that the configuration names, by path or by "*"."""
+    named = config.get(CORDONED_KEY) or ()
+    paths = {os.path.abspath(name) for name in named}  # noqa: PTH100  (as LogDirectory has its path)
+    return [directory for directory in directories if "*" in named or directory.path in paths]
+
+
+def cordoned_ids(config: BrokerConfig, directories: Sequence[LogDirectory]) -> list[bytes]:
+    """Returns the ids of the cordoned directories that could be read."""
+    return [d.directory_id for d in cordoned_directories(config, directories) if d.directory_id is not None]
+
+
+# The choice of a log directory for a new replica.
+
+
+class ReplicaPlacement:
+    """Counts the replicas in each directory once for all that come with one image; `begin` starts anew."""
+
+    def __init__(self, node_id: int, config: BrokerConfig, partitions: Partitions) -> None:
+        self._node_id = node_id
+        self._config = config
+        self._partitions = partitions
+        self._replicas_in: Counter[LogDirectory] = Counter()
+
+    def begin(self) -> None:
+        self._replicas_in.clear()
+
+    def directory_for(self, registration: PartitionImage) -> LogDirectory | None:
+        """Returns the directory that the metadata names, or else the one with the fewest partitions. A cordoned one is
+        chosen only where no other is online.
+        """
+        directories = self._partitions.directories
+        online = [directory for directory in directories if directory.is_online]
+        named = registration.directory(self._node_id)
+        for directory in online:
+            if directory.directory_id == named:
+                return directory
+        cordoned = cordoned_directories(self._config, directories)
+        counts = self._counted()
+        found = min([d for d in online if d not in cordoned] or online, key=counts.__getitem__, default=None)
+        if found is not None:
+            counts[found] += 1
+        return found
+
+    def _counted(self) -> Counter[LogDirectory]:
+        if not self._replicas_in:
+            self._replicas_in.update(hosted.directory for hosted in self._partitions.values())
+        return self._replicas_in
+
+
+# Partitions that belong here and could not be made: the disk has no room for them, or the process no descriptor.
+#
+# The stored data may be whole when there is no room for more: the log directory stays online. Such a partition
+# answers KAFKA_STORAGE_ERROR, a coordinator that lives in it COORDINATOR_NOT_AVAILABLE, and it is tried again until
+# the metadata gives it to others.
+
 
 log = logging.getLogger("odradek.partitions")
+
+#: From one try to the next: a person who makes room does not wait long, and a try is a few system calls.
+RETRY_S = 2.0
+#: Partitions that are made in one turn of the loop; the others in the next ones.
+MOST_IN_A_TURN = 20
+
+
+class Make(Protocol):
+    """Makes one partition, and gives it its role. `registration`: that of the partition in the image."""
+
+    def __call__(
+        self, image: MetadataImage, topic: str, topic_id: bytes, index: int, registration: PartitionImage, /
+    ) -> None: ...
+
+
+def _not_yet(image: MetadataImage, topic: str, topic_id: bytes, index: int, registration: PartitionImage, /) -> None:
+    raise AssertionError(f"nothing makes {topic}-{index}")
+
+
+class UnmadePartitions:
+    """The partitions that wait for room."""
+
+    def __init__(self, node_id: int, clock: Clock, metadata: MetadataCache, lines: RepeatedLines) -> None:
+        self._node_id = node_id
+        self._clock = clock
+        self._metadata = metadata
+        self._lines = lines
+        #: Set once, by the part that makes partitions.
+        self.make: Make = _not_yet
+        #: Called with the image after some were made: coordinators may live in them.
+        self.on_made: list[Callable[[MetadataImage], object]] = []
+        #: By topic and index, in the order in which they are tried.
+        self._waiting: dict[TopicPartition, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_paused = False
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._waiting
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Makes nothing while another image is applied in slices: the published one may be outdated."""
+        self._is_paused = True
+        try:
+            yield
+        finally:
+            self._is_paused = False
+
+    def add(self, key: TopicPartition, failure: LogDirectoryFailure, made: Log | None, new_path: str | None) -> None:
+        """Adds a partition, and removes what its creation left behind, since others need the room. Older files stay."""
+        if made is not None:
+            made.close(self._clock.now_ms(), clean=False)
+        if new_path is not None:
+            self._remove(new_path)
+        words = f"{key[0]}-{key[1]} cannot be created yet; creation is retried: {failure}"
+        self._lines.log(log, logging.ERROR, "", ("unmade", failure.directory), words)
+        self._waiting.pop(key, None)
+        self._waiting[key] = None
+        self._plan(RETRY_S)
+
+    def made(self, topic: str, index: int) -> None:
+        self._waiting.pop((topic, index), None)
+
+    def stop(self) -> None:
+        self._waiting.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _remove(self, path: str) -> None:
+        """Removes a directory, or leaves it for the next try."""
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._lines.log(
+                log, logging.WARNING, "", "undo", f"{path} cannot be removed yet; removal is retried: {error}"
+            )
+
+    def _plan(self, delay_s: float) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._try_again)
+
+    def _try_again(self) -> None:
+        self._timer = None
+        if self._is_paused:
+            self._plan(RETRY_S)
+            return
+        image, count, has_room = self._metadata.image, 0, True
+        for key in list(self._waiting)[:MOST_IN_A_TURN]:
+            topic = image.topic(key[0])
+            registration = topic.partitions.get(key[1]) if topic is not None else None
+            if topic is None or registration is None or self._node_id not in registration.replicas:
+                del self._waiting[key]
+                continue
+            self.make(image, topic.name, topic.id, key[1], registration)
+            has_room = key not in self._waiting
+            if not has_room:
+                break
+            count += 1
+        if count:
+            log.info("%d delayed partitions were created; %d still wait for disk space", count, len(self._waiting))
+            for function in self.on_made:
+                function(image)
+        if self._waiting:
+            self._plan(0 if has_room else RETRY_S)
+
+
+# The partitions hosted here, and the log directories that they are in.
+#
+# A log directory that fails takes its partitions offline (KAFKA_STORAGE_ERROR); the others go on.
 
 
 class Partitions:

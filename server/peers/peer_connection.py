@@ -22,7 +22,7 @@ from ...protocol.schema import Message
 from ..network.endpoint import PEER_SOFTWARE
 
 if TYPE_CHECKING:
-    from ..security.authentication.client import Login
+    from ..access.authentication.client import Login
     from .peer_login import PeerLogin
 
 log = logging.getLogger("odradek.peers")

@@ -13,9 +13,9 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ...protocol.messages.sasl_handshake import SaslHandshakeRequest
 from ...protocol.schema import Message
-from ..runtime.peer_text import shown_reason
-from ..security.authentication.client import Login, SaslClient
-from ..security.authentication.sasl import AuthenticationFailed
+from ..access.authentication.client import Login, SaslClient
+from ..access.authentication.sasl import AuthenticationFailed
+from ..runtime.log_lines import shown_reason
 
 #: The part of a session after which it is renewed. Kafka's clients draw one between 0.85 and 0.95.
 RENEWED_AFTER = 0.85

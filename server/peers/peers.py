@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...metadata.configs import InvalidConfig
 from ...protocol.schema import Message
-from ..security.tls.failures import node_failure
+from ..access.tls.failures import node_failure
 from .peer_connection import PeerConnection
 
 if TYPE_CHECKING:
+    from ..access.authentication.client import Login
     from ..network.endpoint import Endpoint
-    from ..security.authentication.client import Login
 
 log = logging.getLogger("odradek.peers")
 

@@ -1,6 +1,6 @@
 """The check of a transactional Produce before it is written: its partitions must be in the transaction (KIP-890).
 
-Each partition remembers its pending verification (`storage/log/verifications.py`). A verification that completes after the
+Each partition remembers its pending verification (`storage/log/producers.py`). A verification that completes after the
 end of its transaction is void. Batches sent after a batch that has to be sent again are not written before it.
 """
 
@@ -13,7 +13,7 @@ from ...metadata.image import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import ProduceRequest
 from ...protocol.records.batch import HEADER_BYTES, MAGIC, TRANSACTIONAL_FLAG
-from ...storage.log.verifications import Verification
+from ...storage.log.producers import Verification
 from ..coordinators.transaction_verification import Membership
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import logging
 from time import perf_counter_ns
 from typing import Any, Protocol
 
-from .peer_text import shown
+from .log_lines import shown
 
 log = logging.getLogger("odradek.slow")
 

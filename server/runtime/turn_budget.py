@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable
 
 from ...protocol.apis import APIS
-from .peer_text import shown
+from .log_lines import shown
 
 log = logging.getLogger("odradek.turns")
 

@@ -1,36 +1,30 @@
-"""Writes the records that share groups have given up to the groups' dead-letter queue topics (KIP-1191).
-
-    send      takes a dead-letter record of a share partition led here; checks that a usable queue is configured
-    look up   reads the original records again if the group wants copies; otherwise there are only headers
-    place     creates a missing topic, with the configuration that marks it as a possible queue
-    outbox    sends to the leader of the topic's partition, this broker or another (dead_letter_outbox.py)
-
-Transient failures are retried for a limited time. Permanent failures are logged and counted, and the record is archived
-all the same: as in Kafka, a failing queue must not block a group. This module is imported with the first dead-letter
-record.
-"""
+"""Reads the original records of dead-letter records again, from the log where they still exist. Runs on a thread."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...coordinator.share_partition import dead_letters as rules
-from ...coordinator.share_partition.dead_letters import Contents, DeadLetter, Origin, Queue
+from ...coordinator.share_partition.dead_letters import Content, Contents, DeadLetter, Origin, Packed, Queue, pack
 from ...metadata.image import GROUP_RESOURCE, TOPIC_RESOURCE
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from .dead_letter_contents import read_contents
-from .dead_letter_outbox import Delivery, Outbox, QueuePartition
+from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from ...protocol.records.batch import iter_headers
+from ...protocol.records.errors import CorruptBatch
+from ...protocol.records.record import Record, decode_batch, encode_batch
+from ...storage.log.log import Log, OffsetOutOfRange
+from ..partitions.hosted_partition import ALL_IN_SYNC
 
 if TYPE_CHECKING:
-    from ..cluster.leaders import Leaders
     from ..config.broker_config import BrokerConfig
+    from ..controller.cluster_view import Leaders
     from ..coordinators.topic_creation import CreateTopics
     from ..network.endpoint import Endpoint
     from ..partitions.hosted_partition import HostedPartition
@@ -39,6 +33,195 @@ if TYPE_CHECKING:
     from ..runtime.lazy import Lazy
     from ..runtime.metadata_cache import MetadataCache
     from ..runtime.thread_pools import ThreadPool
+
+
+#: As in Kafka: most dead-letter records are for one record.
+MOST_READ_BYTES = 1 << 20
+
+
+def read_contents(log: Log, first: int, last: int, high_watermark: int, max_bytes: int) -> Contents:
+    """Reads keys and values from `first` to `last`, or as many as fit in `max_bytes` (of the queue's own batches)
+    together.
+
+    A transaction marker has both, as in Kafka. Records that are too large when decompressed, or deleted by now, are
+    left out. Raises OSError and BatchError.
+    """
+    found: dict[int, Content] = {}
+    size = 0
+    for record in _records(log, first, last, high_watermark, max_bytes):
+        record_bytes = len(record.key or b"") + len(record.value or b"")
+        if record_bytes > max_bytes:
+            continue
+        size += record_bytes
+        if size > max_bytes:
+            return Contents(found, record.offset - 1)
+        found[record.offset] = Content(record.key, record.value)
+    return Contents(found, last)
+
+
+def _records(log: Log, first: int, last: int, high_watermark: int, max_bytes: int) -> Iterator[Record]:
+    while first <= last:
+        try:
+            read = log.read(first, MOST_READ_BYTES, high_watermark)
+        except OffsetOutOfRange:
+            return
+        data = read.bytes()
+        if not data:
+            return
+        for position, header in iter_headers(data):
+            if header.base_offset <= last:
+                try:
+                    records = decode_batch(data, position, header, max_bytes)
+                except CorruptBatch:
+                    continue
+                yield from (record for record in records if first <= record.offset <= last)
+        first = max(first + 1, read.next_offset)
+
+
+# Sends dead-letter records to one broker: one Produce request in flight, with everything added meanwhile in the next.
+
+
+#: As in Kafka: the timeout for the ISR and for the response.
+TIMEOUT_MS = 30_000
+#: A request of this size gets no further dead-letter records; brokers reject requests of 100 megabytes.
+MOST_REQUEST_BYTES = 16 << 20
+PURPOSE = "dead letters"
+
+
+class QueuePartition(NamedTuple):
+    """A partition of a dead-letter queue's topic."""
+
+    topic: str
+    topic_id: bytes
+    partition_index: int
+    max_message_bytes: int
+
+
+@dataclass(slots=True, eq=False)
+class Delivery:
+    """One dead-letter record until it is written or given up."""
+
+    origin: Origin
+    dead_letter: DeadLetter
+    source: HostedPartition
+    #: Whether it is still wanted: a former leader leaves its dead-letter records to its successor.
+    is_wanted: Callable[[], bool]
+    done: Callable[[], None]
+    #: Everything below this offset is written.
+    next_offset: int
+    contents: Contents
+    #: The number of consecutive failed attempts.
+    tries: int = 0
+    destination: QueuePartition | None = None
+    packed: Packed | None = None
+
+    def pack(self, now_ms: int, max_message_bytes: int) -> Packed:
+        """Packs the next part of it."""
+        self.packed = pack(self.origin, self.dead_letter, self.next_offset, self.contents, now_ms, max_message_bytes)
+        return self.packed
+
+
+#: An error code and message for each dead-letter record sent. The code is None when there was no response.
+Report = Callable[[Delivery, "int | None", "str | None"], None]
+
+
+class Outbox:
+    """The dead-letter records for one broker. `report` is called with the result of each record sent."""
+
+    def __init__(self, peers: Peers, clock: Clock, endpoint: Endpoint, report: Report) -> None:
+        self._peers = peers
+        self._clock = clock
+        self._endpoint = endpoint
+        self._report = report
+        #: Bounded by the share partitions' record locks: records that are being archived count as in flight.
+        self._waiting: list[Delivery] = []
+        self._is_busy = False
+
+    def add(self, delivery: Delivery) -> None:
+        """Adds a dead-letter record whose destination is set."""
+        self._waiting.append(delivery)
+        if not self._is_busy:
+            # All records added in this turn of the event loop share the request.
+            self._is_busy = True
+            asyncio.get_running_loop().call_soon(self._send)
+
+    def _send(self) -> None:
+        batches = self._choose()
+        if not batches:
+            self._is_busy = False
+            return
+        topics: dict[bytes, TopicProduceData] = {}
+        for partition, deliveries in batches.items():
+            topic_id = partition.topic_id
+            topic = topics.setdefault(topic_id, TopicProduceData(name=partition.topic, topic_id=topic_id))
+            topic.partition_data.append(
+                PartitionProduceData(index=partition.partition_index, records=_encode(deliveries))
+            )
+        request = ProduceRequest(acks=ALL_IN_SYNC, timeout_ms=TIMEOUT_MS, topic_data=list(topics.values()))
+        answered = partial(self._answered, batches)
+        self._peers.send(self._endpoint, request, answered, timeout_ms=TIMEOUT_MS, purpose=PURPOSE)
+
+    def _choose(self) -> dict[QueuePartition, list[Delivery]]:
+        """Chooses a batch for each partition. A batch exceeds its topic's limit only if one dead-letter record alone
+        does.
+        """
+        batches: dict[QueuePartition, list[Delivery]] = {}
+        sizes: dict[QueuePartition, int] = {}
+        total = 0
+        full: set[QueuePartition] = set()
+        later: list[Delivery] = []
+        now_ms = self._clock.now_ms()
+        for delivery in filter(lambda waiting: waiting.is_wanted(), self._waiting):
+            partition = delivery.destination
+            assert partition is not None
+            if partition in full or total >= MOST_REQUEST_BYTES:
+                later.append(delivery)
+                continue
+            packed = delivery.pack(now_ms, partition.max_message_bytes)
+            if partition in sizes and sizes[partition] + packed.size > partition.max_message_bytes:
+                full.add(partition)
+                later.append(delivery)
+                continue
+            batches.setdefault(partition, []).append(delivery)
+            sizes[partition] = sizes.get(partition, 0) + packed.size
+            total += packed.size
+        self._waiting = later
+        return batches
+
+    def _answered(self, batches: dict[QueuePartition, list[Delivery]], response: ProduceResponse | None) -> None:
+        results: dict[tuple[str | bytes, int], Any] = {}
+        for topic in response.responses if response is not None else ():
+            for result in topic.partition_responses:
+                results[topic.name, result.index] = results[topic.topic_id, result.index] = result
+        for partition, deliveries in batches.items():
+            topic_id, index = partition.topic_id, partition.partition_index
+            found = results.get((topic_id, index)) or results.get((partition.topic, index))
+            error, words = (None, None) if found is None else (found.error_code, found.error_message)
+            if response is not None and found is None:
+                error = ErrorCode.UNKNOWN_SERVER_ERROR
+            for delivery in deliveries:
+                self._report(delivery, error, words)
+        self._send()
+
+
+def _encode(deliveries: list[Delivery]) -> bytes:
+    records = [record for delivery in deliveries if delivery.packed is not None for record in delivery.packed.records]
+    for number, record in enumerate(records):
+        record.offset = number
+    return encode_batch(records)
+
+
+# Writes the records that share groups have given up to the groups' dead-letter queue topics (KIP-1191).
+#
+#     send      takes a dead-letter record of a share partition led here; checks that a usable queue is configured
+#     look up   reads the original records again if the group wants copies; otherwise there are only headers
+#     place     creates a missing topic, with the configuration that marks it as a possible queue
+#     outbox    sends to the leader of the topic's partition, this broker or another (dead_letter_outbox.py)
+#
+# Transient failures are retried for a limited time. Permanent failures are logged and counted, and the record is
+# archived all the same: as in Kafka, a failing queue must not block a group. This module is imported with the first
+# dead-letter record.
+
 
 log = logging.getLogger("odradek.groups")
 

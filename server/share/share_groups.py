@@ -1,15 +1,10 @@
-"""Operations on share groups that involve both the group's shard and the persister, in sequence.
-
-The shard returns the request for the persister (coordinator/groups/share/offset_requests.py), and the result goes
-back to the shard. A lost step, for example after a failure of this broker, is repeated by the next heartbeat or the
-client's retry.
-"""
+"""Looks up the first and end offsets of partitions for consumers, with one request to each leader."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...coordinator.groups.share.offset_requests import (
     DeletionOfGroups,
@@ -17,18 +12,103 @@ from ...coordinator.groups.share.offset_requests import (
     StatesDeleted,
     StatesInitialized,
 )
+from ...metadata.image import TopicPartition
+from ...protocol.errors import ErrorCode
 from ...protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest, DeleteShareGroupStateResponse
 from ...protocol.messages.initialize_share_group_state import (
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateResponse,
 )
+from ...protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from ..coordinators.persister import ASKER
 from ..runtime.gather import gather
 
 if TYPE_CHECKING:
+    from ..controller.cluster_view import Leaders
     from ..coordinators.coordinator_driver import GroupDriver
     from ..coordinators.persister import Persister
+    from ..network.endpoint import Endpoint
+    from ..partitions.partitions import Partitions
+    from ..peers.peers import Peers
     from ..runtime.lazy import Lazy
+
+
+#: Timestamps of ListOffsets.
+EARLIEST, LATEST = -2, -1
+_CONSUMER = -1
+_REQUEST_TIMEOUT_MS = 30_000
+
+
+class End(NamedTuple):
+    """The end, or the first offset, of a partition. `offset` is valid only without an error."""
+
+    error: int
+    offset: int = -1
+
+
+Ends = dict[TopicPartition, End]
+
+
+class LatestOffsets:
+    """Looks up the high watermarks or first offsets of partitions, led here or by other brokers."""
+
+    def __init__(self, partitions: Partitions, leaders: Leaders, peers: Lazy[Peers]) -> None:
+        self._partitions = partitions
+        self._leaders = leaders
+        self._peers = peers
+
+    def look_up(
+        self, wanted: Iterable[TopicPartition], done: Callable[[Ends], None], *, timestamp: int = LATEST
+    ) -> None:
+        """Looks up the high watermarks, or the first offsets for EARLIEST. `done` gets the offset or the error of each
+        partition, immediately if this broker leads all of them.
+        """
+        found: Ends = {}
+        remote: dict[Endpoint, list[TopicPartition]] = {}
+        for partition in wanted:
+            hosted, leader = self._partitions.get(partition), self._leaders.other_leader(*partition)
+            if hosted is not None and hosted.is_leader:
+                offset = hosted.high_watermark if timestamp == LATEST else hosted.log.log_start_offset
+                found[partition] = End(ErrorCode.NONE, offset)
+            elif leader is not None:
+                remote.setdefault(leader, []).append(partition)
+            else:
+                found[partition] = End(ErrorCode.LEADER_NOT_AVAILABLE)
+
+        def answered(answers: list[Ends]) -> None:
+            for answer in answers:
+                found.update(answer)
+            done(found)
+
+        gather([partial(self._ask, leader, led, timestamp) for leader, led in remote.items()], answered)
+
+    def _ask(self, leader: Endpoint, led: list[TopicPartition], timestamp: int, done: Callable[[Ends], None]) -> None:
+        topics: dict[str, ListOffsetsTopic] = {}
+        for name, index in led:
+            topic = topics.setdefault(name, ListOffsetsTopic(name=name))
+            topic.partitions.append(ListOffsetsPartition(partition_index=index, timestamp=timestamp))
+        request = ListOffsetsRequest(replica_id=_CONSUMER, topics=list(topics.values()), timeout_ms=_REQUEST_TIMEOUT_MS)
+
+        def answered(response: ListOffsetsResponse | None) -> None:
+            ends = dict.fromkeys(led, End(ErrorCode.NETWORK_EXCEPTION))
+            for topic in () if response is None else response.topics:
+                ends |= {(topic.name, one.partition_index): End(one.error_code, one.offset) for one in topic.partitions}
+            done(ends)
+
+        self._peers().send(leader, request, answered, timeout_ms=_REQUEST_TIMEOUT_MS, purpose="latest offsets")
+
+
+# Operations on share groups that involve both the group's shard and the persister, in sequence.
+#
+# The shard returns the request for the persister (coordinator/groups/share/offset_requests.py), and the result goes
+# back to the shard. A lost step, for example after a failure of this broker, is repeated by the next heartbeat or the
+# client's retry.
+
 
 #: The version of requests that only this broker creates.
 OWN_VERSION = 0

@@ -1,37 +1,178 @@
-"""The share partitions of the partitions that this broker leads. Each is created when a member first fetches from it.
-
-load      requests the state from the persister; fetches wait meanwhile
-settle    after every input to the state machine: sends its writes to the persister one at a time, its replies and
-          its dead-letter records, and wakes the fetches that wait for records
-forget    when another broker leads, the state is fenced, or the group is gone: drops the share partition; the next
-          fetch creates it anew
-"""
+"""The persister's state of one share partition."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...coordinator.share_partition.dead_letters import DeadLetter
-from ...coordinator.share_partition.partition import AckBatch, SharePartition, ValidationError, Write
+from ...coordinator.share_partition.partition import AckBatch, Limits, SharePartition, ValidationError, Write
 from ...coordinator.share_state.state import UNINITIALIZED_OFFSET, ShareKey, StateBatch
+from ...metadata.configs.checks import duration_seconds
+from ...metadata.features import SHARE_VERSION
+from ...metadata.image import GROUP_RESOURCE
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import read_share_group_state as read
-from .persisted_state import PersistedState
+from ...protocol.messages import read_share_group_state as reading
+from ...protocol.messages import write_share_group_state as writing
+from ...protocol.records.errors import BatchError
+from ...storage.segments.segment import LargeBatch
 
 if TYPE_CHECKING:
-    from ..cluster.leaders import Leaders
+    from ...metadata.image import MetadataImage
+    from ..config.broker_config import BrokerConfig
+    from ..controller.cluster_view import Leaders
     from ..coordinators.persister import Persister
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
+    from ..runtime.metadata_cache import MetadataCache
     from .dead_letters import DeadLetters
-    from .share_configs import ShareConfigs
+
+
+#: Called with each completed write and the persister's error code and message.
+Written = Callable[[Write, int, "str | None"], None]
+
+
+class PersistedState:
+    """Reads and writes the state, with one write in flight: an earlier start offset must not overwrite a later one."""
+
+    def __init__(self, persister: Lazy[Persister], key: ShareKey, leader_epoch: int, written: Written) -> None:
+        self._persister = persister
+        self._key = key
+        self._leader_epoch = leader_epoch
+        self._written = written
+        #: The epoch of the state that was read.
+        self._state_epoch = 0
+        self._writes: deque[Write] = deque()
+        self._is_writing = False
+
+    @property
+    def is_writing(self) -> bool:
+        return self._is_writing or bool(self._writes)
+
+    def read(self, done: Callable[[reading.PartitionResult], None]) -> None:
+        partition = reading.PartitionData(partition=self._key.partition, leader_epoch=self._leader_epoch)
+        topic = reading.ReadStateData(topic_id=self._key.topic_id, partitions=[partition])
+        request = reading.ReadShareGroupStateRequest(group_id=self._key.group_id, topics=[topic])
+        self._persister().ask(request, partial(self._was_read, done))
+
+    def _was_read(
+        self, done: Callable[[reading.PartitionResult], None], response: reading.ReadShareGroupStateResponse
+    ) -> None:
+        found = response.results[0].partitions[0]
+        self._state_epoch = found.state_epoch
+        done(found)
+
+    def write(self, writes: Sequence[Write]) -> None:
+        """Adds writes and sends the next one."""
+        self._writes += writes
+        if self._is_writing or not self._writes:
+            return
+        self._is_writing = True
+        next_write = self._writes.popleft()
+        partition = writing.PartitionData(
+            partition=self._key.partition,
+            state_epoch=self._state_epoch,
+            leader_epoch=self._leader_epoch,
+            start_offset=next_write.start_offset,
+            delivery_complete_count=next_write.delivery_complete_count,
+            state_batches=[writing.StateBatch(*batch) for batch in next_write.batches],
+        )
+        topic = writing.WriteStateData(topic_id=self._key.topic_id, partitions=[partition])
+        request = writing.WriteShareGroupStateRequest(group_id=self._key.group_id, topics=[topic])
+        self._persister().ask(request, partial(self._was_written, next_write))
+
+    def _was_written(self, written: Write, response: writing.WriteShareGroupStateResponse) -> None:
+        self._is_writing = False
+        found = response.results[0].partitions[0]
+        self._written(written, found.error_code, found.error_message)
+
+
+# The configuration of share groups on their partitions' leaders: the group's own, else the broker's (KIP-932).
+
+
+FIRST_WITH_DEAD_LETTERS = 2
+
+_LATEST = "latest"
+
+
+class ShareConfigs:
+    """Reads the configuration of share groups from the published image and the broker's configuration."""
+
+    def __init__(self, config: BrokerConfig, metadata: MetadataCache, clock: Clock) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._clock = clock
+
+    @property
+    def image(self) -> MetadataImage:
+        """The image that the configuration is read from: with the same image, it is the same."""
+        return self._metadata.image
+
+    def limits(self, group_id: str) -> Limits:
+        own, config = self._of_group(group_id), self._config
+        return Limits(
+            int(own.get("share.delivery.count.limit") or config.get("group.share.delivery.count.limit")),
+            int(own.get("share.partition.max.record.locks") or config.get("group.share.partition.max.record.locks")),
+            self.lock_duration_ms(group_id),
+            own.get("share.renew.acknowledge.enable", "true").lower() != "false",
+            self._has_dead_letters(own),
+        )
+
+    def lock_duration_ms(self, group_id: str) -> int:
+        own = self._of_group(group_id).get("share.record.lock.duration.ms")
+        return int(own or self._config.get("group.share.record.lock.duration.ms"))
+
+    def is_read_committed(self, group_id: str) -> bool:
+        return self._of_group(group_id).get("share.isolation.level") == "read_committed"
+
+    def begins_at_end(self, group_id: str) -> bool:
+        """Returns whether a new group starts at the end of the log: it has no lag in partitions that it has not begun."""
+        return self._of_group(group_id).get("share.auto.offset.reset", _LATEST) == _LATEST
+
+    def reset_offset(self, group_id: str, hosted: HostedPartition) -> int:
+        """Returns the offset at which a new group starts: the end of the log unless configured otherwise."""
+        strategy = self._of_group(group_id).get("share.auto.offset.reset", _LATEST)
+        if strategy == "earliest":
+            return hosted.log_start_offset
+        _, found, duration = strategy.partition("by_duration:")
+        if found:
+            seconds = duration_seconds(duration) or 0
+            try:
+                at = hosted.log.offset_for_timestamp(int(self._clock.now_ms() - seconds * 1000))
+            except LargeBatch as large:
+                # Starting at the first record is better than waiting for a thread.
+                return large.header.base_offset
+            except BatchError as damage:
+                # Starting too early is better than skipping records.
+                hosted.on_damage(hosted, damage)
+                return hosted.log_start_offset
+            return hosted.log_end_offset if at is None else at.offset
+        return hosted.log_end_offset
+
+    def _of_group(self, group_id: str) -> Mapping[str, str]:
+        return self._metadata.image.config(GROUP_RESOURCE, group_id)
+
+    def _has_dead_letters(self, own: Mapping[str, str]) -> bool:
+        """Returns whether the group has a dead-letter queue and every broker of the cluster supports them (KIP-1191)."""
+        is_known = self._metadata.image.features.level(SHARE_VERSION) >= FIRST_WITH_DEAD_LETTERS
+        return is_known and bool(own.get("errors.deadletterqueue.topic.name"))
+
+
+# The share partitions of the partitions that this broker leads. Each is created when a member first fetches from it.
+#
+# load      requests the state from the persister; fetches wait meanwhile
+# settle    after every input to the state machine: sends its writes to the persister one at a time, its replies and
+#           its dead-letter records, and wakes the fetches that wait for records
+# forget    when another broker leads, the state is fenced, or the group is gone: drops the share partition; the next
+#           fetch creates it anew
+
 
 log = logging.getLogger("odradek.groups")
 

@@ -17,10 +17,10 @@ from ..security.authorization.requirements import Each
 from . import share_groups
 
 if TYPE_CHECKING:
+    from ..access.authorization.authorization import Authorization
     from ..network.call import Call
     from ..runtime.lazy import Lazy
     from ..runtime.metadata_cache import MetadataCache
-    from ..security.authorization.authorization import Authorization
 
 #: Imported with this file, on a thread: the event loop imports none of it later.
 PRELOADED = (kind, share_groups)

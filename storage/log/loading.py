@@ -1,37 +1,249 @@
-"""Opening a partition's directory: what files are there, what a crash left undone, and what the log then is.
-
-After a clean shutdown nothing is scanned: the end of each segment is read from its last index entry on. Otherwise every
-segment from the one that holds the recovery point is read through. Bytes that are no whole batch are
-
-- a hole where whole batches, or a segment, follow them: damage;
-- damage at the end of the log, where the log is known to have ended behind them (ends.py): the log goes on at the end
-  that was known, in a new segment, so that no offset is assigned twice;
-- a torn tail else, which is cut.
-
-Of damage all bytes are kept, and the ranges are in `damage` (damage.py).
-"""
+"""The files of a partition's directory, after finishing what a crash has interrupted."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ...protocol.records.batch import BatchHeader
+from ...protocol.records.control import ControlType, decode_control
 from ...protocol.records.errors import BatchError, OldFormatInLog
-from ..files.open_files import LOG_SUFFIX, SNAPSHOT_SUFFIX, OpenFiles, PartitionDirectory, unlink_if_exists
-from ..segments.aborted import append_aborted, remove_aborted
+from ...protocol.records.record import decode_batch
+from ..files.modes import FOLDER_MODE, make_folder, restrict_folder
+from ..files.open_files import (
+    CLEANED_SUFFIX,
+    DAMAGED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    OpenFiles,
+    PartitionDirectory,
+    base_offset_of,
+    read_if_exists,
+    set_aside,
+    unlink_if_exists,
+)
+from ..segments.aborted import AbortedTransaction, CorruptSnapshot, append_aborted, decode_snapshot, remove_aborted
+from ..segments.damage import FILE_NAME as DAMAGE_FILE
 from ..segments.damage import Damage, DamagedRange
 from ..segments.recovery import WholeBatches, batches_of, recover_segment
 from ..segments.segment import Segment, sealed_end
-from .config import LogConfig
-from .ends import UNPROVEN, Claim, known_end
+from .config import UNPROVEN, Claim, LogConfig, known_end
 from .epochs import FILE_NAME as EPOCHS_FILE
 from .epochs import LeaderEpochs
-from .inventory import Inventory, take_inventory
-from .producers import Producers
-from .replay import aborted_entry, follow_batch, restore_producers, whole_batches
+from .producers import EndedTransaction, Producers
+
+_TEMPORARY_SUFFIX = ".tmp"
+
+
+class Inventory(NamedTuple):
+    """All ascending. `indexed`: segments with both indexes. `orphans`: base offsets of indexes whose `.log` file is
+    gone, and not because a crash came in the middle of a deletion.
+    `has_damage`: whether damaged ranges are known. `has_epochs`: whether there is a file of leader epochs.
+    """
+
+    bases: list[int]
+    snapshots: list[int]
+    indexed: frozenset[int] = frozenset()
+    with_aborted: tuple[int, ...] = ()
+    orphans: tuple[int, ...] = ()
+    has_damage: bool = False
+    has_epochs: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def take_inventory(path: str) -> Inventory:
+    """Lists the directory, making it if it does not exist. Temporary and deleted files go; a compaction that was swapping
+    its result in is completed or dropped.
+    """
+    try:
+        entries = [(entry.name, entry.is_dir()) for entry in os.scandir(path)]
+    except FileNotFoundError:
+        _make_directory(path)
+        return Inventory([], [])
+    restrict_folder(path)
+    notes = tuple(
+        _set_aside(path, name) for name, is_directory in entries if is_directory and DAMAGED_SUFFIX not in name
+    )
+    names = {name for name, is_directory in entries if not is_directory}
+    retired = _bases(names, LOG_SUFFIX + DELETED_SUFFIX)
+    if any(name.endswith((_TEMPORARY_SUFFIX, DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
+        names = _finish_swaps(path, names)
+    logs, snapshots = _bases(names, LOG_SUFFIX), _bases(names, SNAPSHOT_SUFFIX)
+    offset_indexes, time_indexes = _bases(names, INDEX_SUFFIX), _bases(names, TIME_INDEX_SUFFIX)
+    aborted = _bases(names, TXN_INDEX_SUFFIX)
+    orphans = (offset_indexes | time_indexes | aborted) - logs
+    for base in orphans:
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
+            unlink_if_exists(f"{path}/{base:020d}{suffix}")
+    return Inventory(
+        sorted(logs),
+        sorted(snapshots),
+        frozenset(offset_indexes & time_indexes),
+        tuple(sorted(aborted & logs)),
+        tuple(sorted(orphans - retired)),
+        DAMAGE_FILE in names,
+        EPOCHS_FILE in names,
+        notes,
+    )
+
+
+def _set_aside(path: str, name: str) -> str:
+    """A directory that has the place of a file."""
+    kept = set_aside(f"{path}/{name}")
+    return f"{path}/{name}: a directory instead of a log file; renamed to {os.path.basename(kept)}"
+
+
+def _bases(names: set[str], suffix: str) -> set[int]:
+    found = (base_offset_of(name) for name in names if name.endswith(suffix))
+    return {offset for offset in found if offset is not None}
+
+
+def _make_directory(path: str) -> None:
+    try:
+        os.mkdir(path, FOLDER_MODE)
+    except FileNotFoundError:
+        make_folder(path)
+
+
+def _finish_swaps(path: str, names: set[str]) -> set[str]:
+    """A `.swap` file is the result of a compaction whose sources may be gone; a `.cleaned` one was not finished."""
+    cleaned = [base_offset_of(name) or 0 for name in names if name.endswith(CLEANED_SUFFIX)]
+    for name in sorted(names):
+        stale = name.endswith(SWAP_SUFFIX) and (base_offset_of(name) or 0) >= min(cleaned, default=1 << 63)
+        if stale or name.endswith((_TEMPORARY_SUFFIX, DELETED_SUFFIX, CLEANED_SUFFIX)):
+            unlink_if_exists(f"{path}/{name}")
+            names.discard(name)
+    swaps = {name for name in names if name.endswith(SWAP_SUFFIX)}
+    for swapped_log in sorted(name for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
+        base = base_offset_of(swapped_log)
+        if base is None:
+            continue
+        end = _end_of(f"{path}/{swapped_log}", base)
+        for name in sorted(names - swaps):
+            offset = base_offset_of(name)
+            if offset is not None and base <= offset < end and not name.endswith(SNAPSHOT_SUFFIX):
+                unlink_if_exists(f"{path}/{name}")
+                names.discard(name)
+    for name in sorted(swaps):
+        os.replace(f"{path}/{name}", f"{path}/{name.removesuffix(SWAP_SUFFIX)}")
+        names.discard(name)
+        names.add(name.removesuffix(SWAP_SUFFIX))
+    return names
+
+
+def _end_of(path: str, base_offset: int) -> int:
+    end = base_offset
+    for _, header, _ in batches_of(path, os.stat(path).st_size, verify=False):
+        end = header.next_offset
+    return max(end, base_offset + 1)
+
+
+# Bringing the producers' state, and the index of aborted transactions, past the batches of a log.
+
+
+class OpeningLog(Protocol):
+    """The parts of an opening log that a replay uses."""
+
+    directory: PartitionDirectory
+    config: LogConfig
+    now_ms: int
+    segments: list[Segment]
+    snapshots: list[int]
+    producers: Producers
+    damage: Damage
+
+
+def follow_batch(producers: Producers, header: BatchHeader, batch: memoryview | bytes) -> EndedTransaction | None:
+    """Brings the producers' state past a batch that has a producer id; `batch` is opened only if it is a marker."""
+    if not header.is_control:
+        producers.update(header)
+        return None
+    records = decode_batch(batch, 0)
+    marker = decode_control(records[0].key, records[0].value) if records else None
+    if marker is None or marker.type not in (ControlType.ABORT, ControlType.COMMIT):
+        return None
+    coordinator_epoch: int = marker.message.coordinator_epoch  # type: ignore[attr-defined]
+    aborted = marker.type is ControlType.ABORT
+    return producers.end_transaction(header, records[0].timestamp, coordinator_epoch, aborted=aborted)
+
+
+def aborted_entry(producers: Producers, ended: EndedTransaction) -> AbortedTransaction:
+    stable = producers.stable_after(ended)
+    return AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, stable)
+
+
+def restore_producers(opening: OpeningLog, end: int) -> list[int]:
+    """Brings the producers' state to `end`: the newest good snapshot not behind it, and the batches from there.
+
+    The offsets of the snapshots that are left.
+    """
+    directory, snapshots = opening.directory, list(opening.snapshots)
+    expiration_ms = opening.config.producer_id_expiration_ms
+    start = opening.segments[0].base_offset if opening.segments else end
+    opening.producers.clear(start)
+    for offset in sorted((o for o in snapshots if o <= end), reverse=True):
+        try:
+            entries = decode_snapshot(read_if_exists(directory.file(offset, SNAPSHOT_SUFFIX)) or b"")
+        except CorruptSnapshot:
+            unlink_if_exists(directory.file(offset, SNAPSHOT_SUFFIX))
+            snapshots.remove(offset)
+            continue
+        opening.producers.load(entries, offset, opening.now_ms, expiration_ms)
+        start = offset
+        break
+    _follow_from(opening, start, end)
+    opening.producers.end_offset = end
+    return snapshots
+
+
+def _follow_from(opening: OpeningLog, start: int, end: int) -> None:
+    for segment in opening.segments:
+        if segment.next_offset <= start or segment.base_offset >= end:
+            continue
+        # There were no producer ids before format 2.
+        with suppress(OldFormatInLog):
+            for header, batch in whole_batches(segment, opening.damage, start):
+                if header.base_offset >= end:
+                    return
+                if header.producer_id >= 0:
+                    with suppress(BatchError):  # a marker without contents ends no transaction
+                        follow_batch(opening.producers, header, batch)
+
+
+def whole_batches(segment: Segment, damage: Damage, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """(header, bytes) of the whole batches of a segment that end behind `offset`, those behind damaged ranges too."""
+    holes = damage.in_file(os.path.basename(segment.path))
+    position = segment.offset_index.floor(offset) if offset > segment.base_offset else 0
+    while position < segment.size:
+        for at, header, batch in batches_of(segment.path, segment.size, position):
+            position = at + header.size
+            if header.last_offset >= offset:
+                yield header, batch
+        hole = next((one for one in holes if one.position <= position < one.position + one.size), None)
+        if hole is None:
+            return
+        position = hole.position + hole.size
+
+
+# Opening a partition's directory: what files are there, what a crash left undone, and what the log then is.
+#
+# After a clean shutdown nothing is scanned: the end of each segment is read from its last index entry on. Otherwise
+# every segment from the one that holds the recovery point is read through. Bytes that are no whole batch are
+#
+# - a hole where whole batches, or a segment, follow them: damage;
+# - damage at the end of the log, where the log is known to have ended behind them (ends.py): the log goes on at the
+#   end
+#   that was known, in a new segment, so that no offset is assigned twice;
+# - a torn tail else, which is cut.
+#
+# Of damage all bytes are kept, and the ranges are in `damage` (damage.py).
 
 
 class DamagedLog(Exception):

@@ -18,12 +18,10 @@ from ..segments.batch_walk import Pread
 from ..segments.damage import OffsetDamaged, SegmentSuspected
 from ..segments.index import MAX_RELATIVE_OFFSET
 from ..segments.segment import LogSlice, Segment, TimestampedOffset, latest_record, record_at_or_after
-from .config import LogConfig
-from .ends import Claim
+from .config import Claim, LogConfig
 from .flushing import PendingFlush
-from .loading import LogLoader
+from .loading import LogLoader, aborted_entry, follow_batch
 from .log_segments import LogSegments
-from .replay import aborted_entry, follow_batch
 
 
 class OffsetOutOfRange(Exception):

@@ -1,23 +1,15 @@
-"""The state of a log's idempotent and transactional producers (KIP-98, KIP-360, KIP-890).
+"""Verification of a producer's transaction: the leader asks the coordinator whether it is open here (KIP-890).
 
-For each producer id: its epoch, the last five batches (sequence numbers and offsets), the coordinator epoch of its last
-marker, and where its open transaction began. `check` decides what to answer to a producer; `update` follows what was
-written, by whichever way it came, and is the only thing that changes the state.
+Verification begins with the first batch of a transaction in this partition. It ends when a batch is written, or the marker
+that ends the transaction. Meanwhile the leader must prevent two things. The producer's state alone would allow them, since
+nothing of the transaction is in the log yet:
 
-```
-state of the producer              the batch                                        result
-its epoch, one of five batches     same epoch, same first and last sequence         that batch's offsets (a duplicate)
-an epoch                           a smaller epoch                                  INVALID_PRODUCER_EPOCH
-an epoch                           a greater epoch, first sequence not 0            OUT_OF_ORDER_SEQUENCE_NUMBER
-an epoch, a last sequence          same epoch, first sequence not the next one      OUT_OF_ORDER_SEQUENCE_NUMBER
-an open transaction                not transactional                                INVALID_TXN_STATE
-nothing (expired, deleted, new)    any                                              NONE: any sequence may come first
-any of these; is being verified    first sequence above the lowest one asked for    OUT_OF_ORDER_SEQUENCE_NUMBER
-no batch; verified, an epoch each  first sequence not 0                             OUT_OF_ORDER_SEQUENCE_NUMBER
-```
+- The leader rejects a batch for now (the coordinator is moving), and writes a batch with a greater sequence number. The
+  rejected batch comes again and is out of order for good. librdkafka takes it for written when a later one is.
+- The coordinator's answer belongs to an earlier verification: the transaction has ended since. A batch written now would
+  belong to no transaction, and would hang. So the caller keeps the `Verification`, and compares.
 
-As in Kafka 4.4, a duplicate older than five batches is out of order, and UNKNOWN_PRODUCER_ID and
-DUPLICATE_SEQUENCE_NUMBER are no longer answered.
+Verifications are not in the log: a new leader starts them anew.
 """
 
 from __future__ import annotations
@@ -35,7 +27,49 @@ from ...protocol.records.batch import (
     TRANSACTIONAL_FLAG,
     BatchHeader,
 )
-from .verifications import Verification
+
+
+class Verification:
+    """The verification of one producer. `bumps_epochs`: each of its transactions has an epoch and begins at sequence 0."""
+
+    __slots__ = ("began_ms", "bumps_epochs", "epoch", "lowest_sequence")
+
+    def __init__(self, sequence: int, epoch: int, now_ms: int, *, bumps_epochs: bool) -> None:
+        self.lowest_sequence = sequence
+        self.epoch = epoch
+        self.began_ms = now_ms
+        self.bumps_epochs = bumps_epochs
+
+    def asked_again(self, sequence: int, epoch: int) -> None:
+        if epoch > self.epoch:
+            self.epoch, self.lowest_sequence = epoch, sequence
+        elif epoch == self.epoch:
+            self.lowest_sequence = min(self.lowest_sequence, sequence)
+
+    def is_out_of_order(self, sequence: int, *, has_written: bool) -> bool:
+        """`has_written`: some batch of the producer's epoch is known."""
+        return sequence > self.lowest_sequence or (self.bumps_epochs and sequence != 0 and not has_written)
+
+
+# The state of a log's idempotent and transactional producers (KIP-98, KIP-360, KIP-890).
+#
+# For each producer id: its epoch, the last five batches (sequence numbers and offsets), the coordinator epoch of its
+# last marker, and where its open transaction began. `check` decides what to answer to a producer; `update` follows
+# what was written, by whichever way it came, and is the only thing that changes the state.
+#
+# ``` state of the producer              the batch                                        result its epoch, one of
+# five batches     same epoch, same first and last sequence         that batch's offsets (a duplicate) an epoch
+# a smaller epoch                                  INVALID_PRODUCER_EPOCH an epoch                           a greater
+# epoch, first sequence not 0            OUT_OF_ORDER_SEQUENCE_NUMBER an epoch, a last sequence          same epoch,
+# first sequence not the next one      OUT_OF_ORDER_SEQUENCE_NUMBER an open transaction                not
+# transactional                                INVALID_TXN_STATE nothing (expired, deleted, new)    any
+# NONE: any sequence may come first any of these; is being verified    first sequence above the lowest one asked for
+# OUT_OF_ORDER_SEQUENCE_NUMBER no batch; verified, an epoch each  first sequence not 0
+# OUT_OF_ORDER_SEQUENCE_NUMBER ```
+#
+# As in Kafka 4.4, a duplicate older than five batches is out of order, and UNKNOWN_PRODUCER_ID and
+# DUPLICATE_SEQUENCE_NUMBER are no longer answered.
+
 
 #: A producer may have five requests in flight: as many of its batches may come twice.
 RETAINED_BATCHES = 5
@@ -292,3 +326,37 @@ def _in_sequence(producer: Producer, header: BatchHeader) -> bool:
 
 def _is_expired(producer: Producer, now_ms: int, expiration_ms: int) -> bool:
     return producer.transaction_first_offset == NO_OFFSET and now_ms - producer.last_timestamp >= expiration_ms
+
+
+# Checks of a leader before it writes for a transaction: is it open here, and may this marker end it?
+
+
+MAX_PRODUCER_EPOCH = 32_767
+#: From this transaction version on each end has an epoch of its own, above that of the data (KIP-890, KIP-1228).
+EPOCH_BUMP_VERSION = 2
+
+
+def is_in_transaction(producers: Producers, producer_id: int, epoch: int) -> bool:
+    """Returns whether the producer has an open transaction here: what it writes is of that."""
+    producer = producers.by_id.get(producer_id)
+    return producer is not None and producer.transaction_first_offset != NO_OFFSET and producer.epoch == epoch
+
+
+def check_marker(
+    producers: Producers, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int
+) -> ErrorCode:
+    """Returns whether a marker may be written. A coordinator may repeat a marker when it got no response to it."""
+    producer = producers.by_id.get(producer_id)
+    if producer is None:
+        return ErrorCode.NONE
+    is_open = producer.transaction_first_offset != NO_OFFSET
+    is_repeated = epoch == producer.epoch and (not is_open or epoch == MAX_PRODUCER_EPOCH)
+    if transaction_version >= EPOCH_BUMP_VERSION:
+        is_stale = epoch <= producer.epoch and not is_repeated
+    else:
+        is_stale = epoch < producer.epoch
+    if is_stale:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if coordinator_epoch < producer.coordinator_epoch:
+        return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    return ErrorCode.NONE

@@ -20,7 +20,7 @@ from ...protocol.messages.sasl_handshake import SaslHandshakeRequest
 from ...protocol.records.batch import iter_headers
 from ...protocol.records.record import Record, decode_batch, encode_batch
 from ...protocol.schema import Message
-from ...server.security.provisioning.clients import ClientFiles
+from ...server.access.provisioning import ClientFiles
 from ..completion import Completion
 from ..faults.matching import OWN_CLIENT_ID
 from ..loop_thread import reached
@@ -71,7 +71,7 @@ def _connected(address: str, files: ClientFiles | None) -> socket.socket:
 
 def _log_in(connection: socket.socket, files: ClientFiles) -> None:
     """Raises RuntimeError."""
-    from ...server.security.authentication.client import PasswordLogin
+    from ...server.access.authentication.client import PasswordLogin
 
     security = files.security
     user = security.first_user

@@ -18,7 +18,7 @@ from odradek.coordinator.transactions.state import SendMarkers, TransactionReque
 from odradek.coordinator.transactions.transaction import NOT_IN_TRANSACTION, State, Transaction
 from odradek.metadata.image import TopicPartition
 from odradek.protocol.errors import ErrorCode
-from odradek.storage.log import transaction_checks
+from odradek.storage.log import producers as transaction_checks
 
 from tests.coordinator import transaction_leaders
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of

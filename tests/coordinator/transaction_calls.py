@@ -19,7 +19,7 @@ from odradek.protocol.messages.txn_offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from odradek.storage.log.verifications import Verification
+    from odradek.storage.log.producers import Verification
 
     from tests.coordinator.transaction_producers import Client
 

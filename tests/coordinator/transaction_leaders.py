@@ -21,8 +21,7 @@ from odradek.protocol.messages.offset_fetch import (
 from odradek.protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader, iter_headers
 from odradek.protocol.records.control import encode_end_transaction
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.storage.log.producers import Producers
-from odradek.storage.log.transaction_checks import check_marker, is_in_transaction
+from odradek.storage.log.producers import Producers, check_marker, is_in_transaction
 
 from tests.coordinator.transaction_calls import OFFSETS, Call, Marker, Question, Tag, Write
 from tests.coordinator.transaction_logs import Entry, load_offsets

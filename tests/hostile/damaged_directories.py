@@ -16,7 +16,7 @@ from pathlib import Path
 
 import odradek
 from odradek.protocol.errors import ErrorCode
-from odradek.server.quorum.metadata_log import DIRECTORY_NAME
+from odradek.server.controller.metadata_log import DIRECTORY_NAME
 from odradek.storage.files.identity import InvalidMetaProperties
 from odradek.storage.files.open_files import LogDirectoryFailure
 

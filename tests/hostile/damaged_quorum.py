@@ -10,7 +10,7 @@ from typing import Any
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.server.quorum.metadata_log import DIRECTORY_NAME
+from odradek.server.controller.metadata_log import DIRECTORY_NAME
 
 from tests.hostile.attack_target import BUG_LINES
 from tests.hostile.damaged_files import empty, halve, overwrite, segments_of

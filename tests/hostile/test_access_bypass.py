@@ -28,9 +28,9 @@ from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.schema import Message
-from odradek.server.cluster.controller_channel import encoded_principal
-from odradek.server.security import audit
-from odradek.server.security.authentication.client import PasswordLogin
+from odradek.server.access import audit
+from odradek.server.access.authentication.client import PasswordLogin
+from odradek.server.controller.channel import encoded_principal
 
 from compat_tests.access import log_in
 from compat_tests.authorization.probes import (

@@ -8,8 +8,7 @@ import time
 import pytest
 from odradek.metadata.configs import InvalidConfig, ResourceType, validate
 from odradek.metadata.configs.tables import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC
-from odradek.server.config.properties import parse_properties
-from odradek.server.config.providers import resolved
+from odradek.server.config.properties import parse_properties, resolved
 
 LENGTH = 60_000
 #: A linear check of this many characters takes a few milliseconds; a quadratic check takes minutes.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.messages.vote import PartitionDataRequest, TopicDataRequest, VoteRequest
-from odradek.server.quorum.flushed_end import FlushedEnd
+from odradek.server.controller.metadata_log import FlushedEnd
 
 from compat_tests.wire import WireClient
 from tests.hostile.damaged_quorum import (

@@ -14,7 +14,7 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import CorruptRecordError
 from odradek.protocol.errors import ErrorCode
-from odradek.server.metrics.damage import damage
+from odradek.server.observability.families import damage
 from odradek.storage.repair.verification import SegmentVerifier
 
 from tests.hostile.damaged_files import DAMAGES, RottingTopic, segments_of

@@ -25,10 +25,10 @@ from odradek.replication.controller.controller import Controller
 from odradek.replication.quorum.replica import QuorumReplica
 from odradek.replication.quorum.roles import BrokenInvariant, DivergedCommit
 from odradek.server.broker import BrokerServer
+from odradek.server.controller.commits import Commits
 from odradek.server.coordinators.coordinator_driver import CoordinatorDriver
 from odradek.server.endpoints import list_groups, metadata
-from odradek.server.partitions.partition_changes import PartitionChanges
-from odradek.server.quorum.commits import Commits
+from odradek.server.partitions.roles import PartitionChanges
 from odradek.server.runtime import halting
 from odradek.storage.files.open_files import LogDirectoryFailure
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.server.replica_fetch import healing
+from odradek.server.replicas import healing
 from odradek.storage.segments.damage import DamagedRange
 
 from tests.hostile.damaged_files import DAMAGES, good_records, segments_of

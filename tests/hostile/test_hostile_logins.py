@@ -18,9 +18,9 @@ import psutil
 import pytest
 from odradek.cli.scram_option import scram_user
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.server.access.authentication.client import PasswordLogin
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.quorum.formatting import format_directories
-from odradek.server.security.authentication.client import PasswordLogin
+from odradek.server.controller.formatting import format_directories
 
 from compat_tests.access import log_in
 from compat_tests.broker_process import free_port

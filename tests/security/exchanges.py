@@ -8,9 +8,9 @@ import hmac
 
 from odradek.metadata.credentials import SCRAM_SHA_256, SCRAM_SHA_512, ScramMechanism, credential_of, salted_password
 from odradek.metadata.image import ScramCredential
-from odradek.server.security.authentication.authentication import Settings
-from odradek.server.security.authentication.plain import password_check, plain_mechanism
-from odradek.server.security.authentication.scram import ScramUsers, TokenCredential, scram_mechanism
+from odradek.server.access.authentication.authentication import Settings
+from odradek.server.access.authentication.plain import password_check, plain_mechanism
+from odradek.server.access.authentication.scram import ScramUsers, TokenCredential, scram_mechanism
 
 SALT = b"salt of the test"
 NONCE = "fyko+d2lbbFgONRv9qkxdawL"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.server.security.authentication.authentication import (
+from odradek.server.access.authentication.authentication import (
     API_VERSIONS,
     SASL_AUTHENTICATE,
     SASL_HANDSHAKE,
@@ -12,8 +12,8 @@ from odradek.server.security.authentication.authentication import (
     Failure,
     State,
 )
-from odradek.server.security.authentication.plain import password_check, plain_mechanism
-from odradek.server.security.authentication.sasl import Mechanism
+from odradek.server.access.authentication.plain import password_check, plain_mechanism
+from odradek.server.access.authentication.sasl import Mechanism
 
 from tests.security.exchanges import ScramClient, plain, settings
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from odradek.metadata.configs import InvalidConfig
+from odradek.server.access.authentication.sasl_listeners import SaslListeners
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.runtime.metadata_cache import MetadataCache
-from odradek.server.security.authentication.sasl_listeners import SaslListeners
 
 from tests.security.kdc import REALM, Kdc
 

@@ -7,9 +7,9 @@ import time
 
 import pytest
 from odradek.metadata.credentials import SCRAM_SHA_256, SCRAM_SHA_512
-from odradek.server.security.authentication.plain import PlainServer, password_check
-from odradek.server.security.authentication.sasl import AuthenticationFailed, Identity
-from odradek.server.security.authentication.scram import ScramServer
+from odradek.server.access.authentication.plain import PlainServer, password_check
+from odradek.server.access.authentication.sasl import AuthenticationFailed, Identity
+from odradek.server.access.authentication.scram import ScramServer
 
 from tests.security.exchanges import SCRAM_USERS, ScramClient, plain
 

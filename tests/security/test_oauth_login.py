@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 from odradek.metadata.configs import InvalidConfig
-from odradek.server.security.authentication.oauth_login import CurrentToken, RefreshTimes
-from odradek.server.security.authentication.oauthbearer import OAuthBearerServer
-from odradek.server.security.authentication.sasl import AuthenticationFailed, Identity
-from odradek.server.security.authentication.token_claims import unsecured_validator
+from odradek.server.access.authentication.oauth import OAuthBearerServer, unsecured_validator
+from odradek.server.access.authentication.oauth_login import CurrentToken, RefreshTimes
+from odradek.server.access.authentication.sasl import AuthenticationFailed, Identity
 
 from tests.security.harness.oauth_login import CREDENTIALS, first, login
 from tests.security.issuer import Issuer, KeyServer
@@ -75,7 +74,7 @@ def test_a_class_of_a_users_own_gets_the_token(tmp_path: Path, monkeypatch: pyte
 
 def test_an_error_of_the_server_is_acknowledged() -> None:
     def refuse(token: str, now_ms: int) -> Identity:
-        from odradek.server.security.authentication.oauthbearer import TokenRejected
+        from odradek.server.access.authentication.oauth import TokenRejected
 
         raise TokenRejected("it is for others")
 

@@ -11,15 +11,23 @@ from typing import Any
 import jwt
 import pytest
 from odradek.metadata.configs import InvalidConfig
+from odradek.server.access.authentication import oauth as jwks
+from odradek.server.access.authentication.oauth import (
+    MOST_BYTES,
+    ClaimChecks,
+    FetchTimes,
+    Jwks,
+    KeySource,
+    OAuthBearerServer,
+    TokenRejected,
+    signed_validator,
+    signing_keys,
+    unsecured_validator,
+)
+from odradek.server.access.authentication.sasl import AuthenticationFailed, Identity
+from odradek.server.access.authentication.sasl_listeners import SaslListeners
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.runtime.metadata_cache import MetadataCache
-from odradek.server.security.authentication import documents, jwks
-from odradek.server.security.authentication.jwks import FetchTimes, Jwks
-from odradek.server.security.authentication.oauthbearer import OAuthBearerServer, TokenRejected
-from odradek.server.security.authentication.sasl import AuthenticationFailed, Identity
-from odradek.server.security.authentication.sasl_listeners import SaslListeners
-from odradek.server.security.authentication.signed_tokens import KeySource, signed_validator, signing_keys
-from odradek.server.security.authentication.token_claims import ClaimChecks, unsecured_validator
 
 from tests.security.issuer import AUDIENCE, ISSUER, Issuer, KeyServer
 
@@ -255,7 +263,7 @@ def test_keys_stay_when_they_cannot_be_fetched_and_are_refreshed_later() -> None
     with KeyServer(Issuer("old").key_set()) as server:
         found = Jwks(server.url, times(0.05))
         await_keys(found, ["old"])
-        server.document = b"{" + b" " * (documents.MOST_BYTES + 1)
+        server.document = b"{" + b" " * (MOST_BYTES + 1)
         seen = server.requests
         deadline = time.monotonic() + DEADLINE_S
         while server.requests < seen + 3:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from odradek.metadata.configs import InvalidConfig
+from odradek.server.access.authentication.sasl_listeners import SaslListeners
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.runtime.metadata_cache import MetadataCache
-from odradek.server.security.authentication.sasl_listeners import SaslListeners
 
 from tests.security.harness.sasl_cluster import (
     CONTROLLERS_SECRET,

@@ -24,7 +24,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.quorum.formatting import format_directories
+from odradek.server.controller.formatting import format_directories
 
 from compat_tests.broker_process import free_port
 from compat_tests.odradek_process import OdradekProcess

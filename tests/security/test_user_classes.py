@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 from odradek.metadata.configs import InvalidConfig
+from odradek.server.access.authentication.sasl import AuthenticationFailed, Identity
+from odradek.server.access.authentication.sasl_listeners import SaslListeners
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.runtime.metadata_cache import MetadataCache
-from odradek.server.security.authentication.sasl import AuthenticationFailed, Identity
-from odradek.server.security.authentication.sasl_listeners import SaslListeners
 
 from tests.security.exchanges import plain
 
 MODULE = """
-from odradek.server.security.authentication.oauthbearer import TokenRejected
-from odradek.server.security.authentication.sasl import Identity
+from odradek.server.access.authentication.oauth import TokenRejected
+from odradek.server.access.authentication.sasl import Identity
 
 class Users:
     def __call__(self, username, password):

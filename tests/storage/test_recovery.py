@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.control import encode_end_transaction
-from odradek.storage.log import loading, replay
-from odradek.storage.log.config import LogConfig
-from odradek.storage.log.ends import PROVEN, UNPROVEN, Claim
+from odradek.storage.log import loading
+from odradek.storage.log.config import PROVEN, UNPROVEN, Claim, LogConfig
+from odradek.storage.log.loading import whole_batches
 from odradek.storage.segments import segment as segment_module
 
 SMALL = LogConfig(segment_bytes=4000, index_interval_bytes=300)
@@ -101,7 +101,7 @@ def whole_offsets(log):
     return [
         found.base_offset
         for segment in log.segments
-        for found, _ in replay.whole_batches(segment, log.damage, segment.base_offset)
+        for found, _ in whole_batches(segment, log.damage, segment.base_offset)
     ]
 
 

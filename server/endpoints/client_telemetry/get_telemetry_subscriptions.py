@@ -21,7 +21,7 @@ from ...network.api_endpoint import ApiEndpoint
 from ...network.call import Call
 from ...security.authorization.requirements import Nothing
 from ...services import Services
-from ...telemetry.subscriptions import client_of
+from ...telemetry import client_of
 
 #: The best first, as Kafka has them.
 ACCEPTED_COMPRESSION = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)

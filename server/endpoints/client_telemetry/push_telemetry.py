@@ -1,6 +1,6 @@
 """PushTelemetry (key 72), version 0: metrics of a client, as OTLP (KIP-714).
 
-The errors and their order are in `server/telemetry/instances.py`. An unreadable push is INVALID_RECORD.
+The errors and their order are in `server/telemetry.py`. An unreadable push is INVALID_RECORD.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from ...network.api_endpoint import ApiEndpoint
 from ...network.call import Call
 from ...security.authorization.requirements import Nothing
 from ...services import Services
-from ...telemetry.instances import Push
-from ...telemetry.subscriptions import client_of
+from ...telemetry import Push, client_of
 
 
 def handle(services: Services, call: Call) -> PushTelemetryResponse | None:

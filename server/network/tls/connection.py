@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from ...security.tls.listener_tls import ListenerTls
-from ...security.tls.renegotiation import WatchedTls
+from ...access.tls.failures import WatchedTls
+from ...access.tls.listener_tls import ListenerTls
 from ..client_principals import authenticated, not_authenticated
 from ..connection import Connection
 from .copied_sender import CopiedSender

@@ -8,13 +8,13 @@ import ssl
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ...security.tls.failures import client_failure
-from ...security.tls.handshakes import Handshakes, NoTls, TooManyHandshakes
+from ...access.tls.failures import client_failure
+from ...access.tls.handshakes import Handshakes, NoTls, TooManyHandshakes
 from .connection import TLS, TlsConnection
 
 if TYPE_CHECKING:
-    from ...runtime.repeated_lines import RepeatedLines
-    from ...security.audit import AuditLog
+    from ...access.audit import AuditLog
+    from ...runtime.log_lines import RepeatedLines
 
 log = logging.getLogger("odradek.listener")
 

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from random import Random
 
-from ....server.cluster.broker_lifecycle import RegistrationFailed
 from ....server.config.broker_config import BrokerConfig
-from ....server.quorum.formatting import InitialVoter, format_directories
+from ....server.controller.broker_lifecycle import RegistrationFailed
+from ....server.controller.formatting import InitialVoter, format_directories
 from ..incarnations import OUTSIDE
 from ..world import Node, Simulation
 from .invariants import NO_BUG, Broken

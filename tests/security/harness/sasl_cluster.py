@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odradek.cli.scram_option import scram_user
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.quorum.formatting import format_directories
+from odradek.server.controller.formatting import format_directories
 
 from compat_tests.broker_process import free_port
 from tests.server.harness.cluster_process import CLUSTER_ID, COMBINED, Cluster, ClusterNode

@@ -8,7 +8,7 @@ import odradek
 import pytest
 from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
-from odradek.server.security.authorization.recent import WINDOW_MS, RecentDecisions
+from odradek.server.access.authorization.sessions import WINDOW_MS, RecentDecisions
 
 from compat_tests.wire import WireClient
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from odradek.metadata.acls import Operation, PatternType, Permission, ResourceType
 from odradek.metadata.configs import InvalidConfig
 from odradek.metadata.image import AclImage
-from odradek.server.security.authorization.errors import AuthorizerNotReady
-from odradek.server.security.authorization.rules import AccessRules, rules_of
-from odradek.server.security.authorization.standard import StandardAuthorizer
+from odradek.server.access.authorization.authorization import StandardAuthorizer
+from odradek.server.access.authorization.errors import AuthorizerNotReady
+from odradek.server.access.authorization.rules import AccessRules, rules_of
 
 #: No deadline: the time of an example depends on the load of the machine.
 EXAMPLES = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -20,8 +20,8 @@ from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from odradek.protocol.schema import Message
-from odradek.server.cluster.controller_channel import decoded_principal, encoded_principal
 from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.controller.channel import decoded_principal, encoded_principal
 
 from compat_tests.broker_process import free_port
 from compat_tests.wire import WireClient

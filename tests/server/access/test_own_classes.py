@@ -38,8 +38,8 @@ from tests.server.harness.tls_clients import client_context
 pytestmark = pytest.mark.usefixtures("sockets")
 
 MODULE = """
-from odradek.server.quotas.callback import QuotaKind
-from odradek.server.security.policies import PolicyViolation
+from odradek.server.access.quotas.client_quotas import QuotaKind
+from odradek.server.access.policies import PolicyViolation
 
 asked = []
 

@@ -10,10 +10,18 @@ from pathlib import Path
 import pytest
 from odradek.metadata.client_quotas import CLIENT_ID, USER
 from odradek.metadata.image import QuotaEntity
-from odradek.server.quotas import sensors
-from odradek.server.quotas.precedence import Quota, Share, quota_of
-from odradek.server.quotas.rates import Rate, TokenBucket, bucket_throttle_ms, rate_throttle_ms
-from odradek.server.quotas.sensors import MOST_OWED_NS, Meters, QuotaGeneration, RateSensor, Sensors
+from odradek.server.access.quotas import sensors
+from odradek.server.access.quotas.rates import Rate, TokenBucket, bucket_throttle_ms, rate_throttle_ms
+from odradek.server.access.quotas.sensors import (
+    MOST_OWED_NS,
+    Meters,
+    Quota,
+    QuotaGeneration,
+    RateSensor,
+    Sensors,
+    Share,
+    quota_of,
+)
 from odradek.server.runtime.clock import Clock
 
 from compat_tests.java.fetch import ORACLE, classpath, java

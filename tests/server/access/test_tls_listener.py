@@ -19,10 +19,10 @@ from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.record import Record, encode_batch
+from odradek.server.access.tls import handshakes
 from odradek.server.network.connection import WRITE_HIGH_WATER_BYTES
 from odradek.server.network.listener import Listener
 from odradek.server.network.tls.copied_sender import CopiedSender
-from odradek.server.security.tls import handshakes
 
 from compat_tests.wire import WireClient, request_frame
 from tests.server.harness.certificates import Authority, pem_properties

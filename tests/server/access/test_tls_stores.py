@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from odradek.metadata.configs import BrokerValues, InvalidConfig
-from odradek.server.security.tls.contexts import check_handshake, client_context, read_stores, server_context
-from odradek.server.security.tls.settings import read_settings
+from odradek.server.access.tls.contexts import check_handshake, client_context, read_stores, server_context
+from odradek.server.access.tls.settings import read_settings
 
 from tests.server.harness.certificates import PASSWORD, Authority, Identity
 

@@ -19,9 +19,9 @@ from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.quorum.formatting import format_directories
-from odradek.server.quorum.metadata_log import DIRECTORY_NAME
-from odradek.server.quorum.snapshots import list_snapshots
+from odradek.server.controller.formatting import format_directories
+from odradek.server.controller.metadata_log import DIRECTORY_NAME
+from odradek.server.controller.snapshots import list_snapshots
 
 from compat_tests.broker_process import POLL_S, BrokerProcess
 from compat_tests.java.tool import ToolHost, run_tool

@@ -7,10 +7,15 @@ from pathlib import Path
 import pytest
 from odradek.metadata.configs import InvalidConfig
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.quorum.formatting import AlreadyFormatted, ensure_formatted, format_directories, read_initial_voters
-from odradek.server.quorum.metadata_log import DIRECTORY_NAME
-from odradek.server.quorum.snapshots import read_snapshot
-from odradek.server.quorum.state_file import (
+from odradek.server.controller.formatting import (
+    AlreadyFormatted,
+    ensure_formatted,
+    format_directories,
+    read_initial_voters,
+)
+from odradek.server.controller.metadata_log import DIRECTORY_NAME
+from odradek.server.controller.snapshots import read_snapshot
+from odradek.server.controller.state_file import (
     CorruptQuorumState,
     QuorumState,
     decode_quorum_state,

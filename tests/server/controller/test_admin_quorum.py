@@ -27,12 +27,10 @@ from odradek.protocol.messages.list_partition_reassignments import ListPartition
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.quorum.flushed_end import FILE_NAME as FLUSHED_END
-from odradek.server.quorum.formatting import format_directories
-from odradek.server.quorum.metadata_batches import QuorumVoters
-from odradek.server.quorum.metadata_log import DIRECTORY_NAME, MetadataLost, QuorumLog
-from odradek.server.quorum.opening import InvalidQuorum
-from odradek.server.quorum.snapshots import list_snapshots, read_snapshot, write_image_snapshot
+from odradek.server.controller.formatting import format_directories
+from odradek.server.controller.metadata_log import DIRECTORY_NAME, FLUSHED_END, MetadataLost, QuorumLog
+from odradek.server.controller.opening import InvalidQuorum
+from odradek.server.controller.snapshots import QuorumVoters, list_snapshots, read_snapshot, write_image_snapshot
 from odradek.server.runtime.sliced_work import run_to_completion
 from odradek.storage.files.open_files import LogDirectoryFailure
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection
 
 import pytest
-from odradek.server.cluster import broker_sessions as sessions_module
+from odradek.server.controller import broker_sessions as sessions_module
 from odradek.server.peers import probes
 from odradek.testing.simulation import Node, Simulation
 

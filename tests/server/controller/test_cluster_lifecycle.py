@@ -22,7 +22,7 @@ from odradek.protocol.messages.envelope import EnvelopeRequest
 from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from odradek.protocol.schema import Message
 from odradek.server.broker import BrokerServer
-from odradek.server.cluster.broker_lifecycle import LifecycleState
+from odradek.server.controller.broker_lifecycle import LifecycleState
 from odradek.server.network.endpoint import Endpoint
 from odradek.server.peers.probes import is_gone, is_refused
 
@@ -237,7 +237,7 @@ async def test_controller_that_responds_late_still_gets_the_leaders_moved(
     first: BrokerServer, second: RemoteBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A quorum under load may have no active controller for some seconds; its processes run."""
-    monkeypatch.setattr("odradek.server.cluster.broker_lifecycle.PROBE_CONTROLLERS_MS", 100)
+    monkeypatch.setattr("odradek.server.controller.broker_lifecycle.PROBE_CONTROLLERS_MS", 100)
     await asked(second, topic_on(SECOND, FIRST), 7)
     endpoint, second.controller.leader_endpoint = second.controller.leader_endpoint, None
     probes: list[str] = []

@@ -10,8 +10,8 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.quorum.formatting import format_directories, standalone_voters
-from odradek.server.quorum.metadata_log import DIRECTORY_NAME
+from odradek.server.controller.formatting import format_directories, standalone_voters
+from odradek.server.controller.metadata_log import DIRECTORY_NAME
 
 from compat_tests.broker_process import free_port
 from tests.server.harness.cluster_process import BROKER, CLUSTER_ID, CONTROLLER, Cluster, ClusterNode

@@ -10,7 +10,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.server.cluster.broker_lifecycle import PROBE_CONTROLLERS_MS
+from odradek.server.controller.broker_lifecycle import PROBE_CONTROLLERS_MS
 from odradek.testing.simulation import Node, Simulation
 from odradek.testing.simulation.cluster.workload import Client
 

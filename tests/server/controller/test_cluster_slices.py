@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from odradek.replication.controller.state import ControllerState
-from odradek.server.quorum.commits import Commits
+from odradek.server.controller.commits import Commits
 from odradek.server.runtime import sliced_work as slices
 from odradek.server.runtime.sliced_work import SlicedWork, Steps, without_gc
 from odradek.testing.simulation.cluster import Run, nodes

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from odradek.server.cluster.stopped_brokers import HELD_MS, LISTED_MS
+from odradek.server.controller.stopped_brokers import HELD_MS, LISTED_MS
 from odradek.testing.simulation import Node, Simulation
 from odradek.testing.simulation.cluster.workload import Client
 

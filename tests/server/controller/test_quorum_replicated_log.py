@@ -19,12 +19,11 @@ from odradek.protocol.records.errors import BatchError
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.replication.quorum.log import EpochEnd, SnapshotId
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.quorum import replicated_log as quorum_replicated_log
-from odradek.server.quorum.joining import voter_history
-from odradek.server.quorum.metadata_batches import QuorumVoters
-from odradek.server.quorum.metadata_log import QuorumLog
-from odradek.server.quorum.replicated_log import ReplicatedQuorumLog
-from odradek.server.quorum.snapshots import encode_snapshot, write_image_snapshot
+from odradek.server.controller import raft as quorum_replicated_log
+from odradek.server.controller.joining import voter_history
+from odradek.server.controller.metadata_log import QuorumLog
+from odradek.server.controller.raft import ReplicatedQuorumLog
+from odradek.server.controller.snapshots import QuorumVoters, encode_snapshot, write_image_snapshot
 
 LEADER = ControlRecord(ControlType.LEADER_CHANGE, LeaderChangeMessage(version=0, leader_id=1))
 

@@ -13,7 +13,7 @@ from odradek.protocol.internal.cluster_metadata import ConfigRecord
 from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.quorum.metadata_log import DIRECTORY_NAME, QuorumLog
+from odradek.server.controller.metadata_log import DIRECTORY_NAME, QuorumLog
 
 from compat_tests.broker_process import BrokerFailed, free_port
 from compat_tests.cli.commands import odradek_command

@@ -15,8 +15,7 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from odradek.server.coordinators.transaction_verification import Membership, TransactionVerification
-from odradek.server.partitions.hosted_partition import HostedPartition
-from odradek.server.partitions.transaction_marker import Marker
+from odradek.server.partitions.hosted_partition import HostedPartition, Marker
 
 from tests.server.harness.data_path import DataPath, wait_until
 

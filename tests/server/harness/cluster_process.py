@@ -108,7 +108,7 @@ class Cluster:
 
     def _format(self, node: ClusterNode) -> None:
         from odradek.server.config.broker_config import BrokerConfig
-        from odradek.server.quorum.formatting import format_directories
+        from odradek.server.controller.formatting import format_directories
 
         format_directories(BrokerConfig(node.properties), CLUSTER_ID, ignore_formatted=True)
 

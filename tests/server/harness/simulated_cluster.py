@@ -13,7 +13,7 @@ from odradek.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.quorum.formatting import InitialVoter, format_directories
+from odradek.server.controller.formatting import InitialVoter, format_directories
 from odradek.testing.simulation import Node, Simulation
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"

@@ -17,7 +17,7 @@ from odradek.protocol.messages.api_versions import ApiVersion, ApiVersionsReques
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.vote import VoteRequest
 from odradek.protocol.schema import Message
-from odradek.server.cluster.stopped_brokers import StoppedBrokers
+from odradek.server.controller.stopped_brokers import StoppedBrokers
 from odradek.server.network.endpoint import Endpoint
 from odradek.server.peers import peers as peers_module
 from odradek.server.peers.peer_connection import BUFFER_BYTES, SMALL_ANSWERS, PeerConnection

@@ -24,14 +24,13 @@ from odradek.replication.quorum.core import Core
 from odradek.replication.quorum.elections import Elections
 from odradek.replication.quorum.following import DivergedCommit
 from odradek.replication.quorum.voters import VoterSet
+from odradek.server.controller import commits as quorum_commits
+from odradek.server.controller.raft import ReplicatedQuorumLog
 from odradek.server.fetch import fetch as fetching
-from odradek.server.fetch.fetch_response import NO_EPOCH
-from odradek.server.partitions.replica import Replica
+from odradek.server.fetch.fetch import NO_EPOCH
+from odradek.server.partitions.hosted_partition import Replica
 from odradek.server.partitions.roles import RoleAssignment
-from odradek.server.quorum import commits as quorum_commits
-from odradek.server.quorum.replicated_log import ReplicatedQuorumLog
-from odradek.server.replica_fetch.followed_partition import FollowedPartition
-from odradek.server.replica_fetch.replica_fetcher import ReplicaFetcher
+from odradek.server.replicas.fetcher import FollowedPartition, ReplicaFetcher
 from odradek.testing.simulation import Simulation
 from odradek.testing.simulation.cluster import Broken, Run
 from odradek.testing.simulation.cluster.invariants import (

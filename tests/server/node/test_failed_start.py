@@ -22,13 +22,13 @@ import odradek
 import pytest
 from odradek.server.broker import BrokerServer
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.metrics.http import MetricsServer
+from odradek.server.controller import opening
+from odradek.server.controller.driver import QuorumDriver
+from odradek.server.controller.formatting import format_directories
+from odradek.server.controller.opening import InvalidQuorum
 from odradek.server.network.listener_set import ListenerSet
-from odradek.server.partitions import online_directories
-from odradek.server.quorum import opening
-from odradek.server.quorum.driver import QuorumDriver
-from odradek.server.quorum.formatting import format_directories
-from odradek.server.quorum.opening import InvalidQuorum
+from odradek.server.observability.http import MetricsServer
+from odradek.server.partitions.directories import open_directories
 from odradek.server.runtime.thread_pools import ThreadPools
 
 from tests.server.harness.remote_broker import controller_endpoint, first_node, until
@@ -46,7 +46,7 @@ STEPS: tuple[Callable[..., Any], ...] = (
     QuorumDriver._start_alone,
     opening.open_log,
     opening._load,
-    online_directories.open_directories,
+    open_directories,
 )
 #: In a cluster, the functions that a single node does not run.
 CLUSTER_STEPS: tuple[Callable[..., Any], ...] = (

@@ -18,7 +18,7 @@ from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from odradek.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from odradek.protocol.messages.streams_group_topology_description_update import TopologyDescription
-from odradek.server.metrics import http as metrics_http
+from odradek.server.observability import http as metrics_http
 from odradek.server.runtime.counters import Metrics, Times
 
 from compat_tests.broker_process import free_port

@@ -23,11 +23,21 @@ from odradek.protocol.messages.incremental_alter_configs import (
 from odradek.protocol.messages.push_telemetry import PushTelemetryRequest
 from odradek.protocol.records.compression import Compression, compress
 from odradek.protocol.uuids import ZERO_UUID, uuid_to_text
-from odradek.server.telemetry import client_series, instances, otlp
-from odradek.server.telemetry.client_series import ClientSeries
-from odradek.server.telemetry.instances import Instances, Push
-from odradek.server.telemetry.otlp import Sample, UnreadablePush, read_push
-from odradek.server.telemetry.subscriptions import Client, Subscription, Wanted, wanted
+from odradek.server import telemetry as client_series
+from odradek.server import telemetry as instances
+from odradek.server import telemetry as otlp
+from odradek.server.telemetry import (
+    Client,
+    ClientSeries,
+    Instances,
+    Push,
+    Sample,
+    Subscription,
+    UnreadablePush,
+    Wanted,
+    read_push,
+    wanted,
+)
 
 pytest.importorskip("opentelemetry.proto.metrics.v1")
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest

@@ -11,7 +11,8 @@ import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
-from odradek.server.partitions import page_cache, parked_fetch
+from odradek.server.partitions import parked_fetch
+from odradek.server.partitions import parked_fetch as page_cache
 from odradek.storage.files import open_files as files
 
 from tests.server.harness.data_path import DataPath, batch_of, delete_records, fetch_request, values_of, wait_until

@@ -17,7 +17,7 @@ from odradek.protocol.messages.list_offsets import (
 from odradek.protocol.records import codecs, walk
 from odradek.protocol.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress_into
 from odradek.protocol.records.errors import CorruptBatch, TooLargeDecompressed
-from odradek.server.partitions.opening import (
+from odradek.server.partitions.batch_validation import (
     BUDGET,
     DECOMPRESSED_AT_ONCE_BYTES,
     KEPT_BYTES,

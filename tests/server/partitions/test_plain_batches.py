@@ -16,10 +16,17 @@ from crc32c import crc32c
 from odradek.protocol.records.batch import BatchHeader
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.server.partitions import plain_batches
-from odradek.server.partitions.batch_validation import FOREVER_MS, AppendRules, Validation, check_batch
-from odradek.server.partitions.opening import DECOMPRESSED_AT_ONCE_BYTES, OPENED_AT_ONCE_BYTES
-from odradek.server.partitions.plain_batches import plain_header, pure_plain_header
+from odradek.server.partitions.batch_validation import (
+    DECOMPRESSED_AT_ONCE_BYTES,
+    FOREVER_MS,
+    OPENED_AT_ONCE_BYTES,
+    AppendRules,
+    Validation,
+    __name__,
+    check_batch,
+    plain_header,
+    pure_plain_header,
+)
 
 from tests.hostile.poisoned_batches import KINDS, ODD
 
@@ -138,7 +145,7 @@ def test_kernel_validates_where_it_is_installed(is_installed: bool, monkeypatch:
     kernel = types.ModuleType("odradek_kernel")
     kernel.__dict__["validate_batch"] = lambda *arguments: calls.append(arguments)
     monkeypatch.setitem(sys.modules, "odradek_kernel", kernel if is_installed else None)
-    spec = importlib.util.find_spec(plain_batches.__name__)
+    spec = importlib.util.find_spec(__name__)
     assert spec is not None and spec.loader is not None
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)

@@ -9,7 +9,7 @@ import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.server.coordinators.transaction_verification import Membership, TransactionVerification
-from odradek.server.partitions.transaction_marker import Marker
+from odradek.server.partitions.hosted_partition import Marker
 
 from tests.server.harness.data_path import DataPath, batch_of
 

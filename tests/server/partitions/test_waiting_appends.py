@@ -28,7 +28,7 @@ from tests.server.harness.data_path import DEADLINE_S, PRODUCE_VERSION, DataPath
 
 pytestmark = pytest.mark.usefixtures("sockets")
 
-LARGE = b"l" * batch_checks.OPENED_AT_ONCE_BYTES
+LARGE = b"l" * batch_checks.RECOMPRESSED_AT_ONCE_BYTES
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
 )
 from odradek.replication.quorum.following import Following
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.quorum.formatting import format_directories
+from odradek.server.controller.formatting import format_directories
 from odradek.testing.simulation import Node, Simulation
 
 from tests.server.harness.data_path import batch_of

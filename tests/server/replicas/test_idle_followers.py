@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from odradek.protocol.internal.cluster_metadata import PartitionRecord, TopicRecord
 from odradek.replication.isr import IsrProposal
-from odradek.server.fetch.fetch_session import FetchSession
 from odradek.server.fetch.follower_fetch import FollowerFetch
+from odradek.server.fetch.sessions import FetchSession
 from odradek.server.partitions.hosted_partition import HostedPartition
-from odradek.server.replica_fetch.followed_partition import FollowedPartition
+from odradek.server.replicas.fetcher import FollowedPartition
 
 from tests.server.harness.data_path import batch_of
 from tests.server.harness.replicas import TOPIC, TOPIC_ID, Replicas, eventually

@@ -17,7 +17,7 @@ from odradek.protocol.messages.delete_records import (
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.produce import ProduceResponse
-from odradek.server.replica_fetch.followed_partition import FollowedPartition
+from odradek.server.replicas.fetcher import FollowedPartition
 
 from tests.server.harness.replicas import TOPIC, TOPIC_ID, Replicas, eventually
 

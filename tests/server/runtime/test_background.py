@@ -32,12 +32,20 @@ from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.security.delegation_tokens import RemoveExpiredTokensRequest
 from odradek.replication.controller.state import Caller
+from odradek.server.controller import commits as snapshotting
+from odradek.server.controller import snapshots
+from odradek.server.controller.snapshots import (
+    MAX_BATCH_BYTES,
+    RECORDS_PER_BATCH,
+    QuorumVoters,
+    encode_in_batches,
+    list_snapshots,
+    read_snapshot,
+    write_image_snapshot,
+)
 from odradek.server.coordinators.group_shard_driver import GroupShardDriver
 from odradek.server.endpoints import create_delegation_token as handler
-from odradek.server.log_maintenance.log_maintenance import LogMaintenance
-from odradek.server.quorum import snapshots, snapshotting
-from odradek.server.quorum.metadata_batches import MAX_BATCH_BYTES, RECORDS_PER_BATCH, QuorumVoters, encode_in_batches
-from odradek.server.quorum.snapshots import list_snapshots, read_snapshot, write_image_snapshot
+from odradek.server.replicas.maintenance import LogMaintenance
 from odradek.server.runtime.background import BackgroundTasks
 from odradek.server.runtime.sliced_work import run_to_completion
 

@@ -14,7 +14,7 @@ import odradek
 import pytest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.server.endpoints import metadata
-from odradek.server.metrics.families import families
+from odradek.server.observability.families import families
 from odradek.server.runtime import turn_budget, turns
 from odradek.server.runtime.turn_budget import LOG_INTERVAL_S, TURN_BUDGET_S, WARNED_TURN_S, TurnWatch
 from odradek.server.runtime.turns import WAITING, Task, Turns, Work

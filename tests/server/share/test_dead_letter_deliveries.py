@@ -28,8 +28,8 @@ from odradek.metadata.image import (
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from odradek.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
-from odradek.server.cluster.leaders import Leaders
 from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.controller.cluster_view import Leaders
 from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.server.share.dead_letters import Counters, DeadLetters

@@ -12,8 +12,8 @@ from odradek.coordinator.share_partition.dead_letters import Content, Contents, 
 from odradek.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from odradek.protocol.records.batch import read_header
 from odradek.protocol.records.record import decode_batch
-from odradek.server.share import dead_letter_outbox
-from odradek.server.share.dead_letter_outbox import Delivery, Outbox, QueuePartition
+from odradek.server.share import dead_letters as dead_letter_outbox
+from odradek.server.share.dead_letters import Delivery, Outbox, QueuePartition
 
 NOW = 1_000_000
 ROOM = 5_000

@@ -15,7 +15,7 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from odradek.server.runtime.lazy import Lazy
-from odradek.server.share.latest_offsets import End, Ends, LatestOffsets
+from odradek.server.share.share_groups import End, Ends, LatestOffsets
 
 HERE, THERE, LEADERLESS = ("t", 0), ("t", 1), ("t", 2)
 

@@ -8,8 +8,8 @@ from typing import Any
 import odradek
 import pytest
 from confluent_kafka import Producer
-from odradek.server.partitions.page_cache import NotInPageCache
-from odradek.server.share.share_reader import ShareReader
+from odradek.server.partitions.parked_fetch import NotInPageCache
+from odradek.server.share.share_fetch import ShareReader
 
 from compat_tests.recipes import eventually, make_topic
 from tests.server.harness.share_groups import SETTINGS, configure, member, produce

@@ -15,8 +15,7 @@ from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache
-from odradek.server.share.share_configs import ShareConfigs
-from odradek.server.share.share_partitions import SharePartitions
+from odradek.server.share.share_partitions import ShareConfigs, SharePartitions
 
 KEY = ShareKey("group", b"t" * 16, 0)
 

@@ -1,0 +1,1 @@
+"""Access: authentication, authorization, TLS, quotas, and classes of a user's own."""

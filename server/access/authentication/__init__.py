@@ -1,0 +1,1 @@
+"""Logins of clients and nodes: SASL mechanisms, and what they check."""

@@ -1,0 +1,1 @@
+"""Authorization: rules, sessions of clients, and the authorizer that the configuration names."""

@@ -1,0 +1,228 @@
+"""The interface of an authorizer, which a class of a user's own implements.
+
+It is named by `authorizer.class.name=python:package.module:Name`, see docs/security-classes.md. The node makes one instance,
+calls `configure` if there is one, then `authorize` for each decision.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from ....metadata.acls import CLUSTER_NAME, OPERATIONS_OF, Operation, ResourceType
+from ....metadata.image import AclImage
+from ..plugins import Configurable
+
+__all__ = ["Action", "Authorizer", "Configurable", "FollowsAcls", "RequestContext"]
+
+
+class RequestContext(NamedTuple):
+    """The client of a request. `principal`: "User:alice"; `host`: the client's address; `api`: its name, as "Produce"."""
+
+    principal: str
+    host: str
+    api: str
+
+
+class Action(NamedTuple):
+    """An operation on a resource. `name` is "kafka-cluster" for the type CLUSTER."""
+
+    operation: Operation
+    resource_type: ResourceType
+    name: str
+
+
+@runtime_checkable
+class Authorizer(Protocol):
+    """Decides what a client may do.
+
+    `authorize` is called on the event loop, for each topic of each request: it must answer at once, from memory. An
+    exception denies the action and is logged.
+    """
+
+    def authorize(self, context: RequestContext, action: Action) -> bool:
+        """Returns whether the client may do it."""
+
+
+@runtime_checkable
+class FollowsAcls(Protocol):
+    """An authorizer that uses the access rules of the cluster: only with it CreateAcls and its like are served."""
+
+    def acls_changed(self, changes: Mapping[bytes, AclImage | None]) -> None:
+        """Takes the rules that are new, by id, and None for those that are removed. Called before the first decision."""
+
+
+# The decisions of the last minute, from counters that each scrape looks at.
+#
+# So a decision costs nothing more for being counted.
+
+
+WINDOW_MS = 60_000
+#: Looks that are kept: one a second and more often changes little.
+_MOST_LOOKS = 128
+
+
+class RecentDecisions:
+    """`started_ms`: when the counters were zero."""
+
+    def __init__(self, started_ms: int) -> None:
+        self._looks: deque[tuple[int, int, int]] = deque([(started_ms, 0, 0)], _MOST_LOOKS)
+
+    def since(self, now_ms: int, allowed: int, denied: int) -> tuple[int, int, int]:
+        """Notes the counters. Returns by how much they grew, and in how many milliseconds: those since the last look that
+        is a window old, or since the first one that is known.
+        """
+        looks = self._looks
+        while len(looks) > 1 and now_ms - looks[1][0] >= WINDOW_MS:
+            looks.popleft()
+        then_ms, allowed_then, denied_then = looks[0]
+        if now_ms - looks[-1][0] >= WINDOW_MS // _MOST_LOOKS:
+            looks.append((now_ms, allowed, denied))
+        return allowed - allowed_then, denied - denied_then, now_ms - then_ms
+
+
+# The decisions for one client: made by the authorizer, kept until the rules change, and noted in the audit log.
+
+
+#: Longer names are decided anew each time: a client makes them up, and they would fill the memory.
+MOST_KEPT_NAME = 249
+
+_Key = tuple[int, int, str]
+
+
+class Decider(Protocol):
+    """The node's authorization, as sessions use it."""
+
+    version: int
+    allowed: int
+    denied: int
+
+    @property
+    def keeps_decisions(self) -> bool: ...
+
+    #: Returns whether decisions that allow are written to the audit log.
+    logs_allowed: Callable[[], bool]
+
+    def kept(self) -> None:
+        """Counts a decision that a session keeps."""
+
+    def decide(self, session: AuthorizationSession, operation: int, resource_type: int, name: str) -> bool:
+        """Raises AuthorizerNotReady."""
+
+    def may_write_any_topic(self, session: AuthorizationSession) -> bool:
+        """Raises AuthorizerNotReady."""
+
+    def log(self, session: AuthorizationSession, key: _Key, count: int, level: int) -> None:
+        """Writes a decision to the audit log."""
+
+
+class AuthorizationSession:
+    """Decides for one principal on one host. `api`: the request at hand, for the audit log."""
+
+    __slots__ = (
+        "_authorization",
+        "_decisions",
+        "_version",
+        "api",
+        "client_host",
+        "host",
+        "principal",
+        "written",
+        "written_version",
+    )
+
+    def __init__(self, authorization: Decider, principal: str, client_host: str) -> None:
+        self.principal = principal
+        #: As `Call.client_host`: "/127.0.0.1".
+        self.client_host = client_host
+        self.host = client_host.lstrip("/")
+        self.api = ""
+        self._authorization = authorization
+        self._decisions: dict[_Key, bool] = {}
+        self._version = authorization.version
+        #: Names and ids of topics that the client may write to, by the rules of `written_version`.
+        self.written: set[str | bytes] = set()
+        self.written_version = authorization.version
+
+    def may_write(self, topic: str | bytes) -> None:
+        """Caches the permission to write to a topic, by its name or its id. Topic ids are never reused."""
+        authorization = self._authorization
+        if not authorization.keeps_decisions or len(topic) > MOST_KEPT_NAME or authorization.logs_allowed():
+            return
+        if self.written_version != authorization.version:
+            self.written = set()
+            self.written_version = authorization.version
+        self.written.add(topic)
+        authorization.kept()
+
+    def allows(
+        self,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str,
+        *,
+        count: int = 1,
+        log_denied: bool = True,
+    ) -> bool:
+        """Returns whether the client may do it. `count`: how often the request names the resource, for the log.
+
+        `log_denied`: False where a denial is no attempt, but leaves something out.
+        """
+        authorization = self._authorization
+        if self._version != authorization.version:
+            self._decisions = {}
+            self._version = authorization.version
+        key = (operation, resource_type, name)
+        decision = self._decisions.get(key)
+        if decision is None:
+            decision = authorization.decide(self, *key)
+            if authorization.keeps_decisions and len(name) <= MOST_KEPT_NAME:
+                self._decisions[key] = decision
+                authorization.kept()
+        if not decision:
+            authorization.denied += 1
+            if log_denied:
+                authorization.log(self, key, count, logging.INFO)
+        else:
+            authorization.allowed += 1
+            if authorization.logs_allowed():
+                authorization.log(self, key, count, logging.DEBUG)
+        return decision
+
+    def allowed_names(
+        self,
+        operation: Operation,
+        resource_type: ResourceType,
+        names: Iterable[str],
+        *,
+        log_denied: bool = True,
+    ) -> set[str]:
+        """Returns those of the names on which the client may do it; a name is decided once."""
+        counts: dict[str, int] = {}
+        for name in names:
+            counts[name] = counts.get(name, 0) + 1
+        return {
+            name
+            for name, count in counts.items()
+            if self.allows(operation, resource_type, name, count=count, log_denied=log_denied)
+        }
+
+    def allows_on_cluster(self, operation: Operation, *, log_denied: bool = True) -> bool:
+        return self.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME, log_denied=log_denied)
+
+    def may_write_any_topic(self) -> bool:
+        """Returns whether the client may write to some topic: then it may have a producer id (KIP-679)."""
+        return self._authorization.may_write_any_topic(self)
+
+    def operations(self, resource_type: ResourceType, name: str) -> int:
+        """Returns the operations that the client may do on the resource, a bit for each (KIP-430)."""
+        bits = 0
+        for operation in OPERATIONS_OF[resource_type]:
+            if self._authorization.decide(self, operation, resource_type, name):
+                bits |= 1 << operation
+                self._authorization.allowed += 1
+            else:
+                self._authorization.denied += 1
+        return bits

@@ -1,0 +1,224 @@
+"""Cipher suites: their IANA names, which Kafka's configuration has, and the names of OpenSSL."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ....metadata.configs import InvalidConfig
+from .failures import WatchingContext
+from .settings import TlsSettings
+from .stores import KeyMaterial, read_key_store, read_trust_store
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
+
+
+#: Those of TLS 1.3, in OpenSSL's order of preference. Python's ssl offers all three or none.
+TLS_1_3 = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
+#: Suites of TLS 1.2, with OpenSSL's name. Suites without authentication, without encryption or with broken ciphers are not
+#: here.
+TLS_1_2 = {
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_DHE_RSA_WITH_AES_256_GCM_SHA384": "DHE-RSA-AES256-GCM-SHA384",
+    "TLS_DHE_RSA_WITH_AES_128_GCM_SHA256": "DHE-RSA-AES128-GCM-SHA256",
+    "TLS_DHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "DHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA384": "ECDHE-ECDSA-AES256-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256": "ECDHE-ECDSA-AES128-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA384": "ECDHE-RSA-AES256-SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256": "ECDHE-RSA-AES128-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
+    "TLS_DHE_RSA_WITH_AES_256_CBC_SHA256": "DHE-RSA-AES256-SHA256",
+    "TLS_DHE_RSA_WITH_AES_128_CBC_SHA256": "DHE-RSA-AES128-SHA256",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384": "AES256-GCM-SHA384",
+    "TLS_RSA_WITH_AES_128_GCM_SHA256": "AES128-GCM-SHA256",
+    "TLS_RSA_WITH_AES_256_CBC_SHA256": "AES256-SHA256",
+    "TLS_RSA_WITH_AES_128_CBC_SHA256": "AES128-SHA256",
+    "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
+}
+_OPENSSL_NAMES = frozenset(TLS_1_2.values())
+
+
+def openssl_names(suites: Iterable[str]) -> list[str]:
+    """Returns OpenSSL's names of the suites of TLS 1.2 among `suites`. Raises InvalidConfig for a name that is not known."""
+    found = []
+    for name in suites:
+        if name in TLS_1_2 or name in _OPENSSL_NAMES:
+            found.append(TLS_1_2.get(name, name))
+        elif name not in TLS_1_3:
+            raise InvalidConfig(
+                f"ssl.cipher.suites: {name} is not known or not safe; docs/security-tls.md lists the names"
+            )
+    return found
+
+
+def check_tls_1_3(suites: Iterable[str]) -> None:
+    """Raises InvalidConfig if the suites of TLS 1.3 among `suites` cannot be had.
+
+    A server prefers TLS_AES_256_GCM_SHA384, which every client offers. A list without it would refuse all of them.
+    """
+    named = [name for name in suites if name in TLS_1_3]
+    if named and TLS_1_3[0] not in named:
+        raise InvalidConfig(
+            f"ssl.cipher.suites: with TLSv1.3 the list must contain {TLS_1_3[0]} (or no suite of TLSv1.3, for TLSv1.2 only)"
+        )
+
+
+# Makes `ssl.SSLContext`s of settings and stores.
+
+
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+#: Turns of an exchange in memory: a handshake has four.
+_MOST_TURNS = 20
+
+
+@dataclass(frozen=True)
+class Stores:
+    """The contents of a listener's stores; None for one that is not set."""
+
+    key: KeyMaterial | None
+    trusted: tuple[Certificate, ...] | None
+
+
+def read_stores(settings: TlsSettings) -> Stores:
+    """Raises InvalidConfig."""
+    return Stores(read_key_store(settings.key_store), read_trust_store(settings.trust_store))
+
+
+def server_context(settings: TlsSettings, stores: Stores) -> ssl.SSLContext:
+    """Raises InvalidConfig."""
+    if stores.key is None:
+        raise InvalidConfig(
+            "it has no key: set ssl.keystore.location, or ssl.keystore.key and ssl.keystore.certificate.chain"
+        )
+    has_renegotiation = "TLSv1.2" in settings.versions
+    context = (WatchingContext if has_renegotiation else ssl.SSLContext)(ssl.PROTOCOL_TLS_SERVER)
+    _set_up(context, settings, stores)
+    # As the JDK. A ticket contains the client's certificate: a second one adds a seventh to the CPU of a handshake.
+    context.num_tickets = 1
+    context.verify_mode = _CLIENT_AUTH[settings.client_auth]
+    return context
+
+
+def client_context(settings: TlsSettings, stores: Stores) -> ssl.SSLContext:
+    """The context of connections to this listener of other nodes, whose certificates must be trusted. Raises
+    InvalidConfig.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _set_up(context, settings, stores)
+    context.check_hostname = settings.checks_host_names
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _set_up(context: ssl.SSLContext, settings: TlsSettings, stores: Stores) -> None:
+    # A peer that renegotiates has the loop compute as often as it likes.
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    # Every certificate of a trust store is an anchor, as in Java, even one that is not of an authority.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    _limit(context, settings)
+    if stores.key is not None:
+        _load_key(context, stores.key)
+    if stores.trusted is None:
+        context.load_default_certs()
+    else:
+        context.load_verify_locations(cadata=b"".join(_der(one) for one in stores.trusted))
+
+
+def _der(certificate: Certificate) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return certificate.public_bytes(Encoding.DER)
+
+
+def _limit(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    """Sets versions and cipher suites."""
+    versions = list(settings.versions)
+    if settings.cipher_suites:
+        names = openssl_names(settings.cipher_suites)
+        if names:
+            context.set_ciphers(":".join(names))
+        elif "TLSv1.2" in versions:
+            versions.remove("TLSv1.2")
+        if not allows_tls_1_3(settings) and "TLSv1.3" in versions:
+            versions.remove("TLSv1.3")
+        if not versions:
+            raise InvalidConfig("ssl.cipher.suites: none of the suites belongs to a version of ssl.enabled.protocols")
+        if "TLSv1.3" in versions:
+            check_tls_1_3(settings.cipher_suites)
+        context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
+    context.minimum_version = _VERSIONS[versions[0]]
+    context.maximum_version = _VERSIONS[versions[-1]]
+
+
+def allows_tls_1_3(settings: TlsSettings) -> bool:
+    return not settings.cipher_suites or any(name in TLS_1_3 for name in settings.cipher_suites)
+
+
+def _load_key(context: ssl.SSLContext, material: KeyMaterial) -> None:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    chain = b"".join(one.public_bytes(Encoding.PEM) for one in material.chain)
+    with _private_file(material.key + chain) as path:
+        try:
+            context.load_cert_chain(path)
+        except ssl.SSLError as error:
+            raise InvalidConfig(f"OpenSSL does not take the key or its certificates: {error.reason}") from None
+
+
+@contextmanager
+def _private_file(data: bytes) -> Iterator[str]:
+    """A path that has `data` for a moment: OpenSSL reads keys from files only. It is in memory where Linux offers that,
+    else in a file of this user alone.
+    """
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("odradek-key"), "wb") as file:
+            file.write(data)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile() as file:  # created with mode 0600
+            file.write(data)
+            file.flush()
+            yield file.name
+
+
+def check_handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
+    """Has the two contexts exchange a handshake in memory. Raises ssl.SSLError if they do not trust each other.
+
+    Host names are not compared: the peer is no host.
+    """
+    checks_host_names, client.check_hostname = client.check_hostname, False
+    try:
+        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+        ends = [
+            client.wrap_bio(to_client, to_server, server_side=False),
+            server.wrap_bio(to_server, to_client, server_side=True),
+        ]
+        for _ in range(_MOST_TURNS):
+            for end in list(ends):
+                try:
+                    end.do_handshake()
+                    ends.remove(end)
+                except ssl.SSLWantReadError:
+                    pass
+            if not ends:
+                return
+        raise ssl.SSLError("the handshake is not finished")
+    finally:
+        client.check_hostname = checks_host_names

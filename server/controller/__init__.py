@@ -1,0 +1,1 @@
+"""The metadata log, its Raft driver, registration, sessions of brokers, and publishing of images."""

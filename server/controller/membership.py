@@ -1,0 +1,213 @@
+"""This node's part in the quorum: as its only voter, or as a Raft replica among several nodes; and the leader it follows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...storage.files.open_files import LogDirectoryFailure
+from ..runtime.counters import LeaderlessTimes
+from .metadata_log import QuorumLog
+from .single_voter import LoneVoter
+from .snapshots import QuorumVoters
+
+if TYPE_CHECKING:
+    from ..config.broker_config import BrokerConfig
+    from ..peers.peers import Peers
+    from ..runtime.background import BackgroundTasks
+    from ..runtime.clock import Clock
+    from ..runtime.lazy import Lazy
+    from ..runtime.thread_pools import ThreadPool
+    from .raft import QuorumRaft
+    from .registration import Registration
+    from .snapshots import SnapshotId
+
+log = logging.getLogger("odradek.quorum")
+
+NO_NODE = -1
+
+
+class Leader(NamedTuple):
+    """The leader of the quorum. `is_active`: this node leads and its controller is active."""
+
+    id: int = NO_NODE
+    epoch: int = 0
+    is_active: bool = False
+
+
+class KnownLeader:
+    """The quorum's leader at this node, and the times without one."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self.leader = Leader()
+        self.leaderless = LeaderlessTimes()
+        self.on_changed: list[Callable[[], None]] = []
+        self._now_ms = now_ms
+
+    def note(self, leader: Leader) -> None:
+        if leader == self.leader:
+            return
+        self.leader = leader
+        self.leaderless.leader_is(leader.id, self._now_ms())
+        if leader.id == NO_NODE:
+            log.info("the quorum has no known leader in epoch %d", leader.epoch)
+        elif leader.is_active:
+            log.info("this node is the active controller in epoch %d", leader.epoch)
+        else:
+            log.info("node %d leads the quorum in epoch %d", leader.id, leader.epoch)
+        for function in list(self.on_changed):
+            function()
+
+
+class QuorumMembership:
+    """Commits what this node appends. A single voter becomes a Raft replica with the first request of another node.
+
+    The owner sets the callbacks before the start, and calls `opened` when the log is open. `flushing`: the thread that
+    flushes the log.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        registration: Registration,
+        clock: Clock,
+        peers: Lazy[Peers],
+        flushing: ThreadPool,
+        background: BackgroundTasks,
+    ) -> None:
+        #: The Raft driver; None while this node is the only one in the quorum.
+        self.raft: QuorumRaft | None = None
+        #: Called with the offset below which everything is committed, while this node is the only voter.
+        self.on_committed: Callable[[int], None]
+        #: Called when the leader or the high watermark may have changed, from the first other node on.
+        self.on_changed: Callable[[], None]
+        #: Called with each snapshot that has replaced the log.
+        self.on_replaced: Callable[[SnapshotId], None]
+        #: Called when the disk fails, or the state of the quorum contradicts itself.
+        self.on_failed: Callable[[Exception], None]
+        self._config = config
+        self._registration = registration
+        self._clock = clock
+        self._peers = peers
+        self._flushing = flushing
+        self._background = background
+        self._alone: LoneVoter | None = None
+        self._log: QuorumLog | None = None
+
+    # ---- state
+
+    @property
+    def log(self) -> QuorumLog:
+        assert self._log is not None, "the controller has not been started"
+        return self._log
+
+    @property
+    def epoch(self) -> int:
+        """The leader's epoch at this node. It rises with each election and with each start of a single voter."""
+        if self.raft is not None:
+            return self.raft.replica.epoch
+        return self._alone.epoch if self._alone is not None else 0
+
+    @property
+    def kraft_version(self) -> int:
+        """The KRaft version of the metadata log: with version 1 the log contains its voters (KIP-853)."""
+        return self.raft.replica.kraft_version if self.raft is not None else self.log.quorum.kraft_version
+
+    @property
+    def leads(self) -> bool:
+        """True while this node may append records: as the only voter, or as the replica that leads."""
+        return self._alone is not None or (self.raft is not None and self.raft.replica.is_leader)
+
+    @property
+    def is_caught_up(self) -> bool:
+        """True when this node has everything that is known to be committed."""
+        return self.raft is None or self.raft.is_caught_up_with_leader
+
+    def voters_at(self, end_offset: int) -> QuorumVoters:
+        """Returns the voters and the KRaft version in the log below that offset."""
+        return self.log.quorum if self.raft is None else self.raft.voters_at(end_offset)
+
+    # ---- beginning
+
+    def opened(self, quorum_log: QuorumLog) -> None:
+        self._log = quorum_log
+
+    def lead_alone(self, epoch: int, epoch_start_offset: int) -> None:
+        """Begins as the only voter. Everything in the log is committed."""
+        self._alone = LoneVoter(
+            self.log,
+            epoch,
+            epoch_start_offset,
+            self._clock.now_ms,
+            self._flushing,
+            self.on_committed,
+            self.on_failed,
+            self._background,
+        )
+
+    def join(self) -> QuorumRaft:
+        """Begins as one of several nodes. Everything in the log is flushed. The caller begins the returned replica."""
+        raft = self._join(None)
+        raft.replicated.synced_offset = self.log.end_offset
+        return raft
+
+    def joined(self) -> QuorumRaft:
+        """Returns the Raft driver. A single voter switches to a replica that communicates with other nodes."""
+        if self.raft is None:
+            alone = self._alone
+            assert alone is not None
+            alone.retire()
+            self._alone = None
+            raft = self._join(alone.epoch_start_offset)
+            raft.replicated.synced_offset = alone.offset
+            raft.is_synced(alone.offset)
+            if self.log.end_offset > alone.offset:
+                raft.appended()
+            return raft
+        return self.raft
+
+    def _join(self, leads_from: int | None) -> QuorumRaft:
+        from .joining import join, monotonic_clock
+
+        now_ms = monotonic_clock(self._clock)
+        raft = join(
+            self._config, self._registration, self._peers, self.log, now_ms, self._flushing, leads_from=leads_from
+        )
+        raft.changed, raft.failed, raft.replicated.on_adopted = self.on_changed, self.on_failed, self.on_replaced
+        raft.background = self._background
+        self.raft = raft
+        return raft
+
+    # ---- work
+
+    def appended(self) -> None:
+        """Handles records that this node's controller has appended to the log."""
+        if self.raft is not None:
+            self.raft.appended()
+        elif self._alone is not None:
+            self._alone.appended()
+
+    async def until_idle(self) -> None:
+        """Waits until everything that a single voter has appended is committed, or the disk has failed."""
+        if self._alone is not None:
+            await self._alone.until_idle()
+
+    def halt(self) -> None:
+        """Stops to take part in the quorum, after a failure."""
+        if self.raft is not None:
+            self.raft.close()
+
+    async def leave(self) -> None:
+        """Makes a leader of several nodes step down, and ends the last flush."""
+        if self.raft is not None:
+            await self.raft.leave()
+            await self.raft.closed()
+
+    def close(self) -> None:
+        """Closes the log."""
+        if self._log is not None:
+            try:
+                self._log.close(self._clock.now_ms())
+            except LogDirectoryFailure as failure:
+                log.error("closing the metadata log: %s", failure)

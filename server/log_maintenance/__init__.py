@@ -1,1 +1,0 @@
-"""Retention, compaction and moves of logs between directories."""

@@ -1,1 +1,0 @@
-"""Client quotas: rates, throttle times, and the quota that applies to a client."""

@@ -1,1 +1,0 @@
-"""Replication: fetchers of followers, ISR changes, throttles."""

@@ -1,0 +1,1 @@
+"""Replicas at work: following, ISR, cleaning, scrubbing, healing, moves."""

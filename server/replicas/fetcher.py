@@ -1,0 +1,558 @@
+"""Recovery of a follower whose fetch offset is outside of its leader's log.
+
+If the follower's log is longer, since the leader was elected uncleanly, it is truncated to the leader's end. If it ends
+before the leader's begins, since the follower was down for longer than the retention, it starts over there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
+from ...protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ...protocol.records.batch import BatchHeader, check_crc, iter_headers
+from ...protocol.records.errors import BatchError, CorruptBatch
+from ...replication.divergence import truncation_offset
+from ...storage.files.open_files import LogDirectoryFailure
+
+if TYPE_CHECKING:
+    from ..config.broker_config import BrokerConfig
+    from ..network.endpoint import Endpoint
+    from ..partitions.hosted_partition import HostedPartition
+    from ..runtime.clock import Clock
+    from ..runtime.counters import DamageCounters
+    from .healing import ReplicaRequests
+    from .replication_quota import ReplicationQuota
+
+
+log = logging.getLogger("odradek.replicas")
+
+LATEST = -1
+EARLIEST = -2
+PURPOSE = "replica-offsets"
+
+
+def ask_for_ends(requests: ReplicaRequests, clock: Clock, endpoint: Endpoint, followed: FollowedPartition) -> None:
+    """Requests the leader's end offset, and truncates or restarts the log by the response. Until then fetches fail."""
+    _ask(requests, endpoint, followed, LATEST, partial(_end_known, requests, clock, endpoint, followed))
+
+
+def _ask(
+    requests: ReplicaRequests,
+    endpoint: Endpoint,
+    followed: FollowedPartition,
+    timestamp: int,
+    then: Callable[[int], None],
+) -> None:
+    asked = ListOffsetsPartition(followed.hosted.index, followed.epoch, timestamp)
+    topics = [ListOffsetsTopic(followed.hosted.topic, [asked])]
+    request = ListOffsetsRequest(replica_id=requests.node_id, topics=topics)
+    requests.send(endpoint, request, partial(_reported, followed, then), purpose=PURPOSE)
+
+
+def _reported(followed: FollowedPartition, then: Callable[[int], None], response: ListOffsetsResponse | None) -> None:
+    if response is None or not followed.is_current:
+        return
+    found = response.topics[0].partitions[0]
+    if not found.error_code:
+        try:
+            then(found.offset)
+        except LogDirectoryFailure as failure:
+            followed.hosted.on_failure(failure)
+
+
+def _end_known(
+    requests: ReplicaRequests, clock: Clock, endpoint: Endpoint, followed: FollowedPartition, leader_end: int
+) -> None:
+    hosted = followed.hosted
+    if leader_end < hosted.log_end_offset:
+        log.warning(
+            "%s: ends at offset %d, but the leader's log at offset %d: the replica is truncated",
+            hosted.name,
+            hosted.log_end_offset,
+            leader_end,
+        )
+        followed.truncate(leader_end, clock.now_ms())
+    else:
+        _ask(requests, endpoint, followed, EARLIEST, partial(_start_known, clock, followed))
+
+
+def _start_known(clock: Clock, followed: FollowedPartition, leader_start: int) -> None:
+    hosted = followed.hosted
+    if leader_start > hosted.log_end_offset:
+        log.warning(
+            "%s: ends at offset %d, but the leader's log begins at offset %d: the replica restarts there",
+            hosted.name,
+            hosted.log_end_offset,
+            leader_start,
+        )
+        followed.start_over(leader_start, clock.now_ms())
+
+
+# A partition that this broker follows: its next fetch, and the application of its leader's responses.
+#
+# Batches are written as they were received, byte for byte, with their leader's offsets and epochs, so replicas are
+# equal. They must have right CRCs and begin where the log ends.
+
+
+#: The first delay after an error, since the leader may not have its new role yet; each further one is twice as long.
+FIRST_BACKOFF_MS = 20
+
+_STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class FollowedPartition:
+    """A replica and the leader and epoch that it follows, until the metadata names others.
+
+    Until `leave`, `changed` is called when that may be so, and when the log changes in another way than by a response.
+    """
+
+    __slots__ = ("changed", "damage", "epoch", "failures", "hosted", "key", "leader", "not_before_ms")
+
+    def __init__(self, hosted: HostedPartition, now_ms: int) -> None:
+        self.hosted = hosted
+        self.key = (hosted.topic_id, hosted.index)
+        self.leader = hosted.role.leader
+        self.epoch = hosted.role.leader_epoch
+        #: Failures since the last success, and the time until which the partition is left out for them.
+        self.failures = 0
+        self.not_before_ms = 0
+        #: The error in the last response's batches, if they could not be written.
+        self.damage: BatchError | None = None
+        log, high_watermark = hosted.log, hosted.role.high_watermark
+        if log.epochs.latest < 0 and log.log_end_offset > high_watermark:
+            # Without epochs in the log, only committed records are known to be in the leader's log too.
+            self.truncate(high_watermark, now_ms)
+        self.changed: Callable[[FollowedPartition], None] = _nobody_asks
+        hosted.end_watchers[self] = None
+
+    def leave(self) -> None:
+        self.hosted.end_watchers.pop(self, None)
+
+    def on_bytes_available(self, size: int) -> None:
+        """Does nothing: only the leader's responses are written to a follower."""
+
+    def on_state_changed(self) -> None:
+        self.changed(self)
+
+    @property
+    def is_current(self) -> bool:
+        hosted = self.hosted
+        role = hosted.role
+        return not (hosted.is_removed or hosted.offline or role.is_leader) and role.leader_epoch == self.epoch
+
+    def wanted(self, max_bytes: int) -> FetchPartition:
+        log = self.hosted.log
+        return FetchPartition(
+            partition=self.hosted.index,
+            current_leader_epoch=self.epoch,
+            fetch_offset=log.log_end_offset,
+            last_fetched_epoch=log.epochs.latest,
+            log_start_offset=log.log_start_offset,
+            partition_max_bytes=max_bytes,
+        )
+
+    def failed(self, now_ms: int, most_backoff_ms: int) -> None:
+        self.not_before_ms = now_ms + min(most_backoff_ms, FIRST_BACKOFF_MS << min(self.failures, 20))
+        self.failures += 1
+
+    # ---- responses
+
+    def take(self, data: PartitionData, now_ms: int) -> int:
+        """Applies the leader's response to `wanted`. Returns an error code, 0 for success."""
+        if data.error_code:
+            return data.error_code
+        try:
+            diverging = data.diverging_epoch
+            if diverging.epoch >= 0 or diverging.end_offset >= 0:
+                self._diverged(diverging.epoch, diverging.end_offset, now_ms)
+                return 0
+            if data.records:
+                self._append(data.records, now_ms)
+        except BatchError as damage:
+            self.damage = damage
+            return damage.error_code
+        except LogDirectoryFailure as failure:
+            self.hosted.on_failure(failure)
+            return _STORAGE_ERROR
+        self.failures = 0
+        self.hosted.follow(data.high_watermark, data.log_start_offset)
+        return 0
+
+    def _append(self, records: Any, now_ms: int) -> None:
+        """Writes the batches before the first bad one, for which it raises CorruptBatch."""
+        hosted = self.hosted
+        next_offset, end = hosted.log.log_end_offset, 0
+        headers: list[BatchHeader] = []
+        damage: BatchError | None = None
+        try:
+            for position, header in iter_headers(records):
+                check_crc(records, position, header)
+                if header.base_offset < next_offset or header.last_offset_delta < 0:
+                    raise CorruptBatch(
+                        f"{hosted.name} ends at offset {next_offset}, but received a batch with base offset "
+                        f"{header.base_offset}"
+                    )
+                next_offset = header.next_offset
+                end = position + header.size
+                headers.append(header)
+        except BatchError as error:
+            damage = error
+        if headers:
+            # A truncated last batch is fetched again.
+            self._write(records if end == len(records) else memoryview(records)[:end], headers, now_ms)
+        if damage is not None:
+            raise damage
+
+    def _write(self, records: Any, headers: list[BatchHeader], now_ms: int) -> None:
+        """Writes the batches in one piece, unless a segment cannot hold them all."""
+        hosted = self.hosted
+        if len(records) <= hosted.rules.segment_bytes:
+            hosted.log.append(records, headers, now_ms)
+        else:
+            position, view = 0, memoryview(records)
+            for header in headers:
+                hosted.log.append(view[position : position + header.size], (header,), now_ms)
+                position += header.size
+        hosted.role.appended(hosted.log.log_end_offset, now_ms)
+
+    # ---- where the logs differ
+
+    def _diverged(self, epoch: int, end_offset: int, now_ms: int) -> None:
+        log = self.hosted.log
+        self.truncate(
+            truncation_offset(
+                epoch,
+                end_offset,
+                log_end_offset=log.log_end_offset,
+                high_watermark=self.hosted.role.high_watermark,
+                end_offset_for=log.epoch_end_offset,
+            ),
+            now_ms,
+        )
+
+    def truncate(self, offset: int, now_ms: int) -> None:
+        """Truncates the log. Raises LogDirectoryFailure."""
+        self.hosted.log.truncate_to(offset, now_ms)
+        self.hosted.truncated()
+
+    def start_over(self, offset: int, now_ms: int) -> None:
+        """Empties the log and lets it begin at `offset`, where the leader's begins. Raises LogDirectoryFailure."""
+        self.hosted.log.truncate_fully_and_start_at(offset, now_ms)
+        self.hosted.truncated()
+
+
+def _nobody_asks(followed: FollowedPartition) -> None:
+    """Does nothing: the callback of a partition without a fetcher."""
+
+
+# A replica fetcher: replicates partitions of one leader, or a part of them, with one Fetch in flight.
+#
+# The fetches are of one session (KIP-227): a request names only the partitions whose state has changed since the
+# last, and is answered when there is data, or after `replica.fetch.wait.max.ms`. A partition that failed is left out
+# for a while.
+#
+# Before a request, the fetcher inspects only the changed partitions: those that had a response, were added, removed
+# or truncated, or whose delay has ended. So a round costs in proportion to the changes, not to the partitions
+# followed.
+
+
+Item = TypeVar("Item")
+#: Topic id and index.
+Key = tuple[bytes, int]
+
+_LAST_SESSION_EPOCH = (1 << 31) - 1
+#: Between two checks whether throttled replicas may be fetched again.
+THROTTLED_MS = 100
+#: Errors of a leader that does not lead yet, or no longer: it or this broker has old metadata.
+_STALE_METADATA_ERRORS = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+
+
+class ReplicaFetcher:
+    """A fetcher of partitions that broker `leader` leads. `purpose` names its connection to the leader."""
+
+    def __init__(
+        self,
+        leader: int,
+        purpose: str,
+        requests: ReplicaRequests,
+        config: BrokerConfig,
+        clock: Clock,
+        quota: ReplicationQuota,
+        damage: DamageCounters,
+    ) -> None:
+        self._leader = leader
+        self._purpose = purpose
+        self._requests = requests
+        self._config = config
+        self._clock = clock
+        self._quota = quota
+        self._damage = damage
+        self._followed: dict[Key, FollowedPartition] = {}
+        #: Partitions to inspect before the next request, and partitions that are left out for a while.
+        self._changed: dict[Key, None] = {}
+        self._delayed: dict[Key, FollowedPartition] = {}
+        self._session_id = 0
+        self._session_epoch = 0
+        #: The last request for each partition of the session.
+        self._sent: dict[Key, FetchPartition] = {}
+        self._max_bytes = 0
+        #: Some replicas may be throttled (KIP-73): then all are inspected.
+        self._is_throttled = False
+        self._failures = 0
+        #: A fetch is in flight.
+        self.is_waiting = False
+        #: The next fetch, when it is planned, and for when in the loop's time.
+        self._planned: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    def follow(self, followed: FollowedPartition) -> None:
+        before = self._followed.get(followed.key)
+        if before is not None:
+            before.leave()
+        self._followed[followed.key] = followed
+        followed.changed = self._look_at
+        self._look_at(followed)
+
+    def _look_at(self, followed: FollowedPartition) -> None:
+        """Marks the partition as changed since the last request."""
+        self._changed[followed.key] = None
+        self._plan()
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._planned is not None:
+            self._planned.cancel()
+        for followed in self._followed.values():
+            followed.leave()
+
+    # ---- requests
+
+    def _plan(self, delay_ms: int = 0) -> None:
+        """Schedules the next fetch, unless one is in flight, in the next turn of the loop or after a while."""
+        if self.is_waiting or self._is_closed:
+            return
+        loop = asyncio.get_running_loop()
+        due = loop.time() + delay_ms / 1000
+        if self._planned is not None:
+            if self._due <= due:
+                return
+            self._planned.cancel()
+        self._due, self._planned = due, loop.call_at(due, self._fetch)
+
+    def _fetch(self) -> None:
+        self._planned = None
+        if self.is_waiting or self._is_closed:
+            return
+        endpoint = self._requests.endpoint(self._leader)
+        if endpoint is None:
+            self._plan(self._backoff_ms)
+            return
+        changed_partitions, forgotten = self._changed_partitions(self._steady_ms())
+        if not self._followed:
+            return
+        if len(self._sent) + sum(key not in self._sent for key in changed_partitions) == len(forgotten):
+            self._plan(self._soonest_ms())
+            return
+        self._changed.clear()
+        for key in forgotten:
+            del self._sent[key]
+        self._sent.update(changed_partitions)
+        self.is_waiting = True
+        self._requests.send(
+            endpoint, self._request(changed_partitions, forgotten), self._answered, purpose=self._purpose
+        )
+
+    def _steady_ms(self) -> int:
+        """Returns the time for delays: the wall clock may be set back meanwhile."""
+        return int(asyncio.get_running_loop().time() * 1000)
+
+    def _changed_partitions(self, now_ms: int) -> tuple[dict[Key, FetchPartition], list[Key]]:
+        """Returns the partitions that the next request names, and those that it removes from the session."""
+        self._note_settings()
+        for key in [key for key, followed in self._delayed.items() if followed.not_before_ms <= now_ms]:
+            del self._delayed[key]
+            self._changed[key] = None
+        changed_partitions: dict[Key, FetchPartition] = {}
+        forgotten: list[Key] = []
+        for key in self._changed:
+            wanted, reported = self._wanted(key, now_ms), self._sent.get(key)
+            if wanted is not None and wanted != reported:
+                changed_partitions[key] = wanted
+            elif wanted is None and reported is not None:
+                forgotten.append(key)
+        return changed_partitions, forgotten
+
+    def _note_settings(self) -> None:
+        """Marks all partitions as changed when a setting of all has changed."""
+        max_bytes: int = self._config.get("replica.fetch.max.bytes")
+        was_throttled, self._is_throttled = self._is_throttled, self._quota.is_on
+        if was_throttled or self._is_throttled or max_bytes != self._max_bytes:
+            self._changed.update(dict.fromkeys(self._followed))
+        self._max_bytes = max_bytes
+
+    def _wanted(self, key: Key, now_ms: int) -> FetchPartition | None:
+        """Returns the request for a partition; None when it is no longer followed, or left out for now."""
+        followed = self._followed.get(key)
+        if followed is None:
+            return None
+        if not followed.is_current:
+            followed.leave()
+            del self._followed[key]
+            self._delayed.pop(key, None)
+            return None
+        if followed.not_before_ms > now_ms:
+            self._delayed[key] = followed
+            return None
+        if self._is_throttled and self._quota.is_throttled(followed.hosted, self._requests.node_id):
+            return None
+        return followed.wanted(self._max_bytes)
+
+    def _soonest_ms(self) -> int:
+        soonest_ms = min((one.not_before_ms for one in self._delayed.values()), default=0) - self._steady_ms()
+        return soonest_ms if soonest_ms > 0 else THROTTLED_MS
+
+    @property
+    def _backoff_ms(self) -> int:
+        most: int = self._config.get("replica.fetch.backoff.ms")
+        return most
+
+    def _request(self, changed_partitions: dict[Key, FetchPartition], forgotten: list[Key]) -> FetchRequest:
+        config = self._config
+        is_short = len(self._sent) < len(self._followed)
+        return FetchRequest(
+            replica_state=self._requests.replica_state(),
+            # Some are left out for a moment only.
+            max_wait_ms=min(config.get("replica.fetch.wait.max.ms"), 100 if is_short else 1 << 31),
+            min_bytes=config.get("replica.fetch.min.bytes"),
+            max_bytes=config.get("replica.fetch.response.max.bytes"),
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=[
+                FetchTopic(topic_id=topic_id, partitions=ones)
+                for topic_id, ones in _by_topic(changed_partitions.items())
+            ],
+            forgotten_topics_data=[
+                ForgottenTopic(topic_id=topic_id, partitions=indexes)
+                for topic_id, indexes in _by_topic((key, key[1]) for key in forgotten)
+            ],
+        )
+
+    # ---- responses
+
+    def _answered(self, response: FetchResponse | None) -> None:
+        self.is_waiting = False
+        if self._is_closed:
+            return
+        if response is None or response.error_code:
+            # If the leader has lost the session, a new one begins.
+            self._end_session()
+            self._failures += 1
+            self._plan(
+                0 if response is not None and self._failures == 1 else min(self._backoff_ms, 50 * self._failures)
+            )
+            return
+        self._failures = 0
+        asked = self._sent
+        self._go_on_with_session(response)
+        now_ms = self._clock.now_ms()
+        for topic in response.responses:
+            for data in topic.partitions:
+                key = (topic.topic_id, data.partition_index)
+                followed, reported = self._followed.get(key), asked.get(key)
+                self._changed[key] = None
+                if followed is None or reported is None or not followed.is_current:
+                    continue
+                if reported.current_leader_epoch == followed.epoch:
+                    self._take(followed, data, now_ms)
+        self._fetch()
+
+    def _take(self, followed: FollowedPartition, data: PartitionData, now_ms: int) -> None:
+        """Applies a partition's response. An exception of one partition must not stop the others."""
+        try:
+            error = followed.take(data, now_ms)
+        except Exception:
+            log.exception("a bug: handling the response of broker %d for %s failed", self._leader, followed.hosted.name)
+            error = ErrorCode.UNKNOWN_SERVER_ERROR
+        if error:
+            self._error_response(followed, error)
+        elif data.records:
+            self._quota.record(followed.hosted, len(data.records))
+
+    def _go_on_with_session(self, response: FetchResponse) -> None:
+        if response.session_id == 0:
+            self._end_session()
+        elif response.session_id != self._session_id:
+            self._session_id, self._session_epoch = response.session_id, 1
+        else:
+            self._session_epoch = 1 if self._session_epoch == _LAST_SESSION_EPOCH else self._session_epoch + 1
+
+    def _end_session(self) -> None:
+        """Begins a new session: the next request has all partitions."""
+        self._session_id = self._session_epoch = 0
+        self._sent = {}
+        self._changed = dict.fromkeys(self._followed)
+
+    def _error_response(self, followed: FollowedPartition, error: int) -> None:
+        followed.failed(self._steady_ms(), self._backoff_ms)
+        name = followed.hosted.name
+        damage, followed.damage = followed.damage, None
+        if damage is not None:
+            self._met_damage(followed, damage)
+        elif error == ErrorCode.CORRUPT_MESSAGE:
+            words = "%s: broker %d reports that its records from offset %d on are damaged"
+            offset = followed.hosted.log_end_offset
+            self._damage.say((name, "leader", offset), words, name, self._leader, offset)
+        elif error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            endpoint = self._requests.endpoint(self._leader)
+            if endpoint is not None:
+                ask_for_ends(self._requests, self._clock, endpoint, followed)
+        elif error not in _STALE_METADATA_ERRORS or followed.failures > _QUIET_FAILURES:
+            log.warning("%s: broker %d returned %s", name, self._leader, ErrorCode(error).name)
+
+    def _met_damage(self, followed: FollowedPartition, damage: BatchError) -> None:
+        """Counts and logs damaged records. The leader learns of the damage by the repeated fetch."""
+        name, offset = followed.hosted.name, followed.hosted.log_end_offset
+        self._damage.bad_fetches += 1
+        words = "%s: broker %d sent damaged records from offset %d on; they are fetched again: %s"
+        self._damage.say((name, "fetched", offset), words, name, self._leader, offset, damage)
+
+
+#: Failures for old metadata that are not logged.
+_QUIET_FAILURES = 6
+
+
+def _by_topic(items: Iterable[tuple[Key, Item]]) -> Iterable[tuple[bytes, list[Item]]]:
+    topics: dict[bytes, list[Item]] = {}
+    for (topic_id, _), item in items:
+        topics.setdefault(topic_id, []).append(item)
+    return topics.items()

@@ -1,1 +1,0 @@
-"""Client metrics (KIP-714): which clients push which, and what was pushed."""
