@@ -1,4 +1,13 @@
-"""From a topic's values to what its logs obey."""
+"""The broker's configuration: server.properties and --override, under dynamic values that change while it runs.
+
+`get` gives a key's typed value and is called each time it is needed, so that a dynamic change is seen at once; code
+that must react to a change subscribes. The values themselves, their types, checks and layers, are
+`metadata/configs`.
+
+No setting is required. A node without `node.id` and `process.roles` is an embedded one: it listens on
+127.0.0.1:9092. A node whose quorum names no other node is a single node. It keeps one replica of the internal
+topics, as in the server.properties that ships with Kafka; such values count as static ones.
+"""
 
 from __future__ import annotations
 
@@ -58,17 +67,6 @@ def log_config_of(values: Mapping[str, Any], producer_id_expiration_ms: int) -> 
         producer_id_expiration_ms=producer_id_expiration_ms,
         **{field: values[name] for field, name in _SAME.items()},
     )
-
-
-# The broker's configuration: server.properties and --override, under dynamic values that change while it runs.
-#
-# `get` gives a key's typed value and is called each time it is needed, so that a dynamic change is seen at once; code
-# that must react to a change subscribes. The values themselves, their types, checks and layers, are
-# `metadata/configs`.
-#
-# No setting is required. A node without `node.id` and `process.roles` is an embedded one: it listens on
-# 127.0.0.1:9092. A node whose quorum names no other node is a single node. It keeps one replica of the internal
-# topics, as in the server.properties that ships with Kafka; such values count as static ones.
 
 
 __all__ = ["BrokerConfig", "InvalidConfig", "check_known", "parse_properties", "read_properties", "unknown_properties"]
@@ -280,7 +278,8 @@ def check_known(properties: Mapping[str, str]) -> None:
     A class of the user's gets all properties: beside one, a property that is like no key may be its own.
     """
     has_plug_in = any(
-        name.endswith(_CLASS_ENDINGS) and "." in value and not value.startswith("org.apache.kafka.")
+        name.endswith(_CLASS_ENDINGS)
+        and (value.startswith("python:") or ("." in value and not value.startswith("org.apache.kafka.")))
         for name, value in properties.items()
     )
     for name in sorted(properties):

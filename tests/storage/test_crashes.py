@@ -121,6 +121,7 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_batch_fails_the_directory_and_t
 
 def test_a_full_disk_fails_an_append(logbook):
     log = logbook.open()
+    logbook.append(log, b"x")  # makes the files of the log
     log.active.close()
     path = Path(log.active.path)
     path.unlink()

@@ -16,8 +16,9 @@ ROOT = Path(__file__).resolve().parents[3]
 CLIENT = ROOT / "cli" / "client"
 ROOMS = ("server", "coordinator", "replication", "storage", "cli")
 
-#: Keys that code outside metadata/configs names only for single-node defaults or for a check.
+#: Keys that code outside metadata/configs names only for single-node defaults, for a check, or in the plan of a migration.
 NAMED_WITHOUT_EFFECT = {
+    "metric.reporters",
     "share.coordinator.state.topic.min.isr",
     "share.coordinator.state.topic.replication.factor",
 }
