@@ -1,4 +1,6 @@
-"""Changes that records make to topics and partitions."""
+"""Replays records into a delta and applies it to the image, in time and memory that grow with the changes, not the
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +48,9 @@ from .image import (
     TopicImage,
     TopicsImage,
 )
+
+# Changes that records make to topics and partitions.
+
 
 _LEADER_UNCHANGED = -2
 _RECOVERY_STATE_UNCHANGED = -1
@@ -327,10 +332,6 @@ def _updated(old: Map[int, V], changes: dict[int, V | None]) -> Map[int, V]:
         else:
             new.pop(key, None)
     return new.finish()
-
-
-# Replays records into a delta and applies it to the image, in time and memory that grow with the changes, not the
-# cluster.
 
 
 class MetadataDelta:

@@ -1,4 +1,9 @@
-"""Keys of partitions, as Kafka names them."""
+"""The metadata of the cluster at an offset of its log: immutable, and shared by all readers.
+
+Every broker builds the same image by replaying the same records (`delta.py`), so two images of one offset are
+equal. The maps are persistent (`immutables.Map`): the next image shares everything unchanged. They are unordered;
+code that returns a map to a client sorts it.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +14,13 @@ from immutables import Map
 from ..protocol.uuids import ZERO_UUID
 from . import metadata_version as levels
 
+# Keys of partitions, as Kafka names them.
+
+
 #: A topic's name and a partition's index.
 TopicPartition = tuple[str, int]
 #: A topic's id and a partition's index.
 TopicIdPartition = tuple[bytes, int]
-
-
-# The metadata of the cluster at an offset of its log: immutable, and shared by all readers.
-#
-# Every broker builds the same image by replaying the same records (`delta.py`), so two images of one offset are
-# equal. The maps are persistent (`immutables.Map`): the next image shares everything unchanged. They are unordered;
-# code that returns a map to a client sorts it.
 
 
 #: Kafka's codes for the types of configuration resources.

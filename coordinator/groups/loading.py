@@ -1,4 +1,13 @@
-"""Records of `__consumer_offsets` as bytes, and back."""
+"""Loading of a group shard from its log.
+
+Of records with the same key only the last counts, as after compaction. So a quick first pass finds the last record
+of each key, and only those are decoded and replayed. Transactional records take effect with their marker, so they
+and the markers are replayed in log order between all others. The same holds for a consumer group that becomes a
+classic one: only records that are deleted with it contain its members' assignments (consumer/migration.py).
+
+Both steps run in slices, so that the caller can do other work in between: `feed` takes some batches at a time,
+`replay_some` replays some records.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +35,8 @@ from .base.offsets import NO_PRODUCER_ID
 from .kinds import KINDS
 from .shard import GroupShard
 
+# Records of `__consumer_offsets` as bytes, and back.
+
 
 def prefix_of(key_class: type[Message]) -> bytes:
     """The bytes that keys of this class begin with."""
@@ -51,17 +62,6 @@ def decode_record(key: Buffer, value: Buffer | None) -> CoordinatorRecord:
         raise UnknownRecord(f"a record of kind {number}")
     key_class, value_class = found
     return decode_value(decode_key(key_class, key), value_class, value)
-
-
-# Loading of a group shard from its log.
-#
-# Of records with the same key only the last counts, as after compaction. So a quick first pass finds the last record
-# of each key, and only those are decoded and replayed. Transactional records take effect with their marker, so they
-# and the markers are replayed in log order between all others. The same holds for a consumer group that becomes a
-# classic one: only records that are deleted with it contain its members' assignments (consumer/migration.py).
-#
-# Both steps run in slices, so that the caller can do other work in between: `feed` takes some batches at a time,
-# `replay_some` replays some records.
 
 
 log = logging.getLogger(__name__)

@@ -1,8 +1,6 @@
-"""Removal of committed offsets: after their retention (KIP-211), with their topic, or with their group.
+"""OffsetCommit 2-10, OffsetFetch 1-10 and OffsetDelete 0: the part of the group coordinator.
 
-In a group without members the retention begins when the group became empty. For topics that no member subscribes to,
-and for simple consumers, it begins with the commit. A commit with its own retention time (OffsetCommit 2-4) uses that.
-A group without members and without offsets is deleted.
+The handlers check that topics exist, and resolve names and ids: requests arrive here with both (KIP-848).
 """
 
 from __future__ import annotations
@@ -46,6 +44,12 @@ from .base.offsets import CommittedOffset, OffsetStore, Partitions
 from .base.state import ShardState
 from .error_responses import commit_error, transactional_commit_error
 
+# Removal of committed offsets: after their retention (KIP-211), with their topic, or with their group.
+#
+# In a group without members the retention begins when the group became empty. For topics that no member subscribes
+# to, and for simple consumers, it begins with the commit. A commit with its own retention time (OffsetCommit 2-4)
+# uses that. A group without members and without offsets is deleted.
+
 
 def expire_offsets(state: ShardState, now: int) -> None:
     for group in list(state.groups.values()):
@@ -84,11 +88,6 @@ def delete_offsets_of_group(state: ShardState, group_id: str) -> None:
     committed = [(name, index) for name, indexes in state.offsets.of_group(group_id).items() for index in indexes]
     for topic, index in dict.fromkeys([*committed, *state.offsets.pending_of(group_id)]):
         state.write_offset(group_id, topic, index, None)
-
-
-# OffsetCommit 2-10, OffsetFetch 1-10 and OffsetDelete 0: the part of the group coordinator.
-#
-# The handlers check that topics exist, and resolve names and ids: requests arrive here with both (KIP-848).
 
 
 #: The first version of OffsetCommit whose clients support GROUP_ID_NOT_FOUND.

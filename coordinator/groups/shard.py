@@ -1,6 +1,15 @@
-"""Validation of requests independent of the group's state, so that it can run before the lookup of the group's shard.
+"""The coordinator of the groups that one partition of `__consumer_offsets` holds. Uses no disk, clock or random
+source.
 
-Kafka accepts an empty group id in requests of tools and simple consumers: commits, fetches, descriptions, deletions.
+    shard = GroupShard(config)
+    shard.replay(record) ...          the log, from its start; `end_of_transaction` for its markers
+    shard.loaded(now)                 and from then on
+    shard.handle(message, now)        a GroupRequest, TopicsDeleted or MetadataChanged
+    shard.take()                      -> Output: records to append, then replies to give when those are committed
+    shard.deadline(), expire(now)     when to wake it up, and its waking
+
+`now` is in milliseconds since 1970, as the records' timestamps are. A shard whose records cannot be appended, or
+whose leadership ends, is dropped whole and loaded again from the log: it has gone ahead of it.
 """
 
 from __future__ import annotations
@@ -30,6 +39,11 @@ from .classic.group import ClassicGroup, State, find_or_make
 from .error_responses import error_response
 from .kinds import KINDS
 from .offsets import commit_transactional, delete_offsets_of_group, delete_offsets_of_topics, expire_offsets
+
+# Validation of requests independent of the group's state, so that it can run before the lookup of the group's shard.
+#
+# Kafka accepts an empty group id in requests of tools and simple consumers: commits, fetches, descriptions, deletions.
+
 
 #: The first version of SyncGroup that must include the protocol type and name (KIP-559).
 PROTOCOL_REQUIRED_VERSION = 5
@@ -140,20 +154,6 @@ def delete_groups(state: ShardState, message: GroupRequest, now: int) -> None:
             state.kind_of(group).delete(state, group)
         results.append(DeletableGroupResult(group_id=group_id, error_code=error))
     state.reply(message, DeleteGroupsResponse(results=results))
-
-
-# The coordinator of the groups that one partition of `__consumer_offsets` holds. Uses no disk, clock or random
-# source.
-#
-#     shard = GroupShard(config)
-#     shard.replay(record) ...          the log, from its start; `end_of_transaction` for its markers
-#     shard.loaded(now)                 and from then on
-#     shard.handle(message, now)        a GroupRequest, TopicsDeleted or MetadataChanged
-#     shard.take()                      -> Output: records to append, then replies to give when those are committed
-#     shard.deadline(), expire(now)     when to wake it up, and its waking
-#
-# `now` is in milliseconds since 1970, as the records' timestamps are. A shard whose records cannot be appended, or
-# whose leadership ends, is dropped whole and loaded again from the log: it has gone ahead of it.
 
 
 #: The operations of groups of all kinds; those of single kinds are in kinds.py.

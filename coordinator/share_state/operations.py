@@ -1,4 +1,8 @@
-"""Validation of share state requests: each check with its error code and message, in Kafka's order."""
+"""The persister's operations: Initialize, Read, Write, Delete and ReadSummary ShareGroupState.
+
+A request here is for one share partition. The caller splits requests for several, since each may be in another
+shard.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,9 @@ from ...protocol.messages import (
 from ...protocol.schema import Message
 from ..common.result import GroupRequest
 from .state import UNINITIALIZED_OFFSET, PersisterState, ShareKey, ShareState, StateBatch, combine, update_record
+
+# Validation of share state requests: each check with its error code and message, in Kafka's order.
+
 
 NO_EPOCH = -1
 
@@ -211,12 +218,6 @@ MESSAGES = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "The coordinator is loading and hence can't process requests.",
 }
-
-
-# The persister's operations: Initialize, Read, Write, Delete and ReadSummary ShareGroupState.
-#
-# A request here is for one share partition. The caller splits requests for several, since each may be in another
-# shard.
 
 
 Operation = Callable[[PersisterState, ShareKey, Any, int], Message | ValidationError]

@@ -1,7 +1,7 @@
-"""Combination of state batches that were written one after the other, into one list without overlaps.
+"""The state of a persister shard. Only its write methods change it: each records a change and replays it at once.
 
-Where two batches overlap, the one with the higher delivery count wins, then the one with the higher state. So the
-result does not depend on their order.
+For each share partition the log has snapshots, and between them updates that are combined with the state before.
+Both are replayed in order, at least from the last snapshot on.
 """
 
 from __future__ import annotations
@@ -25,6 +25,12 @@ from ...protocol.varint import Buffer
 from ..common.record_frames import UnknownRecord, decode_key, decode_value, encode_framed, number_of, prefix
 from ..common.result import GroupRequest, Record, Reply
 from ..common.timers import Timers
+
+# Combination of state batches that were written one after the other, into one list without overlaps.
+#
+# Where two batches overlap, the one with the higher delivery count wins, then the one with the higher state. So the
+# result does not depend on their order.
+
 
 UNINITIALIZED_OFFSET = -1
 
@@ -66,12 +72,6 @@ def _add(combined: list[StateBatch], first: int, last: int, batch: StateBatch) -
         combined[-1] = before._replace(last=last)
     else:
         combined.append(StateBatch(first, last, batch.state, batch.delivery_count))
-
-
-# The state of a persister shard. Only its write methods change it: each records a change and replays it at once.
-#
-# For each share partition the log has snapshots, and between them updates that are combined with the state before.
-# Both are replayed in order, at least from the last snapshot on.
 
 
 class ShareKey(NamedTuple):

@@ -1,8 +1,4 @@
-"""The input and output of a transaction shard: as for groups, and markers to be written.
-
-A `SendMarkers` is one of the replies. Like them it is sent only AFTER the high watermark has passed the records before
-it: a marker must not be in any log before the decision is in this one. Its result comes back as `MarkersWritten`.
-"""
+"""The state of a transaction shard. Only `write` and `forget` change it: each records a change and replays it."""
 
 from __future__ import annotations
 
@@ -35,6 +31,12 @@ from ...protocol.schema import Message
 from ..common.result import Record, Reply
 from ..common.timers import Timers
 from .transaction import NO_PRODUCER_ID, VALID_PREVIOUS_STATES, State, Transaction, transaction_record
+
+# The input and output of a transaction shard: as for groups, and markers to be written.
+#
+# A `SendMarkers` is one of the replies. Like them it is sent only AFTER the high watermark has passed the records
+# before it: a marker must not be in any log before the decision is in this one. Its result comes back as
+# `MarkersWritten`.
 
 
 @dataclass(slots=True)
@@ -99,9 +101,6 @@ class TransactionsConfig:
     abort_interval_ms: int = 10_000
     remove_expired_interval_ms: int = 60 * 60 * 1_000
     transaction_version: int = 2
-
-
-# The state of a transaction shard. Only `write` and `forget` change it: each records a change and replays it.
 
 
 class TransactionsState:

@@ -1,7 +1,6 @@
-"""The update modes of broker configs: which can change while the broker runs, and for which scope (KIP-226).
+"""Rules for several values of a broker together. A rule is a small function that returns an error text, or None.
 
-A read-only key cannot. A per-broker key can be set for one broker, not as the default of all. A TLS key can be set
-only with a listener prefix, as `listener.name.<listener>.<key>`. An unknown key can be set: it is for a plug-in.
+The texts are Kafka's. Rules about listeners need parsed addresses and are in the server's listeners.
 """
 
 from __future__ import annotations
@@ -13,6 +12,12 @@ from .broker_values import LISTENER_PREFIX, BrokerValues, retention_ms, roll_jit
 from .key import Scope
 from .tables import BROKER
 from .values import InvalidConfig, Value
+
+# The update modes of broker configs: which can change while the broker runs, and for which scope (KIP-226).
+#
+# A read-only key cannot. A per-broker key can be set for one broker, not as the default of all. A TLS key can be set
+# only with a listener prefix, as `listener.name.<listener>.<key>`. An unknown key can be set: it is for a plug-in.
+
 
 # Keys that stay cluster-wide even with a listener prefix.
 _CLUSTER_WIDE_OF_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
@@ -77,11 +82,6 @@ def usable_dynamic_configs(
         except InvalidConfig as why:
             rejected(name, str(why))
     return usable
-
-
-# Rules for several values of a broker together. A rule is a small function that returns an error text, or None.
-#
-# The texts are Kafka's. Rules about listeners need parsed addresses and are in the server's listeners.
 
 
 Rule = Callable[[BrokerValues], str | None]

@@ -1,4 +1,9 @@
-"""Descriptions of keys, for DescribeConfigs with documentation. The texts are loaded on first use."""
+"""DescribeConfigs entries of a resource's keys: value, source and synonyms (KIP-226, KIP-569).
+
+Results are lists of the protocol's entries, ordered by name. The source of a value is that of its first synonym.
+Synonyms are listed from the strongest layer to the weakest. Those of a broker's key begin with the key itself, so a
+value that comes from another unit (log.retention.hours) lists none.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,8 @@ from .broker_values import BrokerValues, broker_key, synonyms, topic_defaults
 from .key import ConfigKey, ResourceType, Scope
 from .tables import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC, definition
 from .values import ConfigType, InvalidConfig, Value, to_text
+
+# Descriptions of keys, for DescribeConfigs with documentation. The texts are loaded on first use.
 
 
 def documentation(resource_type: int, name: str) -> str | None:
@@ -40,13 +47,6 @@ def _words() -> dict[int, dict[str, str]]:
         ResourceType.GROUP: GROUPS_GROUP,
         ResourceType.CLIENT_METRICS: CLIENT_METRICS,
     }
-
-
-# DescribeConfigs entries of a resource's keys: value, source and synonyms (KIP-226, KIP-569).
-#
-# Results are lists of the protocol's entries, ordered by name. The source of a value is that of its first synonym.
-# Synonyms are listed from the strongest layer to the weakest. Those of a broker's key begin with the key itself, so a
-# value that comes from another unit (log.retention.hours) lists none.
 
 
 Entry = DescribeConfigsResourceResult

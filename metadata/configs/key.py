@@ -1,7 +1,4 @@
-"""Reasons why a key has no effect: the end of the sentence "it has no effect, because ...".
-
-A key without a reason takes effect. When a feature is implemented, the reasons of its keys are removed.
-"""
+"""The definition of a configuration key: a row of the tables."""
 
 from __future__ import annotations
 
@@ -10,6 +7,11 @@ from enum import Enum, IntEnum
 
 from .checks import Check
 from .values import ConfigType, InvalidConfig, Value, parse
+
+# Reasons why a key has no effect: the end of the sentence "it has no effect, because ...".
+#
+# A key without a reason takes effect. When a feature is implemented, the reasons of its keys are removed.
+
 
 THREADS = "one event loop does the work, so there are no thread pools to size"
 BUFFERS = "memory is allocated when it is needed, not from a buffer of a fixed size"
@@ -40,9 +42,6 @@ WITH_RECOVERY_POINTS = (
     "log start offsets are written with the recovery points (log.flush.offset.checkpoint.interval.ms)"
 )
 TEST_ONLY = "the key is only for Apache Kafka's own tests"
-
-
-# The definition of a configuration key: a row of the tables.
 
 
 class ResourceType(IntEnum):

@@ -1,4 +1,19 @@
-"""min.insync.replicas with ELR enabled: one cluster-wide value, no broker-level values."""
+"""A partition change: the leader, the ISR, the eligible leader replicas, and the end of a reassignment.
+
+`PartitionChange` gets target values and finds the one PartitionChangeRecord that reaches them, or that nothing has
+to change. The rules, in the order in which they are applied:
+
+1. A reassignment ends once the ISR has all the replicas that stay.
+2. While the ISR is smaller than the topic's minimum, members that leave it become *eligible leader replicas* (ELR).
+   They have every committed record, so one of them may lead when the ISR is empty (KIP-966). Replicas of brokers
+     that
+   shut down uncleanly may have lost records and are dropped.
+3. The leader stays if it may; else the first eligible replica leads. Preferred elections try the first replica
+  first.
+   If none is left, the last known leader may return alone; unclean elections take any live replica. Both may lose
+   records, so the partition is then "recovering".
+4. The leader epoch rises with a new leader, and if replicas were removed.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +28,9 @@ from ...protocol.internal.cluster_metadata import ConfigRecord, PartitionChangeR
 from ...protocol.schema import Message
 from .state import RECOVERING, ControllerState
 
+# min.insync.replicas with ELR enabled: one cluster-wide value, no broker-level values.
+
+
 MIN_ISR = "min.insync.replicas"
 
 
@@ -26,23 +44,6 @@ def min_isr_records(state: ControllerState) -> list[Message]:
         if resource_type == BROKER_RESOURCE and name and MIN_ISR in configs:
             made.append(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name=name, name=MIN_ISR, value=None))
     return made
-
-
-# A partition change: the leader, the ISR, the eligible leader replicas, and the end of a reassignment.
-#
-# `PartitionChange` gets target values and finds the one PartitionChangeRecord that reaches them, or that nothing has
-# to change. The rules, in the order in which they are applied:
-#
-# 1. A reassignment ends once the ISR has all the replicas that stay.
-# 2. While the ISR is smaller than the topic's minimum, members that leave it become *eligible leader replicas* (ELR).
-#    They have every committed record, so one of them may lead when the ISR is empty (KIP-966). Replicas of brokers
-#      that
-#    shut down uncleanly may have lost records and are dropped.
-# 3. The leader stays if it may; else the first eligible replica leads. Preferred elections try the first replica
-#   first.
-#    If none is left, the last known leader may return alone; unclean elections take any live replica. Both may lose
-#    records, so the partition is then "recovering".
-# 4. The leader epoch rises with a new leader, and if replicas were removed.
 
 
 LEADER_UNCHANGED = -2

@@ -1,10 +1,4 @@
-"""Placement of the replicas of new partitions: Kafka's striped placement.
-
-Every partition is spread over the racks, and within a rack over its brokers, in stripes. Each partition begins one
-rack further than the one before, and each rack one broker further. Leaders are therefore even over racks and brokers.
-Fenced brokers get replicas only if there are too few unfenced ones, and never lead. After as many partitions as there
-are unfenced brokers, the orders are shuffled so that the same sets do not repeat.
-"""
+"""Creation of partitions, for new topics and for CreatePartitions."""
 
 from __future__ import annotations
 
@@ -24,6 +18,13 @@ from ...protocol.messages.create_partitions import (
 from ...protocol.schema import Message
 from .result import MAX_RECORDS_PER_REQUEST, ApiError, ControllerResult, RequestError
 from .state import ControllerState, RandomSource
+
+# Placement of the replicas of new partitions: Kafka's striped placement.
+#
+# Every partition is spread over the racks, and within a rack over its brokers, in stripes. Each partition begins one
+# rack further than the one before, and each rack one broker further. Leaders are therefore even over racks and brokers.
+# Fenced brokers get replicas only if there are too few unfenced ones, and never lead. After as many partitions as there
+# are unfenced brokers, the orders are shuffled so that the same sets do not repeat.
 
 
 class UsableBroker(NamedTuple):
@@ -136,9 +137,6 @@ def place(
         return error
     racks = _Racks(usable, rng)
     return [racks.place(replication_factor) for _ in range(partitions)]
-
-
-# Creation of partitions, for new topics and for CreatePartitions.
 
 
 def create_partitions(state: ControllerState, request: CreatePartitionsRequest, version: int) -> ControllerResult:

@@ -1,4 +1,4 @@
-"""Randomness as an argument: the part of `random.Random` that decisions use, so that a seed reproduces them."""
+"""The state that the controller's decisions read: the image with all decided records, committed or not."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ from ...protocol.messages.create_topics import CreatableTopicConfigs
 from ...protocol.schema import Message
 from .result import ApiError
 from .security.policies import Policies
+
+# Randomness as an argument: the part of `random.Random` that decisions use, so that a seed reproduces them.
 
 
 class RandomSource(Protocol):
@@ -292,9 +294,6 @@ class BrokerSessions:
             if broker is not None and broker.epoch == session.epoch and not broker.fenced:
                 found.append(broker)
         return found
-
-
-# The state that the controller's decisions read: the image with all decided records, committed or not.
 
 
 #: The recovery state of a partition after an unclean election (KIP-704).

@@ -1,15 +1,7 @@
-"""Inputs and effects of a quorum replica.
+"""The log as a quorum replica sees it: implemented by `server/controller/raft.py` and by a toy in the simulator.
 
-The driver must execute the effects that `take()` returns in order:
-
-- `WriteState` must be synced to disk BEFORE any later effect is sent. Otherwise a crash could forget a vote or an
-  epoch, and the vote would be given twice.
-- A `Send` or `Reply` with `sync_to` is sent only AFTER the log is synced below that offset. A follower's Fetch reports
-  its log end, and the leader counts on it. Those with 0 need not wait.
-- `Flush` asks for a sync of the log up to its end. The driver reports the synced offset with `Synced`. A leader counts
-  its own log only up to that offset.
-
-Changes of the replica to its log (`log.py`) take effect immediately.
+Offsets are those of the log. `append_*` may stay in the page cache until a Flush. `truncate` and `adopt_snapshot`
+are on disk when they return, since truncated records must not return after a crash.
 """
 
 from __future__ import annotations
@@ -22,6 +14,19 @@ from ...protocol.records.control import ControlRecord
 from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID
 from .voters import NO_NODE, Address
+
+# Inputs and effects of a quorum replica.
+#
+# The driver must execute the effects that `take()` returns in order:
+#
+# - `WriteState` must be synced to disk BEFORE any later effect is sent. Otherwise a crash could forget a vote or an
+#   epoch, and the vote would be given twice.
+# - A `Send` or `Reply` with `sync_to` is sent only AFTER the log is synced below that offset. A follower's Fetch reports
+#   its log end, and the leader counts on it. Those with 0 need not wait.
+# - `Flush` asks for a sync of the log up to its end. The driver reports the synced offset with `Synced`. A leader counts
+#   its own log only up to that offset.
+#
+# Changes of the replica to its log (`log.py`) take effect immediately.
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +117,6 @@ class Reply(NamedTuple):
 
 
 Effect = Union[WriteState, Flush, Send, Reply]
-
-
-# The log as a quorum replica sees it: implemented by `server/controller/raft.py` and by a toy in the simulator.
-#
-# Offsets are those of the log. `append_*` may stay in the page cache until a Flush. `truncate` and `adopt_snapshot`
-# are on disk when they return, since truncated records must not return after a crash.
 
 
 class SnapshotId(NamedTuple):

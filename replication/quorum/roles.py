@@ -1,4 +1,40 @@
-"""Invariants of the quorum's own state: they hold regardless of what peers send."""
+"""The roles of a quorum replica, their meaning and their transitions.
+
+```
+                          a higher epoch is received, in any role
+                                        |
+                                        v
+              election timeout     +------------+   a leader is known
+            +--------------------- | Unattached | ----------------------+
+            |                      +------------+                       |
+            v                            ^ lost, no leader known        v
+      +-------------+ -------------------+                        +----------+
+      | Prospective | -- lost or late, a leader was known ------> | Follower |
+      +-------------+ <-- fetch timeout ------------------------- +----------+
+        |        ^                                                      ^
+        | most   | lost, or election timeout                            | a leader is known
+        v        |                                                      |
+      +-------------+ --------------------------------------------------+
+      |  Candidate  | -- most vote for it --> Leader -- resigns --> Resigned -- election timeout --> Unattached,
+      +-------------+                                                                                next epoch
+```
+
+- Unattached: has an epoch and possibly a vote in it, but no leader; waits for a leader, or for its election
+  timeout.
+- Prospective: asks whether it would be elected, without raising the epoch (pre-vote, KIP-996). So a node that was
+  partitioned from the network returns without disrupting a working quorum.
+- Candidate: has started an epoch, voted for itself, and requests votes.
+- Leader: answers fetches, and commits what a majority has. Resigns when a majority has not fetched for too long
+  (check-quorum), when it is stopped, and when it is no longer a voter.
+- Follower: fetches from the leader of the epoch.
+- Resigned: has led this epoch and does not lead it again; tells the voters to elect another leader.
+- An observer is a replica that is not a voter. It is Unattached or a Follower, and has no election timeout. Without
+  a
+  response from the leader it asks another voter. The voter set decides whether a replica is an observer, and may
+  change at any time.
+
+Epochs never decrease. Within one epoch a vote, once given, stays, through all roles.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +43,8 @@ from typing import Union
 
 from .log import SnapshotId
 from .voters import NO_NODE, ReplicaKey, Tally, Voter
+
+# Invariants of the quorum's own state: they hold regardless of what peers send.
 
 
 class BrokenInvariant(AssertionError):
@@ -21,44 +59,6 @@ def must_hold(condition: bool, words: str) -> None:
     """Raises BrokenInvariant unless `condition`."""
     if not condition:
         raise BrokenInvariant(words)
-
-
-# The roles of a quorum replica, their meaning and their transitions.
-#
-# ```
-#                           a higher epoch is received, in any role
-#                                         |
-#                                         v
-#               election timeout     +------------+   a leader is known
-#             +--------------------- | Unattached | ----------------------+
-#             |                      +------------+                       |
-#             v                            ^ lost, no leader known        v
-#       +-------------+ -------------------+                        +----------+
-#       | Prospective | -- lost or late, a leader was known ------> | Follower |
-#       +-------------+ <-- fetch timeout ------------------------- +----------+
-#         |        ^                                                      ^
-#         | most   | lost, or election timeout                            | a leader is known
-#         v        |                                                      |
-#       +-------------+ --------------------------------------------------+
-#       |  Candidate  | -- most vote for it --> Leader -- resigns --> Resigned -- election timeout --> Unattached,
-#       +-------------+                                                                                next epoch
-# ```
-#
-# - Unattached: has an epoch and possibly a vote in it, but no leader; waits for a leader, or for its election
-#   timeout.
-# - Prospective: asks whether it would be elected, without raising the epoch (pre-vote, KIP-996). So a node that was
-#   partitioned from the network returns without disrupting a working quorum.
-# - Candidate: has started an epoch, voted for itself, and requests votes.
-# - Leader: answers fetches, and commits what a majority has. Resigns when a majority has not fetched for too long
-#   (check-quorum), when it is stopped, and when it is no longer a voter.
-# - Follower: fetches from the leader of the epoch.
-# - Resigned: has led this epoch and does not lead it again; tells the voters to elect another leader.
-# - An observer is a replica that is not a voter. It is Unattached or a Follower, and has no election timeout. Without
-#   a
-#   response from the leader it asks another voter. The voter set decides whether a replica is an observer, and may
-#   change at any time.
-#
-# Epochs never decrease. Within one epoch a vote, once given, stays, through all roles.
 
 
 #: The deadline of a timer that is not set.

@@ -1,9 +1,8 @@
-"""Upgrade of kraft.version from 0 to 1: voters from the configuration move into the log (KIP-853).
+"""AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter: the voter set changes by one voter at a time (KIP-853).
 
-The configuration has only the ids of the voters. So each voter sends every new leader its directory id, its addresses
-and its supported versions (UpdateRaftVoter). The leader keeps them for its term. With all of them known, the version
-can be raised. A KRaftVersionRecord and a VotersRecord are appended in one batch and are effective from there on, as
-every voter set is. There is no downgrade.
+A leader accepts a change only after a record of its own epoch is committed, and when no earlier change is
+uncommitted. Only then does any majority of the old set share a voter with any majority of the new one. The new set
+is effective once appended.
 """
 
 from __future__ import annotations
@@ -26,6 +25,13 @@ from .core import Core
 from .leading import Leading
 from .roles import NEVER, Leader, must_hold
 from .voters import Address, ReplicaKey, Voter, VoterSet
+
+# Upgrade of kraft.version from 0 to 1: voters from the configuration move into the log (KIP-853).
+#
+# The configuration has only the ids of the voters. So each voter sends every new leader its directory id, its addresses
+# and its supported versions (UpdateRaftVoter). The leader keeps them for its term. With all of them known, the version
+# can be raised. A KRaftVersionRecord and a VotersRecord are appended in one batch and are effective from there on, as
+# every voter set is. There is no downgrade.
 
 
 def describe(core: Core, role: Leader, request: UpdateRaftVoterRequest) -> ErrorCode:
@@ -68,13 +74,6 @@ def _described(core: Core) -> VoterSet:
     if core.is_voter and core.config.addresses and core.local.directory_id != ZERO_UUID:
         voters[core.local.id] = Voter(core.local, core.config.addresses)
     return VoterSet.of(voters.values())
-
-
-# AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter: the voter set changes by one voter at a time (KIP-853).
-#
-# A leader accepts a change only after a record of its own epoch is committed, and when no earlier change is
-# uncommitted. Only then does any majority of the old set share a voter with any majority of the new one. The new set
-# is effective once appended.
 
 
 #: The time within which a new voter must have been caught up; Kafka's constant.

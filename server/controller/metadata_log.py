@@ -1,11 +1,6 @@
-"""Records the end of the metadata log at its last flush, in `odradek-metadata-end` beside the log's directory.
+"""`__cluster_metadata-0` on the disk: the log of the quorum and its snapshots.
 
-A voter has acknowledged everything up to that end to other nodes or clients. A log that ends earlier has lost records, even
-if it has no damage; the file distinguishes that from a torn tail. It is written after each flush and not synced: the older
-content that a power loss may leave only claims less. It is synced before the log is truncated because its leader has
-other records.
-
-The bytes: end offset (int64), epoch of the last record (int32), CRC-32C of both (uint32).
+Appended records are in the page cache only. They count once a flush has written them to the disk, see driver.py.
 """
 
 from __future__ import annotations
@@ -47,6 +42,16 @@ from .snapshots import (
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
+
+
+# Records the end of the metadata log at its last flush, in `odradek-metadata-end` beside the log's directory.
+#
+# A voter has acknowledged everything up to that end to other nodes or clients. A log that ends earlier has lost
+# records, even if it has no damage; the file distinguishes that from a torn tail. It is written after each flush and
+# not synced: the older content that a power loss may leave only claims less. It is synced before the log is truncated
+# because its leader has other records.
+#
+# The bytes: end offset (int64), epoch of the last record (int32), CRC-32C of both (uint32).
 
 
 FLUSHED_END = "odradek-metadata-end"
@@ -107,11 +112,6 @@ class FlushedEnd:
         finally:
             os.close(fd)
         self.recorded, self.is_known = end, True
-
-
-# `__cluster_metadata-0` on the disk: the log of the quorum and its snapshots.
-#
-# Appended records are in the page cache only. They count once a flush has written them to the disk, see driver.py.
 
 
 log = logging.getLogger("odradek.quorum")

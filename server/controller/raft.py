@@ -1,4 +1,10 @@
-"""Presents the metadata log and its snapshots to a replica of the quorum: `replication/quorum/log.py` on a disk."""
+"""Drives a replica of the quorum (`replication/quorum/`): carries out its effects in order, and runs its timer and
+flushes.
+
+`WriteState` is synced immediately, since no message may be sent before it; several in a row become one write. A
+Send or Reply that depends on this node's log waits for the flush that makes the log durable. One thread flushes;
+records appended during a flush share the next one.
+"""
 
 from __future__ import annotations
 
@@ -52,6 +58,9 @@ from .state_file import QuorumState, write_quorum_state
 if TYPE_CHECKING:
     from ..runtime.thread_pools import ThreadPool
     from .endpoints import QuorumEndpoints, QuorumSender
+
+
+# Presents the metadata log and its snapshots to a replica of the quorum: `replication/quorum/log.py` on a disk.
 
 
 quorum_log = logging.getLogger("odradek.damage")
@@ -249,14 +258,6 @@ def _controls_in(data: bytes, position: int, header: BatchHeader) -> Iterator[Co
         control = decode_control(record.key, record.value)
         if control is not None:
             yield ControlAt(record.offset, control)
-
-
-# Drives a replica of the quorum (`replication/quorum/`): carries out its effects in order, and runs its timer and
-# flushes.
-#
-# `WriteState` is synced immediately, since no message may be sent before it; several in a row become one write. A
-# Send or Reply that depends on this node's log waits for the flush that makes the log durable. One thread flushes;
-# records appended during a flush share the next one.
 
 
 log = logging.getLogger("odradek.quorum")

@@ -1,4 +1,9 @@
-"""Encodes and decodes metadata records and KRaft's control records in record batches."""
+"""Snapshots of the metadata log, as files in its directory: `<end offset>-<epoch>.checkpoint` (KIP-630).
+
+A snapshot replaces all records below its end offset; its epoch is that of the last such record. It begins with a
+control batch (header, KRaft version, voters), continues with the records of an image, and ends with another control
+batch (footer). A file is written as `.part`, is renamed when it is complete, and never changes again.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +34,9 @@ from ...protocol.records.record import Record, decode_batch, encode_batch
 from ...protocol.schema import Message
 from ...storage.files.open_files import naming, open_fd, open_for_reading, set_aside, sync_directory, write_fully
 from ..runtime.sliced_work import Steps
+
+# Encodes and decodes metadata records and KRaft's control records in record batches.
+
 
 #: The maximum size of a batch, as in Kafka; a reader reads a whole batch at once.
 MAX_BATCH_BYTES = 8 << 20
@@ -138,13 +146,6 @@ def encode_in_batches(
 def _encoded(values: Sequence[bytes], base_offset: int, epoch: int, timestamp_ms: int) -> bytes:
     made = [Record(base_offset + delta, timestamp_ms, None, value) for delta, value in enumerate(values)]
     return encode_batch(made, leader_epoch=epoch)
-
-
-# Snapshots of the metadata log, as files in its directory: `<end offset>-<epoch>.checkpoint` (KIP-630).
-#
-# A snapshot replaces all records below its end offset; its epoch is that of the last such record. It begins with a
-# control batch (header, KRaft version, voters), continues with the records of an image, and ends with another control
-# batch (footer). A file is written as `.part`, is renamed when it is complete, and never changes again.
 
 
 log = logging.getLogger("odradek.quorum")

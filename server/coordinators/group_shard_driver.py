@@ -1,4 +1,8 @@
-"""Builds the configuration of group shards from the broker's configuration."""
+"""Drives the shard of one partition of `__consumer_offsets`.
+
+In addition to the common shard driver it handles topic deletions, the metadata image for assignments, generated
+member ids, and transaction markers.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +33,9 @@ from .shard_driver import ShardDriver
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..partitions.hosted_partition import HostedPartition, Marker
+
+
+# Builds the configuration of group shards from the broker's configuration.
 
 
 def groups_config(config: BrokerConfig, max_record_bytes: int = 0) -> GroupsConfig:
@@ -86,12 +93,6 @@ def _streams_config(config: BrokerConfig) -> StreamsGroupsConfig:
         rack_aware_assignment_tags=tuple(config.get("group.streams.rack.aware.assignment.tags")),
         max_size=config.get("group.streams.max.size"),
     )
-
-
-# Drives the shard of one partition of `__consumer_offsets`.
-#
-# In addition to the common shard driver it handles topic deletions, the metadata image for assignments, generated
-# member ids, and transaction markers.
 
 
 class GroupShardDriver(ShardDriver):

@@ -1,4 +1,15 @@
-"""Appends the decisions of a coordinator's shard as batches to its partition's log."""
+"""Drives the coordinator shard of one partition that this broker leads: of groups, or of transactions.
+
+    load      reads the log from its start, in slices between which the event loop does other work
+    submit    decides a request immediately; the decision is held until the turn ends
+    turn      once per turn of the event loop: appends all records decided in it as one batch
+    commit    sends the replies when the high watermark has passed their records; replies without records
+      immediately
+
+A shard that cannot write its decisions is ahead of its log. The driver then drops the shard with all waiting
+requests and loads it again. When another broker becomes leader, the driver drops the shard without loading it
+again.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +34,9 @@ from .pending_requests import Client, OpenRequests, Pending
 
 if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition
+
+
+# Appends the decisions of a coordinator's shard as batches to its partition's log.
 
 
 Encode = Callable[[Record], tuple[bytes, bytes | None]]
@@ -73,19 +87,6 @@ def error_for_clients(error: ErrorCode) -> ErrorCode:
     if error in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR):
         return ErrorCode.UNKNOWN_SERVER_ERROR
     return ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-
-# Drives the coordinator shard of one partition that this broker leads: of groups, or of transactions.
-#
-#     load      reads the log from its start, in slices between which the event loop does other work
-#     submit    decides a request immediately; the decision is held until the turn ends
-#     turn      once per turn of the event loop: appends all records decided in it as one batch
-#     commit    sends the replies when the high watermark has passed their records; replies without records
-#       immediately
-#
-# A shard that cannot write its decisions is ahead of its log. The driver then drops the shard with all waiting
-# requests and loads it again. When another broker becomes leader, the driver drops the shard without loading it
-# again.
 
 
 log = logging.getLogger("odradek.groups")

@@ -1,7 +1,8 @@
-"""Writes the markers of transactions into partitions.
+"""The transaction coordinators on this broker: shards of `__transaction_state`, and the markers that they request.
 
-Markers for partitions led by this broker come from WriteTxnMarkers requests and from this broker's coordinator. For
-partitions led by other brokers, the coordinator sends those brokers WriteTxnMarkers.
+The state machine is coordinator/transactions/; it is driven as that of groups is. The leader of a partition writes
+the marker (transaction_markers.py). A marker that cannot be written is retried until the shard is dropped. The next
+broker that loads the partition's log finds the decision in it and continues.
 """
 
 from __future__ import annotations
@@ -57,6 +58,12 @@ if TYPE_CHECKING:
     from .topic_creation import TopicCreation
 
 
+# Writes the markers of transactions into partitions.
+#
+# Markers for partitions led by this broker come from WriteTxnMarkers requests and from this broker's coordinator. For
+# partitions led by other brokers, the coordinator sends those brokers WriteTxnMarkers.
+
+
 #: The time for another broker to write and replicate a marker; afterwards the coordinator retries.
 REQUEST_TIMEOUT_MS = 30_000
 PURPOSE = "transaction-markers"
@@ -108,13 +115,6 @@ class TransactionMarkers:
                 done(result.error)
             else:
                 hosted.when_committed(result.end_offset, done)
-
-
-# The transaction coordinators on this broker: shards of `__transaction_state`, and the markers that they request.
-#
-# The state machine is coordinator/transactions/; it is driven as that of groups is. The leader of a partition writes
-# the marker (transaction_markers.py). A marker that cannot be written is retried until the shard is dropped. The next
-# broker that loads the partition's log finds the decision in it and continues.
 
 
 log = logging.getLogger("odradek.transactions")

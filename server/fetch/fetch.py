@@ -1,4 +1,15 @@
-"""Reads that meet damage: wait for the inspection of a segment, or for healing, or answer CORRUPT_MESSAGE."""
+"""A Fetch, from its partitions to its response; parked while there are fewer than `min_bytes`.
+
+Kafka's rules: there is a size limit for all partitions and one for each, but the first batch of the response is
+always given whole, so that a consumer makes progress. A response is due at once if it has `min_bytes`, if a
+partition has an error, or if the client does not want to wait or asks for nothing. Otherwise it is due at the
+deadline, with the data there is. A session's response has only partitions with data, an error, or another high
+watermark or log start offset than in the last response.
+
+Record batches are not copied here: large ranges leave as a `LogSlice` that the connection sends from the file,
+small ones are read into the response. Data that is not in the page cache is first read by a thread, then inspected
+again.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +47,9 @@ if TYPE_CHECKING:
     from ..network.call import Call
     from ..replicas.scrubber import Scrubber
     from .fetch_path import FetchPath
+
+
+# Reads that meet damage: wait for the inspection of a segment, or for healing, or answer CORRUPT_MESSAGE.
 
 
 #: A request waits for so many inspections at the most: each finds all damage of its segment.
@@ -186,19 +200,6 @@ def diverging_epoch(log: Log, wanted: FetchedPartition) -> EpochEndOffset:
 def aborted_transactions(log: Log, offset: int, up_to_offset: int) -> list[AbortedTransaction]:
     entries = log.aborted_transactions(offset, up_to_offset)
     return [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in entries]
-
-
-# A Fetch, from its partitions to its response; parked while there are fewer than `min_bytes`.
-#
-# Kafka's rules: there is a size limit for all partitions and one for each, but the first batch of the response is
-# always given whole, so that a consumer makes progress. A response is due at once if it has `min_bytes`, if a
-# partition has an error, or if the client does not want to wait or asks for nothing. Otherwise it is due at the
-# deadline, with the data there is. A session's response has only partitions with data, an error, or another high
-# watermark or log start offset than in the last response.
-#
-# Record batches are not copied here: large ranges leave as a `LogSlice` that the connection sends from the file,
-# small ones are read into the response. Data that is not in the page cache is first read by a thread, then inspected
-# again.
 
 
 _NONE = int(ErrorCode.NONE)

@@ -1,4 +1,4 @@
-"""The topics of a Fetch that its client may not read."""
+"""The parts of a broker that its fetches use. They are made once: a fetch looks nothing up."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ..runtime.lazy import Lazy
     from ..runtime.metadata_cache import MetadataCache
     from .sessions import FetchContext, FetchSessions
+
+
+# The topics of a Fetch that its client may not read.
 
 
 #: For topics by name or by id.
@@ -94,9 +97,6 @@ class ReplicaSelector:
         racks = {broker.id: broker.rack for broker, _ in ClusterView(self._metadata.image, listener).alive_brokers()}
         found = candidates(hosted.role, fetch_offset)
         return nearest(found, rack, racks.get(self._node_id), racks)
-
-
-# The parts of a broker that its fetches use. They are made once: a fetch looks nothing up.
 
 
 class FetchPath:

@@ -1,9 +1,13 @@
-"""Health of a node for load balancers and supervisors: `/health/live` and `/health/ready`.
+"""Prometheus metrics and health over HTTP, on odradek.metrics.host and odradek.metrics.port. Off unless a port is set.
 
-Live: the event loop answers. A node that recovers its logs or waits for a quorum is live, and must not be restarted.
-Ready: the node serves, has a leader of the quorum, is registered and not fenced, and all its log directories are
-online. A condition that does not hold is named with its reason. Background work that fails, and is tried again, is named
-in "failing": the node serves meanwhile, so it stays ready.
+`GET /metrics`, `GET /health/live` and `GET /health/ready` (`health.py`). The port is bound with the listeners and
+answers from then on: a node that recovers its logs is live, and answers that it is not ready. Metrics follow when
+there are any.
+
+The broker's loop makes the answer from the state of that moment. A thread writes it as text, which takes longest
+with many partitions. A connection has one request; any request but a small GET is refused. Few connections are open
+at a time (descriptors.py): one more ends the oldest that has not sent its request yet, so that connections that
+send nothing do not keep a scraper out.
 """
 
 from __future__ import annotations
@@ -35,6 +39,14 @@ if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..runtime.log_lines import RepeatedLines
     from ..runtime.thread_pools import ThreadPools
+
+
+# Health of a node for load balancers and supervisors: `/health/live` and `/health/ready`.
+#
+# Live: the event loop answers. A node that recovers its logs or waits for a quorum is live, and must not be
+# restarted. Ready: the node serves, has a leader of the quorum, is registered and not fenced, and all its log
+# directories are online. A condition that does not hold is named with its reason. Background work that fails, and is
+# tried again, is named in "failing": the node serves meanwhile, so it stays ready.
 
 
 LIVE = "/health/live"
@@ -102,18 +114,6 @@ def body(config: BrokerConfig, services: NodeServices | None, failed: list[NotRe
     found = {"ready": not failed, "node_id": config.node_id, "not_ready": named}
     text = json.dumps({**found, "failing": services.background.failing if services is not None else {}})
     return f"{text}\n".encode()
-
-
-# Prometheus metrics and health over HTTP, on odradek.metrics.host and odradek.metrics.port. Off unless a port is set.
-#
-# `GET /metrics`, `GET /health/live` and `GET /health/ready` (`health.py`). The port is bound with the listeners and
-# answers from then on: a node that recovers its logs is live, and answers that it is not ready. Metrics follow when
-# there are any.
-#
-# The broker's loop makes the answer from the state of that moment. A thread writes it as text, which takes longest
-# with many partitions. A connection has one request; any request but a small GET is refused. Few connections are open
-# at a time (descriptors.py): one more ends the oldest that has not sent its request yet, so that connections that
-# send nothing do not keep a scraper out.
 
 
 log = logging.getLogger("odradek.metrics")

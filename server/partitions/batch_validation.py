@@ -1,9 +1,26 @@
-"""Decompresses produced batches: small ones directly on the event loop, others on a thread, both in bounded memory.
+"""The checks of a batch that a producer sends, and the changes to it before it is written.
 
-A batch of a few kilobytes may hold hundreds of megabytes. The loop decompresses into a buffer of a megabyte that it
-keeps, and hands a batch that does not fit to a thread. A thread keeps a buffer as well, for batches of the usual size. It
-decompresses a larger one into a memory mapping, whose pages are allocated as they are written and return to the system
-when it is closed. Decompression releases the interpreter's lock.
+`HostedPartition.append` (hosted_partition.py) takes a batch that is plainly good by the same checks in fewer steps,
+and comes here with every other one. The checks stand in Apache Kafka's order, so that a batch with two faults gets
+the same error:
+
+1. There is one batch and no more, of format 2 (else INVALID_RECORD); zstd only since Produce v7
+   (UNSUPPORTED_COMPRESSION_TYPE).
+2. Its base offset is 0 (INVALID_RECORD), it is within `max.message.bytes` (MESSAGE_TOO_LARGE), its CRC is right
+   (CORRUPT_MESSAGE).
+3. Its count and offsets agree, it is no control batch, its sequence is a number (INVALID_RECORD).
+4. It decompresses (UNKNOWN_SERVER_ERROR, as Kafka has it), within the process's budget (MESSAGE_TOO_LARGE,
+  opening.py).
+5. As many records as counted tile it exactly (INVALID_RECORD, walk.py); they have the keys and the timestamps that
+  the
+   topic wants (INVALID_RECORD, INVALID_TIMESTAMP). Refused records are listed one by one (KIP-467).
+6. The resulting batch is within `max.message.bytes` (MESSAGE_TOO_LARGE) and `segment.bytes`
+  (RECORD_LIST_TOO_LARGE).
+
+Like Kafka, the broker corrects a maximum timestamp that does not match the records, and compresses anew if
+`compression.type` is another codec. Offsets that are not 0, 1, 2 and so on are numbered anew. Kafka stores those of
+an uncompressed batch as they are; consumers then skip records. `odradek.produce.validation` takes steps 4 and 5
+back, for producers that are trusted. Records become no objects here, whatever their number.
 """
 
 from __future__ import annotations
@@ -48,6 +65,14 @@ from ...protocol.varint import Buffer
 from ...storage.log.config import LogConfig
 from ..runtime.thread_pools import CPU_THREADS
 
+# Decompresses produced batches: small ones directly on the event loop, others on a thread, both in bounded memory.
+#
+# A batch of a few kilobytes may hold hundreds of megabytes. The loop decompresses into a buffer of a megabyte that it
+# keeps, and hands a batch that does not fit to a thread. A thread keeps a buffer as well, for batches of the usual
+# size. It decompresses a larger one into a memory mapping, whose pages are allocated as they are written and return
+# to the system when it is closed. Decompression releases the interpreter's lock.
+
+
 #: A larger batch goes to a thread: gzip, the slowest codec, takes some 4 us for a kilobyte.
 OPENED_AT_ONCE_BYTES = 64 << 10
 #: The buffer for one batch on the loop, and the limit of what the loop decompresses for one request: some 4 ms with
@@ -55,8 +80,8 @@ OPENED_AT_ONCE_BYTES = 64 << 10
 DECOMPRESSED_AT_ONCE_BYTES = 1 << 20
 #: The total decompressed size of all batches on threads: one of the largest on each.
 DECOMPRESSED_IN_FLIGHT_BYTES = CPU_THREADS * MAX_DECOMPRESSED_BYTES
-#: The buffer that each thread keeps: twice the largest batch of a producer with default settings. A mapping's fresh pages
-#: cost 0.3 to 0.5 s of the kernel's CPU for a gigabyte.
+#  The buffer that each thread keeps: twice the largest batch of a producer with default settings. A mapping's fresh pages
+#  cost 0.3 to 0.5 s of the kernel's CPU for a gigabyte.
 KEPT_BYTES = 2 << 20
 #: The expected decompressed size of a batch, as a multiple of its size: a second attempt costs less than a reservation
 #: of the whole budget for each batch.
@@ -185,31 +210,6 @@ def decompressed(codec: Compression, packed: Any, budget: MemoryBudget) -> Itera
 
 AT_ONCE = OpenedAtOnce()
 BUDGET = MemoryBudget(DECOMPRESSED_IN_FLIGHT_BYTES)
-
-
-# The checks of a batch that a producer sends, and the changes to it before it is written.
-#
-# `HostedPartition.append` (hosted_partition.py) takes a batch that is plainly good by the same checks in fewer steps,
-# and comes here with every other one. The checks stand in Apache Kafka's order, so that a batch with two faults gets
-# the same error:
-#
-# 1. There is one batch and no more, of format 2 (else INVALID_RECORD); zstd only since Produce v7
-#    (UNSUPPORTED_COMPRESSION_TYPE).
-# 2. Its base offset is 0 (INVALID_RECORD), it is within `max.message.bytes` (MESSAGE_TOO_LARGE), its CRC is right
-#    (CORRUPT_MESSAGE).
-# 3. Its count and offsets agree, it is no control batch, its sequence is a number (INVALID_RECORD).
-# 4. It decompresses (UNKNOWN_SERVER_ERROR, as Kafka has it), within the process's budget (MESSAGE_TOO_LARGE,
-#   opening.py).
-# 5. As many records as counted tile it exactly (INVALID_RECORD, walk.py); they have the keys and the timestamps that
-#   the
-#    topic wants (INVALID_RECORD, INVALID_TIMESTAMP). Refused records are listed one by one (KIP-467).
-# 6. The resulting batch is within `max.message.bytes` (MESSAGE_TOO_LARGE) and `segment.bytes`
-#   (RECORD_LIST_TOO_LARGE).
-#
-# Like Kafka, the broker corrects a maximum timestamp that does not match the records, and compresses anew if
-# `compression.type` is another codec. Offsets that are not 0, 1, 2 and so on are numbered anew. Kafka stores those of
-# an uncompressed batch as they are; consumers then skip records. `odradek.produce.validation` takes steps 4 and 5
-# back, for producers that are trusted. Records become no objects here, whatever their number.
 
 
 FOREVER_MS = (1 << 63) - 1

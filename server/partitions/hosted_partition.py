@@ -1,4 +1,9 @@
-"""The marker that ends a transaction in a partition (KIP-98)."""
+"""A partition with a replica on this broker, and the appends of producers to it; `Replica` holds the replica's state.
+
+`append` handles a producer's batch. A plainly valid batch is written as received, with its offset and leader epoch
+set: its header and CRC are valid, and one walk shows that its records match the header and the topic's rules. Every
+other batch goes through `batch_validation.py`, which rejects it or produces what is to be written.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +42,9 @@ if TYPE_CHECKING:
     from ...storage.directory import LogDirectory
     from ..runtime.thread_pools import ThreadPools
     from .replica_flush import ReplicaFlush
+
+
+# The marker that ends a transaction in a partition (KIP-98).
 
 
 class Marker(NamedTuple):
@@ -377,13 +385,6 @@ def _not_noted(replica: Replica, damage: BatchError) -> None:
 
 def _to_nobody(replica: Replica, proposal: IsrProposal) -> None:
     raise AssertionError(f"no request is sent to the controller for {proposal} of {replica.name}")
-
-
-# A partition with a replica on this broker, and the appends of producers to it; `Replica` holds the replica's state.
-#
-# `append` handles a producer's batch. A plainly valid batch is written as received, with its offset and leader epoch
-# set: its header and CRC are valid, and one walk shows that its records match the header and the topic's rules. Every
-# other batch goes through `batch_validation.py`, which rejects it or produces what is to be written.
 
 
 _NOT_ENOUGH_REPLICAS = int(ErrorCode.NOT_ENOUGH_REPLICAS)

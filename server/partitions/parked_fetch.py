@@ -1,4 +1,6 @@
-"""Prepares record bytes for a response: copied, sent from the file, or first read into the page cache by a thread."""
+"""The common part of fetches that wait: for appends to partitions, for a deadline, or for a thread that reads the
+disk.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from ..runtime.thread_pools import ThreadPool
     from ..runtime.waiters import Deadlines, Wakeups
     from .hosted_partition import HostedPartition
+
+
+# Prepares record bytes for a response: copied, sent from the file, or first read into the page cache by a thread.
 
 
 #: Up to this size, records are copied into the response: an extra system call for each piece costs more than a copy.
@@ -68,10 +73,6 @@ def warm(records: LogSlice) -> None:
     end = records.position + records.size
     for position in range(records.position, end, WARMED_BYTES):
         os.pread(records.fd, min(WARMED_BYTES, end - position), position)
-
-
-# The common part of fetches that wait: for appends to partitions, for a deadline, or for a thread that reads the
-# disk.
 
 
 #: A fetch that found bytes outside the page cache is repeated when a thread has read them. After this many reads by a

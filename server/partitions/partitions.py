@@ -1,7 +1,6 @@
-"""Log directories that accept no new replicas (`cordoned.log.dirs`, KIP-1066).
+"""The partitions hosted here, and the log directories that they are in.
 
-Existing replicas stay. The controller places no new replicas on a broker whose directories are all cordoned. It learns
-this from heartbeats; a changed configuration sends one immediately (`quorum/driver.py`).
+A log directory that fails takes its partitions offline (KAFKA_STORAGE_ERROR); the others go on.
 """
 
 from __future__ import annotations
@@ -28,6 +27,12 @@ if TYPE_CHECKING:
     from ..runtime.log_lines import RepeatedLines
     from ..runtime.metadata_cache import MetadataCache
     from .hosted_partition import HostedPartition
+
+
+# Log directories that accept no new replicas (`cordoned.log.dirs`, KIP-1066).
+#
+# Existing replicas stay. The controller places no new replicas on a broker whose directories are all cordoned. It
+# learns this from heartbeats; a changed configuration sends one immediately (`quorum/driver.py`).
 
 
 CORDONED_KEY = "cordoned.log.dirs"
@@ -201,11 +206,6 @@ class UnmadePartitions:
                 function(image)
         if self._waiting:
             self._plan(0 if has_room else RETRY_S)
-
-
-# The partitions hosted here, and the log directories that they are in.
-#
-# A log directory that fails takes its partitions offline (KAFKA_STORAGE_ERROR); the others go on.
 
 
 class Partitions:

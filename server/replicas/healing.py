@@ -1,4 +1,24 @@
-"""Requests of this broker, as a replica, to other replicas of its partitions."""
+"""Fetching damaged records again from other replicas.
+
+Replicas are equal byte for byte, and each serves a consumer's Fetch (KIP-392), up to the high watermark. A follower
+fetches from its leader, a leader from the other members of the ISR. So it works with every broker that serves such
+a Fetch.
+
+```
+ damaged  -- wants -->  waiting  -- a replica has it -->  rebuilt beside, synced, swapped in  -->  whole
+                           |  ^
+                 no replica |  | after RETRY_S, or more damage
+                           v  |
+                          shown (CORRUPT_MESSAGE)
+```
+
+A new segment is written beside the damaged one: the sound bytes from the old file, the others from the replica. It
+replaces the old one as a compacted segment does, which survives a crash at any point. Readers that have the old
+file open keep it. While a partition waits for that, reads of its damaged ranges wait too (`hosted.is_healing`).
+
+In a compacted log, one replica may have a batch that was cleaned on another, and lack the tombstone that deletes
+its key. So all closed segments of such a log are taken from one replica.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +50,9 @@ if TYPE_CHECKING:
     from ..runtime.thread_pools import ThreadPool
     from .cleaner import LogCleaner
     from .maintenance import LogMaintenance
+
+
+# Requests of this broker, as a replica, to other replicas of its partitions.
 
 
 class ReplicaRequests:
@@ -173,28 +196,6 @@ class ReplicaReader:
             headers.append(header)
             expected, end = header.next_offset, position + header.size
         return records[:end], headers
-
-
-# Fetching damaged records again from other replicas.
-#
-# Replicas are equal byte for byte, and each serves a consumer's Fetch (KIP-392), up to the high watermark. A follower
-# fetches from its leader, a leader from the other members of the ISR. So it works with every broker that serves such
-# a Fetch.
-#
-# ```
-#  damaged  -- wants -->  waiting  -- a replica has it -->  rebuilt beside, synced, swapped in  -->  whole
-#                            |  ^
-#                  no replica |  | after RETRY_S, or more damage
-#                            v  |
-#                           shown (CORRUPT_MESSAGE)
-# ```
-#
-# A new segment is written beside the damaged one: the sound bytes from the old file, the others from the replica. It
-# replaces the old one as a compacted segment does, which survives a crash at any point. Readers that have the old
-# file open keep it. While a partition waits for that, reads of its damaged ranges wait too (`hosted.is_healing`).
-#
-# In a compacted log, one replica may have a batch that was cleaned on another, and lack the tombstone that deletes
-# its key. So all closed segments of such a log are taken from one replica.
 
 
 log = logging.getLogger("odradek.damage")

@@ -1,4 +1,14 @@
-"""Reads the original records of dead-letter records again, from the log where they still exist. Runs on a thread."""
+"""Writes the records that share groups have given up to the groups' dead-letter queue topics (KIP-1191).
+
+    send      takes a dead-letter record of a share partition led here; checks that a usable queue is configured
+    look up   reads the original records again if the group wants copies; otherwise there are only headers
+    place     creates a missing topic, with the configuration that marks it as a possible queue
+    outbox    sends to the leader of the topic's partition, this broker or another (dead_letter_outbox.py)
+
+Transient failures are retried for a limited time. Permanent failures are logged and counted, and the record is
+archived all the same: as in Kafka, a failing queue must not block a group. This module is imported with the first
+dead-letter record.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +43,9 @@ if TYPE_CHECKING:
     from ..runtime.lazy import Lazy
     from ..runtime.metadata_cache import MetadataCache
     from ..runtime.thread_pools import ThreadPool
+
+
+# Reads the original records of dead-letter records again, from the log where they still exist. Runs on a thread.
 
 
 #: As in Kafka: most dead-letter records are for one record.
@@ -209,18 +222,6 @@ def _encode(deliveries: list[Delivery]) -> bytes:
     for number, record in enumerate(records):
         record.offset = number
     return encode_batch(records)
-
-
-# Writes the records that share groups have given up to the groups' dead-letter queue topics (KIP-1191).
-#
-#     send      takes a dead-letter record of a share partition led here; checks that a usable queue is configured
-#     look up   reads the original records again if the group wants copies; otherwise there are only headers
-#     place     creates a missing topic, with the configuration that marks it as a possible queue
-#     outbox    sends to the leader of the topic's partition, this broker or another (dead_letter_outbox.py)
-#
-# Transient failures are retried for a limited time. Permanent failures are logged and counted, and the record is
-# archived all the same: as in Kafka, a failing queue must not block a group. This module is imported with the first
-# dead-letter record.
 
 
 log = logging.getLogger("odradek.groups")

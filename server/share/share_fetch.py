@@ -1,4 +1,8 @@
-"""Reads the log for a share partition: whole batches, and the ranges of aborted transactions, which no member gets."""
+"""Handles one ShareFetch, from its session's partitions to its response; parked while there are no records.
+
+Records are acquired only when they are sure to be sent. The fetch first inspects what the logs have. When that is
+enough, or the wait time is over, the share partitions acquire from it what they can (share_reader.py).
+"""
 
 from __future__ import annotations
 
@@ -27,6 +31,9 @@ if TYPE_CHECKING:
     from ..partitions.parked_fetch import FetchWaits
     from ..runtime.clock import Clock
     from .share_partitions import ShareConfigs, SharePartitions
+
+
+# Reads the log for a share partition: whole batches, and the ranges of aborted transactions, which no member gets.
 
 
 #: Headers of small batches are read in ranges of this size. For batches of which a range does not hold two, only the
@@ -222,12 +229,6 @@ def _warm_all(read: Callable[[], LogSlice]) -> None:
     records = read()
     if records.size:
         warm(records)
-
-
-# Handles one ShareFetch, from its session's partitions to its response; parked while there are no records.
-#
-# Records are acquired only when they are sure to be sent. The fetch first inspects what the logs have. When that is
-# enough, or the wait time is over, the share partitions acquire from it what they can (share_reader.py).
 
 
 RECORD_LIMIT_MODE = 1

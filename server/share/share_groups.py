@@ -1,4 +1,9 @@
-"""Looks up the first and end offsets of partitions for consumers, with one request to each leader."""
+"""Operations on share groups that involve both the group's shard and the persister, in sequence.
+
+The shard returns the request for the persister (coordinator/groups/share/offset_requests.py), and the result goes
+back to the shard. A lost step, for example after a failure of this broker, is repeated by the next heartbeat or the
+client's retry.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +41,9 @@ if TYPE_CHECKING:
     from ..partitions.partitions import Partitions
     from ..peers.peers import Peers
     from ..runtime.lazy import Lazy
+
+
+# Looks up the first and end offsets of partitions for consumers, with one request to each leader.
 
 
 #: Timestamps of ListOffsets.
@@ -101,13 +109,6 @@ class LatestOffsets:
             done(ends)
 
         self._peers().send(leader, request, answered, timeout_ms=_REQUEST_TIMEOUT_MS, purpose="latest offsets")
-
-
-# Operations on share groups that involve both the group's shard and the persister, in sequence.
-#
-# The shard returns the request for the persister (coordinator/groups/share/offset_requests.py), and the result goes
-# back to the shard. A lost step, for example after a failure of this broker, is repeated by the next heartbeat or the
-# client's retry.
 
 
 #: The version of requests that only this broker creates.

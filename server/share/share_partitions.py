@@ -1,4 +1,11 @@
-"""The persister's state of one share partition."""
+"""The share partitions of the partitions that this broker leads. Each is created when a member first fetches from it.
+
+load      requests the state from the persister; fetches wait meanwhile
+settle    after every input to the state machine: sends its writes to the persister one at a time, its replies and
+          its dead-letter records, and wakes the fetches that wait for records
+forget    when another broker leads, the state is fenced, or the group is gone: drops the share partition; the next
+          fetch creates it anew
+"""
 
 from __future__ import annotations
 
@@ -33,6 +40,9 @@ if TYPE_CHECKING:
     from ..runtime.lazy import Lazy
     from ..runtime.metadata_cache import MetadataCache
     from .dead_letters import DeadLetters
+
+
+# The persister's state of one share partition.
 
 
 #: Called with each completed write and the persister's error code and message.
@@ -163,15 +173,6 @@ class ShareConfigs:
         """Returns whether the group has a dead-letter queue and every broker of the cluster supports them (KIP-1191)."""
         is_known = self._metadata.image.features.level(SHARE_VERSION) >= FIRST_WITH_DEAD_LETTERS
         return is_known and bool(own.get("errors.deadletterqueue.topic.name"))
-
-
-# The share partitions of the partitions that this broker leads. Each is created when a member first fetches from it.
-#
-# load      requests the state from the persister; fetches wait meanwhile
-# settle    after every input to the state machine: sends its writes to the persister one at a time, its replies and
-#           its dead-letter records, and wakes the fetches that wait for records
-# forget    when another broker leads, the state is fenced, or the group is gone: drops the share partition; the next
-#           fetch creates it anew
 
 
 log = logging.getLogger("odradek.groups")

@@ -1,4 +1,10 @@
-"""The newest offset of each key in the part of a log that has not been compacted."""
+"""Compacting a log (`cleanup.policy=compact`): which one needs it, the copying, and the exchange of segments.
+
+`look` finds what there is to clean, cheaply. The server takes the dirtiest log that `needs_cleaning`. A thread or,
+because the job is all CPU, another process runs the `job`: it is plain data, and reads and writes files only.
+`finish`, in the thread of the log, swaps the result in, unless the log was cut meanwhile. Nothing at or above the
+last stable offset, and nothing of the active segment, is touched.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +48,9 @@ from ..segments.damage import MOST_POISONED, Poisoned, PoisonedBatch, SegmentSus
 from ..segments.index import MAX_RELATIVE_OFFSET
 from ..segments.recovery import batches_of, scan, write_indexes
 from ..segments.segment import Segment
+
+# The newest offset of each key in the part of a log that has not been compacted.
+
 
 #: Roughly what a key costs here, hash table and numbers included; Kafka's map takes 24 bytes for one.
 BYTES_PER_KEY = 160
@@ -245,14 +254,6 @@ def empty_batch(header: BatchHeader) -> bytes:
     write_header(made, 0, bare)
     seal(made, 0, HEADER_BYTES)
     return bytes(made)
-
-
-# Compacting a log (`cleanup.policy=compact`): which one needs it, the copying, and the exchange of segments.
-#
-# `look` finds what there is to clean, cheaply. The server takes the dirtiest log that `needs_cleaning`. A thread or,
-# because the job is all CPU, another process runs the `job`: it is plain data, and reads and writes files only.
-# `finish`, in the thread of the log, swaps the result in, unless the log was cut meanwhile. Nothing at or above the
-# last stable offset, and nothing of the active segment, is touched.
 
 
 _WRITE_BYTES = 1 << 20

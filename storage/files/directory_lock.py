@@ -1,4 +1,4 @@
-"""The process that holds the POSIX lock on a file, as the kernel tells it: a number in a file may be of a former process."""
+"""The lock of a log directory, `.lock`: one process uses the directory at a time."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .open_files import open_fd
+
+# The process that holds the POSIX lock on a file, as the kernel tells it: a number in a file may be of a former
+# process.
+
 
 #: `struct flock`: type, whence, start, length, pid; on BSD and macOS start, length, pid, type, whence.
 _IS_BSD = sys.platform == "darwin" or "bsd" in sys.platform
@@ -36,9 +40,6 @@ def lock_holder(file: Path) -> int | None:
         os.close(fd)
     kind, pid = (answer[3], answer[2]) if _IS_BSD else (answer[0], answer[4])
     return pid if kind != fcntl.F_UNLCK and pid > 0 else None
-
-
-# The lock of a log directory, `.lock`: one process uses the directory at a time.
 
 
 LOCK_FILE = ".lock"

@@ -1,4 +1,16 @@
-"""The files of a partition's directory, after finishing what a crash has interrupted."""
+"""Opening a partition's directory: what files are there, what a crash left undone, and what the log then is.
+
+After a clean shutdown nothing is scanned: the end of each segment is read from its last index entry on. Otherwise
+every segment from the one that holds the recovery point is read through. Bytes that are no whole batch are
+
+- a hole where whole batches, or a segment, follow them: damage;
+- damage at the end of the log, where the log is known to have ended behind them (ends.py): the log goes on at the
+  end
+  that was known, in a new segment, so that no offset is assigned twice;
+- a torn tail else, which is cut.
+
+Of damage all bytes are kept, and the ranges are in `damage` (damage.py).
+"""
 
 from __future__ import annotations
 
@@ -38,6 +50,9 @@ from .config import UNPROVEN, Claim, LogConfig, known_end
 from .epochs import FILE_NAME as EPOCHS_FILE
 from .epochs import LeaderEpochs
 from .producers import EndedTransaction, Producers
+
+# The files of a partition's directory, after finishing what a crash has interrupted.
+
 
 _TEMPORARY_SUFFIX = ".tmp"
 
@@ -230,20 +245,6 @@ def whole_batches(segment: Segment, damage: Damage, offset: int) -> Iterator[tup
         if hole is None:
             return
         position = hole.position + hole.size
-
-
-# Opening a partition's directory: what files are there, what a crash left undone, and what the log then is.
-#
-# After a clean shutdown nothing is scanned: the end of each segment is read from its last index entry on. Otherwise
-# every segment from the one that holds the recovery point is read through. Bytes that are no whole batch are
-#
-# - a hole where whole batches, or a segment, follow them: damage;
-# - damage at the end of the log, where the log is known to have ended behind them (ends.py): the log goes on at the
-#   end
-#   that was known, in a new segment, so that no offset is assigned twice;
-# - a torn tail else, which is cut.
-#
-# Of damage all bytes are kept, and the ranges are in `damage` (damage.py).
 
 
 class DamagedLog(Exception):

@@ -1,7 +1,7 @@
-"""Segments that a log has removed, and whose files are still there: renamed to `.deleted`, and unlinked after a delay.
+"""The segments of a log, and what must change with them: its ends, epochs, producers' snapshots.
 
-To unlink a segment of a gigabyte takes the file system 100 ms and more, so a thread does both. A crash before a rename
-brings the segment back, whole and in its place: the oldest go first, and the data file of each before its indexes.
+`Log` (log.py) adds appending, reading and flushing. Removed segments are renamed to `.deleted` and unlinked later
+(`file.delete.delay.ms`, see `removals.py`), as Kafka does: readers of them may finish.
 """
 
 from __future__ import annotations
@@ -34,6 +34,12 @@ from ..segments.damage import DamagedRange
 from ..segments.segment import Segment
 from .config import LogConfig
 from .loading import LoadedLog, LogLoader, restore_producers
+
+# Segments that a log has removed, and whose files are still there: renamed to `.deleted`, and unlinked after a delay.
+#
+# To unlink a segment of a gigabyte takes the file system 100 ms and more, so a thread does both. A crash before a
+# rename brings the segment back, whole and in its place: the oldest go first, and the data file of each before its
+# indexes.
 
 
 class Removals:
@@ -88,12 +94,6 @@ class Removals:
                 path = self._directory.path
                 segment.unlink()
         return len(self)
-
-
-# The segments of a log, and what must change with them: its ends, epochs, producers' snapshots.
-#
-# `Log` (log.py) adds appending, reading and flushing. Removed segments are renamed to `.deleted` and unlinked later
-# (`file.delete.delay.ms`, see `removals.py`), as Kafka does: readers of them may finish.
 
 
 class LogSegments:

@@ -1,15 +1,21 @@
-"""Verification of a producer's transaction: the leader asks the coordinator whether it is open here (KIP-890).
+"""The state of a log's idempotent and transactional producers (KIP-98, KIP-360, KIP-890).
 
-Verification begins with the first batch of a transaction in this partition. It ends when a batch is written, or the marker
-that ends the transaction. Meanwhile the leader must prevent two things. The producer's state alone would allow them, since
-nothing of the transaction is in the log yet:
+For each producer id: its epoch, the last five batches (sequence numbers and offsets), the coordinator epoch of its
+last marker, and where its open transaction began. `check` decides what to answer to a producer; `update` follows
+what was written, by whichever way it came, and is the only thing that changes the state.
 
-- The leader rejects a batch for now (the coordinator is moving), and writes a batch with a greater sequence number. The
-  rejected batch comes again and is out of order for good. librdkafka takes it for written when a later one is.
-- The coordinator's answer belongs to an earlier verification: the transaction has ended since. A batch written now would
-  belong to no transaction, and would hang. So the caller keeps the `Verification`, and compares.
+``` state of the producer              the batch                                        result its epoch, one of
+five batches     same epoch, same first and last sequence         that batch's offsets (a duplicate) an epoch
+a smaller epoch                                  INVALID_PRODUCER_EPOCH an epoch                           a greater
+epoch, first sequence not 0            OUT_OF_ORDER_SEQUENCE_NUMBER an epoch, a last sequence          same epoch,
+first sequence not the next one      OUT_OF_ORDER_SEQUENCE_NUMBER an open transaction                not
+transactional                                INVALID_TXN_STATE nothing (expired, deleted, new)    any
+NONE: any sequence may come first any of these; is being verified    first sequence above the lowest one asked for
+OUT_OF_ORDER_SEQUENCE_NUMBER no batch; verified, an epoch each  first sequence not 0
+OUT_OF_ORDER_SEQUENCE_NUMBER ```
 
-Verifications are not in the log: a new leader starts them anew.
+As in Kafka 4.4, a duplicate older than five batches is out of order, and UNKNOWN_PRODUCER_ID and
+DUPLICATE_SEQUENCE_NUMBER are no longer answered.
 """
 
 from __future__ import annotations
@@ -27,6 +33,19 @@ from ...protocol.records.batch import (
     TRANSACTIONAL_FLAG,
     BatchHeader,
 )
+
+# Verification of a producer's transaction: the leader asks the coordinator whether it is open here (KIP-890).
+#
+# Verification begins with the first batch of a transaction in this partition. It ends when a batch is written, or the
+# marker that ends the transaction. Meanwhile the leader must prevent two things. The producer's state alone would
+# allow them, since nothing of the transaction is in the log yet:
+#
+# - The leader rejects a batch for now (the coordinator is moving), and writes a batch with a greater sequence number. The
+#   rejected batch comes again and is out of order for good. librdkafka takes it for written when a later one is.
+# - The coordinator's answer belongs to an earlier verification: the transaction has ended since. A batch written now would
+#   belong to no transaction, and would hang. So the caller keeps the `Verification`, and compares.
+#
+# Verifications are not in the log: a new leader starts them anew.
 
 
 class Verification:
@@ -49,26 +68,6 @@ class Verification:
     def is_out_of_order(self, sequence: int, *, has_written: bool) -> bool:
         """`has_written`: some batch of the producer's epoch is known."""
         return sequence > self.lowest_sequence or (self.bumps_epochs and sequence != 0 and not has_written)
-
-
-# The state of a log's idempotent and transactional producers (KIP-98, KIP-360, KIP-890).
-#
-# For each producer id: its epoch, the last five batches (sequence numbers and offsets), the coordinator epoch of its
-# last marker, and where its open transaction began. `check` decides what to answer to a producer; `update` follows
-# what was written, by whichever way it came, and is the only thing that changes the state.
-#
-# ``` state of the producer              the batch                                        result its epoch, one of
-# five batches     same epoch, same first and last sequence         that batch's offsets (a duplicate) an epoch
-# a smaller epoch                                  INVALID_PRODUCER_EPOCH an epoch                           a greater
-# epoch, first sequence not 0            OUT_OF_ORDER_SEQUENCE_NUMBER an epoch, a last sequence          same epoch,
-# first sequence not the next one      OUT_OF_ORDER_SEQUENCE_NUMBER an open transaction                not
-# transactional                                INVALID_TXN_STATE nothing (expired, deleted, new)    any
-# NONE: any sequence may come first any of these; is being verified    first sequence above the lowest one asked for
-# OUT_OF_ORDER_SEQUENCE_NUMBER no batch; verified, an epoch each  first sequence not 0
-# OUT_OF_ORDER_SEQUENCE_NUMBER ```
-#
-# As in Kafka 4.4, a duplicate older than five batches is out of order, and UNKNOWN_PRODUCER_ID and
-# DUPLICATE_SEQUENCE_NUMBER are no longer answered.
 
 
 #: A producer may have five requests in flight: as many of its batches may come twice.

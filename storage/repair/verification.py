@@ -1,12 +1,14 @@
-"""Check of a segment's `.txnindex` against the markers in the segment, and the entries that it should have.
+"""Verification of a segment's file: each batch is whole, its CRC is right, and its offsets follow those before it.
 
-A `TransactionMarkers` follows the transactional batches of one segment in order. A transaction may begin in an earlier
-segment: the producer snapshot taken at the segment's first offset names those that were open there. Without the
-snapshot it is searched for in a few earlier segments.
+A `SegmentVerifier` reads its file in pieces, so that a thread may do a little of it at a time. When bytes are not a
+batch, it looks for the next batch: by the header of the damaged batch if that is sound, else by a search for bytes
+that are a batch with offsets of this segment and a right CRC. The bytes between are a `DamagedRange`.
 
-Two kinds of logs have fewer batches than were written, so that an entry may begin before the first batch that is left:
-a compacted one, and one of which the earlier segments do not tell all. There an entry is right if it begins behind the
-producer's marker before it.
+The indexes are compared with the batches: `.index` and `.timeindex` of closed segments, `.txnindex` of all
+segments.
+
+Pieces that are in the page cache are read there. Others are read from the disk and dropped from the cache again, so
+that verifying an old log does not displace what clients read.
 """
 
 from __future__ import annotations
@@ -49,6 +51,17 @@ from ..segments.recovery import batches_of
 
 if TYPE_CHECKING:
     from ..segments.segment import Segment
+
+
+# Check of a segment's `.txnindex` against the markers in the segment, and the entries that it should have.
+#
+# A `TransactionMarkers` follows the transactional batches of one segment in order. A transaction may begin in an
+# earlier segment: the producer snapshot taken at the segment's first offset names those that were open there. Without
+# the snapshot it is searched for in a few earlier segments.
+#
+# Two kinds of logs have fewer batches than were written, so that an entry may begin before the first batch that is
+# left: a compacted one, and one of which the earlier segments do not tell all. There an entry is right if it begins
+# behind the producer's marker before it.
 
 
 #: Earlier segments that are searched for the first offset of a transaction. Transactions end within minutes
@@ -260,19 +273,6 @@ class AbortedCheck:
     def _batches_of(self, base_offset: int, size: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
         with suppress(FileNotFoundError, OldFormatInLog):  # removed meanwhile, or older than transactions
             yield from batches_of(self._directory.file(base_offset, LOG_SUFFIX), size, verify=False)
-
-
-# Verification of a segment's file: each batch is whole, its CRC is right, and its offsets follow those before it.
-#
-# A `SegmentVerifier` reads its file in pieces, so that a thread may do a little of it at a time. When bytes are not a
-# batch, it looks for the next batch: by the header of the damaged batch if that is sound, else by a search for bytes
-# that are a batch with offsets of this segment and a right CRC. The bytes between are a `DamagedRange`.
-#
-# The indexes are compared with the batches: `.index` and `.timeindex` of closed segments, `.txnindex` of all
-# segments.
-#
-# Pieces that are in the page cache are read there. Others are read from the disk and dropped from the cache again, so
-# that verifying an old log does not displace what clients read.
 
 
 #: Read and checked at a time: about 0.1 ms of CPU for large batches, 4 ms for the smallest ones.

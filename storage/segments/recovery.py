@@ -1,8 +1,8 @@
-"""Finding the next whole batch behind bytes that are none.
+"""The whole batches of a segment's file, and the holes between them.
 
-A batch counts as the next one when its header is plausible, its offsets go on from those before the bad bytes and end
-before those that follow the file, a broker has written it (it has a leader epoch), and its CRC is right. So the bytes of
-a batch inside a record's value are not taken for it: clients have no leader epoch to put there.
+Also the one place where indexes are built from a log file. A batch counts when it lies within the file, its CRC is
+right, and its offsets follow those before it. Bad bytes with a whole batch behind them are a hole (resync.py). Bad
+bytes without one are the tail; the caller decides whether it is torn or damaged (ends.py).
 """
 
 from __future__ import annotations
@@ -18,6 +18,13 @@ from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHe
 from ...protocol.records.errors import BatchError, CorruptBatch, OldFormatInLog, OldMessageFormat
 from ..files.open_files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, PartitionDirectory, open_fd, write_fully
 from .index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, OffsetIndex, TimeIndex
+
+# Finding the next whole batch behind bytes that are none.
+#
+# A batch counts as the next one when its header is plausible, its offsets go on from those before the bad bytes and
+# end before those that follow the file, a broker has written it (it has a leader epoch), and its CRC is right. So the
+# bytes of a batch inside a record's value are not taken for it: clients have no leader epoch to put there.
+
 
 _CHUNK_BYTES = 1 << 20
 _ZEROS = bytes(_CHUNK_BYTES)
@@ -106,13 +113,6 @@ def _claimed_end(fd: int, position: int) -> int | None:
     except BatchError:
         return None
     return position + header.size
-
-
-# The whole batches of a segment's file, and the holes between them.
-#
-# Also the one place where indexes are built from a log file. A batch counts when it lies within the file, its CRC is
-# right, and its offsets follow those before it. Bad bytes with a whole batch behind them are a hole (resync.py). Bad
-# bytes without one are the tail; the caller decides whether it is torn or damaged (ends.py).
 
 
 DEFAULT_INDEX_INTERVAL_BYTES = 4096

@@ -1,4 +1,9 @@
-"""Whole record batches that are contiguous in one file: the data of a Fetch response."""
+"""A segment: one `.log` file of whole record batches, its two sparse indexes, and the aborted transactions in it.
+
+Only the last segment of a log is written to. All is opened when first needed, and the data file is closed again
+when others need the descriptor. Reading takes `pread`, which is `os.pread` or, where the caller must not wait for a
+disk, `pread_nowait`.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +37,9 @@ from .batch_walk import SCAN_BYTES, Pread, headers, spans, suspected
 from .damage import SegmentSuspected
 from .index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, CorruptIndex, OffsetIndex, TimeIndex
 from .recovery import rebuild_indexes
+
+# Whole record batches that are contiguous in one file: the data of a Fetch response.
+
 
 # `bytes` is a method below, and so no type there.
 _Bytes = bytes
@@ -183,13 +191,6 @@ def _walk(
         os.close(fd)
     misses_entries = last_at - start > _MOST_UNINDEXED * interval + (1 << 20)
     return None if position != size or misses_entries else SealedEnd(next_offset, is_dense)
-
-
-# A segment: one `.log` file of whole record batches, its two sparse indexes, and the aborted transactions in it.
-#
-# Only the last segment of a log is written to. All is opened when first needed, and the data file is closed again
-# when others need the descriptor. Reading takes `pread`, which is `os.pread` or, where the caller must not wait for a
-# disk, `pread_nowait`.
 
 
 log = logging.getLogger("odradek.storage")

@@ -1,7 +1,5 @@
-"""The effects of faults on a request: each is a class with `strike`.
-
-`strike(struck)` decides over one request: it answers (`struck.answer`), lets the request go on to the broker
-(`struck.proceed`) with or without a change to the answer, later or now, or ends the connection.
+"""`broker.faults`: scripted faults. The first that fits a request strikes it, then the next ones where it lets it
+pass.
 """
 
 from __future__ import annotations
@@ -33,6 +31,12 @@ if TYPE_CHECKING:
     from ...server.network.route import Route
     from .disk import DiskEffect
     from .striking import Struck
+
+
+# The effects of faults on a request: each is a class with `strike`.
+#
+# `strike(struck)` decides over one request: it answers (`struck.answer`), lets the request go on to the broker
+# (`struck.proceed`) with or without a change to the answer, later or now, or ends the connection.
 
 
 class Effect(Protocol):
@@ -249,10 +253,6 @@ class Fault:
 
     def __repr__(self) -> str:
         return f"<Fault {self}; struck {self.count}>"
-
-
-# `broker.faults`: scripted faults. The first that fits a request strikes it, then the next ones where it lets it
-# pass.
 
 
 ErrorName = Union[str, int, ErrorCode, None]

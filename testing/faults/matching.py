@@ -1,7 +1,4 @@
-"""Topics, partitions, groups and transactions that a request names, and a request divided by them.
-
-An item is a topic where its structure names a topic; its partitions are structures with an index, or plain numbers.
-"""
+"""The requests that a fault strikes, as data."""
 
 from __future__ import annotations
 
@@ -20,6 +17,11 @@ from ...protocol.schema import INT32, ArrayOf, Field, Message
 
 if TYPE_CHECKING:
     from ...server.network.call import Call
+
+
+# Topics, partitions, groups and transactions that a request names, and a request divided by them.
+#
+# An item is a topic where its structure names a topic; its partitions are structures with an index, or plain numbers.
 
 
 _PARTITION = ("partition", "partition_index", "index", "partition_id")
@@ -171,9 +173,6 @@ def _texts(request: Any, names: tuple[str, ...]) -> Iterator[str]:
             yield value
         elif isinstance(value, list):
             yield from (each for each in value if isinstance(each, str))
-
-
-# The requests that a fault strikes, as data.
 
 
 #: An API by its name or key, several of them, or None for every API.

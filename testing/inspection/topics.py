@@ -1,4 +1,4 @@
-"""Records that a test puts into a topic without a client of its own; faults do not strike them."""
+"""`broker.topic("orders")`: the records of a topic, read from the broker's own log, without a client."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from ...server.partitions.hosted_partition import HostedPartition
     from ..broker_run import EmbeddedRun
     from ..run_holder import RunHolder
+
+
+# Records that a test puts into a topic without a client of its own; faults do not strike them.
 
 
 _VERSION = 9
@@ -107,9 +110,6 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
             raise ConnectionError("the broker closed the connection")
         received += piece
     return bytes(received)
-
-
-# `broker.topic("orders")`: the records of a topic, read from the broker's own log, without a client.
 
 
 _READ_BYTES = 8 << 20

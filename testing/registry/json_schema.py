@@ -1,8 +1,4 @@
-"""Whether values of one JSON Schema fit another, by the rules of Confluent's registry as far as this file has them.
-
-Compared: types, required and other properties in open and closed objects, additionalProperties, items, enum, const, bounds
-and lengths, oneOf, anyOf, allOf, and `$ref`. A change of any other keyword counts as a difference.
-"""
+"""JSON Schemas, checked by `jsonschema` against the draft that they name."""
 
 from __future__ import annotations
 
@@ -13,6 +9,12 @@ import jsonschema
 from jsonschema.validators import validator_for
 
 from .schemas import Parsed, SchemaText, invalid_schema
+
+# Whether values of one JSON Schema fit another, by the rules of Confluent's registry as far as this file has them.
+#
+# Compared: types, required and other properties in open and closed objects, additionalProperties, items, enum, const,
+# bounds and lengths, oneOf, anyOf, allOf, and `$ref`. A change of any other keyword counts as a difference.
+
 
 #: Words for people, which restrict nothing.
 _ANNOTATIONS = frozenset({"$schema", "$id", "id", "title", "description", "default", "examples", "$comment"}).union(
@@ -178,9 +180,6 @@ def _types(schema: dict[str, Any]) -> set[str]:
     given = schema.get("type", _TYPES)
     found = {given} if isinstance(given, str) else set(given)
     return found | {"integer"} if "number" in found else found
-
-
-# JSON Schemas, checked by `jsonschema` against the draft that they name.
 
 
 class JsonSchema:

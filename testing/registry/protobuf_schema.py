@@ -1,6 +1,4 @@
-"""The .proto text of a file descriptor: what was registered in base64 is shown so. Options other than these are left out:
-packed, deprecated, json_name, allow_alias, map_entry; services and extensions, too.
-"""
+"""Protobuf schemas: .proto texts, compiled by `grpcio-tools`, and descriptors in base64, which confluent-kafka sends."""
 
 from __future__ import annotations
 
@@ -22,6 +20,10 @@ from google.protobuf.message import DecodeError
 from grpc_tools import protoc
 
 from .schemas import Parsed, SchemaText, invalid_schema
+
+# The .proto text of a file descriptor: what was registered in base64 is shown so. Options other than these are left
+# out: packed, deprecated, json_name, allow_alias, map_entry; services and extensions, too.
+
 
 _INDENT = "  "
 _MOST_NUMBER = 536_870_911
@@ -248,9 +250,6 @@ def _oneof(message: Any, field: Any) -> str | None:
 
 def _add(found: list[str], kind: str, path: str) -> None:
     found.append(f'{{errorType:"{kind}", description:"at path \'{path}\'"}}')
-
-
-# Protobuf schemas: .proto texts, compiled by `grpcio-tools`, and descriptors in base64, which confluent-kafka sends.
 
 
 _COMPILER_TIMEOUT_S = 60

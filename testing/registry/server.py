@@ -1,4 +1,4 @@
-"""Operations of the registry over HTTP: https://docs.confluent.io/platform/current/schema-registry/develop/api.html"""
+"""The registry's HTTP server: one request at a time."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from ..loopback_http import BadBody, JsonHandler, LoopbackServer
 from .schemas import AVRO, KINDS, Reference, RegistryError, invalid_schema, schema_not_found
 from .store import Store, Stored, Version
+
+# Operations of the registry over HTTP: https://docs.confluent.io/platform/current/schema-registry/develop/api.html
 
 
 @dataclass(slots=True)
@@ -241,9 +243,6 @@ def route(method: str, path: str) -> tuple[Function, dict[str, str]]:
             return function, {name: unquote(value) for name, value in match.groupdict().items()}
         found_path = found_path or match is not None
     raise RegistryError(*((405, "HTTP 405 Method Not Allowed") if found_path else (404, "HTTP 404 Not Found")))
-
-
-# The registry's HTTP server: one request at a time.
 
 
 log = logging.getLogger("odradek.testing.registry")

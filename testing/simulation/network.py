@@ -1,4 +1,8 @@
-"""One end of a connection in memory: an asyncio transport with a delay and without a socket."""
+"""The network between nodes.
+
+Data takes a while, arrives in order on each connection, and waits while its link is cut, as with TCP. A connection
+that breaks loses the data in flight. Different connections have no common order.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,9 @@ from typing import Any, Protocol
 
 from .incarnations import OUTSIDE, OWNER, name_of
 from .loop import VirtualLoop
+
+# One end of a connection in memory: an asyncio transport with a delay and without a socket.
+
 
 Address = tuple[str, int]
 
@@ -196,12 +203,6 @@ class Transport(asyncio.Transport):
 
     def _tell_lost(self, error: Exception | None) -> None:
         self.protocol.connection_lost(error)
-
-
-# The network between nodes.
-#
-# Data takes a while, arrives in order on each connection, and waits while its link is cut, as with TCP. A connection
-# that breaks loses the data in flight. Different connections have no common order.
 
 
 #: The latency of one delivery: a network within a room.

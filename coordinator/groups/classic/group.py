@@ -1,9 +1,24 @@
-"""A member of a classic group.
+"""One classic group: its state, its members, and the valid transitions.
 
-`awaiting_join` and `awaiting_sync` are the tokens of its pending requests. Each request of the member restarts its
-session timer. While a request is pending the member counts as alive, and the response restarts the timer. A member that
-`is_new` is the exception: it does not have its id yet, so it cannot reconnect and wait again. It is removed after
-`GroupsConfig.new_member_join_timeout_ms`.
+Clients control a classic group: each sends the protocols that it supports. The coordinator elects one member as the
+leader, which computes the assignments, and ensures that all members have the same generation.
+
+Empty                 no members. Remains until its offsets have expired. Also the state of a group that only
+  commits.
+    JoinGroup starts a rebalance; SyncGroup and Heartbeat get UNKNOWN_MEMBER_ID; commits without a generation pass.
+PreparingRebalance    members must rejoin. JoinGroup waits until all have joined, or until the rebalance timeout.
+    SyncGroup and Heartbeat get REBALANCE_IN_PROGRESS; commits of the ending generation pass.
+CompletingRebalance   all have joined, the generation is incremented. SyncGroup waits for the leader's assignments.
+    Heartbeats pass; commits get REBALANCE_IN_PROGRESS; a JoinGroup without changes gets the same response again.
+Stable                members have their assignments. SyncGroup returns the current one; heartbeats and commits
+  pass.
+    A JoinGroup of the leader, or one with changed metadata, starts a rebalance.
+Dead                  the group does not exist: it was deleted, or expired. Only DescribeGroups returns this state.
+
+A member may leave, or its session may expire, in any state; then its group rebalances.
+
+The durable state is in `durable`, and only replayed records set it. All the rest concerns live members: after a
+load, `restore` rebuilds it from the durable state, as Kafka does.
 """
 
 from __future__ import annotations
@@ -29,6 +44,14 @@ from ..base.state import ShardState
 
 if TYPE_CHECKING:
     from ..base.group import Group
+
+
+# A member of a classic group.
+#
+# `awaiting_join` and `awaiting_sync` are the tokens of its pending requests. Each request of the member restarts its
+# session timer. While a request is pending the member counts as alive, and the response restarts the timer. A member
+# that `is_new` is the exception: it does not have its id yet, so it cannot reconnect and wait again. It is removed
+# after `GroupsConfig.new_member_join_timeout_ms`.
 
 
 @dataclass(slots=True)
@@ -88,8 +111,8 @@ class Member:
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 _VERSION_BYTES = 2
-#: From here on a group writes departures together, since each writes the whole group: at most once in 2 ms per member, which
-#: is 100 KB/s at 200 bytes a member.
+#  From here on a group writes departures together, since each writes the whole group: at most once in 2 ms per member, which
+#  is 100 KB/s at 200 bytes a member.
 MANY_MEMBERS = 50
 DEPARTURE_DELAY_MS_PER_MEMBER = 2
 
@@ -118,29 +141,6 @@ def join_error(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
 
 def sync_error(error: ErrorCode) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=error)
-
-
-# One classic group: its state, its members, and the valid transitions.
-#
-# Clients control a classic group: each sends the protocols that it supports. The coordinator elects one member as the
-# leader, which computes the assignments, and ensures that all members have the same generation.
-#
-# Empty                 no members. Remains until its offsets have expired. Also the state of a group that only
-#   commits.
-#     JoinGroup starts a rebalance; SyncGroup and Heartbeat get UNKNOWN_MEMBER_ID; commits without a generation pass.
-# PreparingRebalance    members must rejoin. JoinGroup waits until all have joined, or until the rebalance timeout.
-#     SyncGroup and Heartbeat get REBALANCE_IN_PROGRESS; commits of the ending generation pass.
-# CompletingRebalance   all have joined, the generation is incremented. SyncGroup waits for the leader's assignments.
-#     Heartbeats pass; commits get REBALANCE_IN_PROGRESS; a JoinGroup without changes gets the same response again.
-# Stable                members have their assignments. SyncGroup returns the current one; heartbeats and commits
-#   pass.
-#     A JoinGroup of the leader, or one with changed metadata, starts a rebalance.
-# Dead                  the group does not exist: it was deleted, or expired. Only DescribeGroups returns this state.
-#
-# A member may leave, or its session may expire, in any state; then its group rebalances.
-#
-# The durable state is in `durable`, and only replayed records set it. All the rest concerns live members: after a
-# load, `restore` rebuilds it from the durable state, as Kafka does.
 
 
 class State(Enum):

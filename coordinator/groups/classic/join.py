@@ -1,9 +1,8 @@
-"""The rebalance of a classic group to its next generation: all members join again, the leader assigns.
+"""JoinGroup, versions 0-9 (KIP-62, 345, 394, 559, 800, 814).
 
-prepare -> (all have joined, or the rebalance timeout) -> complete_join -> (the leader's SyncGroup: sync.py) -> Stable
-
-The first rebalance of a group that was empty waits `group.initial.rebalance.delay.ms` for more members, and as long again
-while new ones come, but not longer than their rebalance timeout.
+A member without an id gets one: from version 4 in an answer of its own (MEMBER_ID_REQUIRED), so that a client whose
+answer is lost does not leave a ghost behind. A static member (group.instance.id) that comes without an id takes the
+place of its predecessor, in a Stable group without a rebalance when the protocol stays the same.
 """
 
 from __future__ import annotations
@@ -31,6 +30,14 @@ from .group import (
     write_empty_group,
     write_group,
 )
+
+# The rebalance of a classic group to its next generation: all members join again, the leader assigns.
+#
+# prepare -> (all have joined, or the rebalance timeout) -> complete_join -> (the leader's SyncGroup: sync.py) -> Stable
+#
+# The first rebalance of a group that was empty waits `group.initial.rebalance.delay.ms` for more members, and as long
+# again while new ones come, but not longer than their rebalance timeout.
+
 
 log = logging.getLogger(__name__)
 
@@ -174,13 +181,6 @@ def _wait_again(state: ShardState, group: ClassicGroup, now: int) -> None:
     group.initial_remaining_ms = max(remaining_ms - group.initial_delay_ms, 0)
     group.initial_delay_ms = min(state.config.initial_rebalance_delay_ms, remaining_ms)
     group.set_timer(group.join_timer, now + group.initial_delay_ms)
-
-
-# JoinGroup, versions 0-9 (KIP-62, 345, 394, 559, 800, 814).
-#
-# A member without an id gets one: from version 4 in an answer of its own (MEMBER_ID_REQUIRED), so that a client whose
-# answer is lost does not leave a ghost behind. A static member (group.instance.id) that comes without an id takes the
-# place of its predecessor, in a Stable group without a rebalance when the protocol stays the same.
 
 
 #: The first version whose clients are given their id before they join.

@@ -1,4 +1,4 @@
-"""One error for a whole request of the classic protocol (see coordinator/groups/error_responses.py)."""
+"""Classic groups: the leader among the members assigns, and all stop for it (KIP-62 and after)."""
 
 from __future__ import annotations
 
@@ -34,6 +34,9 @@ from .join import join_timer_expired, prepare, session_expired, sync_timer_expir
 
 if TYPE_CHECKING:
     from ..base.state import ShardState
+
+
+# One error for a whole request of the classic protocol (see coordinator/groups/error_responses.py).
 
 
 def _join(request: JoinGroupRequest, error: ErrorCode) -> Message:
@@ -136,9 +139,6 @@ RULES = OffsetRules(
     validate_delete=validate_delete,
     is_expired=is_expired,
 )
-
-
-# Classic groups: the leader among the members assigns, and all stop for it (KIP-62 and after).
 
 
 def _replay(state: ShardState, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:

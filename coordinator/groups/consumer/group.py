@@ -1,4 +1,15 @@
-"""The settings of a consumer group: its own configuration if present, else the broker's (KIP-848)."""
+"""One consumer group: the state that its records define.
+
+Besides the group's two epochs (assigned_group.py) each member has its own epoch, and advances it at its own pace
+(reconciliation.py).
+
+Empty          no members
+Assigning      the target epoch is lower than the group epoch
+Reconciling    some member does not have its part of the target yet
+Stable         all members have their part of the target
+
+Only replayed records change this state. Timers track live members: `restore` starts them after a load.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +47,9 @@ from ..base.state import number
 
 if TYPE_CHECKING:
     from ..base.state import ShardState
+
+
+# The settings of a consumer group: its own configuration if present, else the broker's (KIP-848).
 
 
 def session_timeout_ms(state: ShardState, group_id: str) -> int:
@@ -245,19 +259,6 @@ def state_from_record(number: int) -> MemberState:
 def as_partitions(topics: Iterable[Any]) -> dict[bytes, frozenset[int]]:
     """Returns partitions by topic id, from any structures with both fields. Omits topics without partitions."""
     return {topic.topic_id: frozenset(topic.partitions) for topic in topics if topic.partitions}
-
-
-# One consumer group: the state that its records define.
-#
-# Besides the group's two epochs (assigned_group.py) each member has its own epoch, and advances it at its own pace
-# (reconciliation.py).
-#
-# Empty          no members
-# Assigning      the target epoch is lower than the group epoch
-# Reconciling    some member does not have its part of the target yet
-# Stable         all members have their part of the target
-#
-# Only replayed records change this state. Timers track live members: `restore` starts them after a load.
 
 
 class GroupState(Enum):

@@ -1,4 +1,7 @@
-"""Validation of ConsumerGroupHeartbeat, with Kafka's messages. Each check is a small function; they run in order."""
+"""ConsumerGroupHeartbeat 0-1: join, subscribe, own, leave.
+
+The steps have Kafka's order: the member, its subscription, the group epoch, the target, the member's part of it.
+"""
 
 from __future__ import annotations
 
@@ -52,6 +55,9 @@ from .group import (
     write_member,
 )
 from .reconciliation import reconcile_member
+
+# Validation of ConsumerGroupHeartbeat, with Kafka's messages. Each check is a small function; they run in order.
+
 
 Heartbeat = ConsumerGroupHeartbeatRequest
 #: Members generate their own ids from this version on (KIP-1082).
@@ -133,11 +139,6 @@ def in_unknown_state() -> ValidationError:
 def invalid_regex(regex: str, why: Exception) -> ValidationError:
     words = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {why}."
     return ValidationError(ErrorCode.INVALID_REGULAR_EXPRESSION, words)
-
-
-# ConsumerGroupHeartbeat 0-1: join, subscribe, own, leave.
-#
-# The steps have Kafka's order: the member, its subscription, the group epoch, the target, the member's part of it.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""One error for a whole request about consumer groups (see coordinator/groups/error_responses.py)."""
+"""Consumer groups (KIP-848): the coordinator assigns, each member reconciles at its own pace."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ from . import heartbeat, migration
 from . import migration as classic_members
 from .assignment import restore, sessions
 from .group import RECORD_TYPES, ConsumerGroup, Member, MemberState, delete_group
+
+# One error for a whole request about consumer groups (see coordinator/groups/error_responses.py).
 
 
 def _heartbeat(request: ConsumerGroupHeartbeatRequest, error: ErrorCode) -> Message:
@@ -154,9 +156,6 @@ def _assignment(image: MetadataImage, partitions: Mapping[bytes, list[int]]) -> 
             if indexes
         ]
     )
-
-
-# Consumer groups (KIP-848): the coordinator assigns, each member reconciles at its own pace.
 
 
 def _metadata_changed(state: ShardState, group: ConsumerGroup, topics: frozenset[str]) -> None:

@@ -1,7 +1,13 @@
-"""The consumer protocol in JoinGroup and SyncGroup, decoded and encoded for groups in migration (KIP-848).
+"""Groups change their protocol while they work (KIP-848), in the direction of `group.consumer.migration.policy`.
 
-The version precedes the subscription or assignment. Every version begins with the fields of the earlier ones, so a
-newer version is read as the newest one supported here.
+Upgrade: the first member of the consumer protocol joins a classic group with members. The group becomes a consumer
+group, in which they continue as classic members (classic_members.py). Downgrade: the last member of the consumer
+protocol leaves, and the remaining members form a classic group again.
+
+A group may change in the middle of a rebalance, when members still own what they must revoke. No partition gets a
+second owner: the owned partitions are known in both directions. Kafka uses assignments for the upgrade only, and
+takes targets for assignments in a downgrade, so the next member that joins may get a partition that another still
+owns.
 """
 
 from __future__ import annotations
@@ -72,6 +78,12 @@ if TYPE_CHECKING:
     from ..base.state import ShardState
 
 
+# The consumer protocol in JoinGroup and SyncGroup, decoded and encoded for groups in migration (KIP-848).
+#
+# The version precedes the subscription or assignment. Every version begins with the fields of the earlier ones, so a
+# newer version is read as the newest one supported here.
+
+
 _VERSION = struct.Struct(">h")
 NEWEST = 3
 
@@ -128,18 +140,6 @@ def by_id(image: MetadataImage, named: Iterable[Any]) -> dict[bytes, frozenset[i
         for one in named
         if one.partitions and (topic := image.topic(one.topic)) is not None
     }
-
-
-# Groups change their protocol while they work (KIP-848), in the direction of `group.consumer.migration.policy`.
-#
-# Upgrade: the first member of the consumer protocol joins a classic group with members. The group becomes a consumer
-# group, in which they continue as classic members (classic_members.py). Downgrade: the last member of the consumer
-# protocol leaves, and the remaining members form a classic group again.
-#
-# A group may change in the middle of a rebalance, when members still own what they must revoke. No partition gets a
-# second owner: the owned partitions are known in both directions. Kafka uses assignments for the upgrade only, and
-# takes targets for assignments in a downgrade, so the next member that joins may get a partition that another still
-# owns.
 
 
 log = logging.getLogger(__name__)

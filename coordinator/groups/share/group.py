@@ -1,4 +1,10 @@
-"""The settings of a share group: its own configuration if present, else the broker's (KIP-932)."""
+"""One share group: the state that its records define (KIP-932).
+
+Empty    no members
+Stable   has members; each moves to the target's epoch with its next heartbeat, since members may share a partition
+
+Only replayed records change this state, except timers and the time of the last request to the persister.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +39,9 @@ from ..consumer.group import JOIN_EPOCH, LEAVE_EPOCH, Partitions, as_partitions
 
 if TYPE_CHECKING:
     from ..base.state import ShardState
+
+
+# The settings of a share group: its own configuration if present, else the broker's (KIP-932).
 
 
 def session_timeout_ms(state: ShardState, group_id: str) -> int:
@@ -166,14 +175,6 @@ class Member:
     epoch: int = JOIN_EPOCH
     previous_epoch: int = -1
     assigned: Partitions = field(default_factory=dict)
-
-
-# One share group: the state that its records define (KIP-932).
-#
-# Empty    no members
-# Stable   has members; each moves to the target's epoch with its next heartbeat, since members may share a partition
-#
-# Only replayed records change this state, except timers and the time of the last request to the persister.
 
 
 class GroupState(Enum):

@@ -1,8 +1,8 @@
-"""The assignor of share groups: `simple`.
+"""ShareGroupHeartbeat 1: join, subscribe, leave.
 
-The assignor balances the members per partition and the partitions per member. With more members than partitions several
-members have the same partition. A member keeps its current partitions where possible. When subscriptions differ, the
-assignor assigns each topic on its own, to the members that subscribe to it.
+The steps have Kafka's order: the member, the group epoch, the target assignment, the member's assignment, and last
+the partitions that the persister must initialize. The response does not wait for the persister: a later heartbeat
+assigns these partitions.
 """
 
 from __future__ import annotations
@@ -54,6 +54,13 @@ from .offset_requests import Followed, begin
 
 if TYPE_CHECKING:
     from ..base.state import ShardState
+
+
+# The assignor of share groups: `simple`.
+#
+# The assignor balances the members per partition and the partitions per member. With more members than partitions
+# several members have the same partition. A member keeps its current partitions where possible. When subscriptions
+# differ, the assignor assigns each topic on its own, to the members that subscribe to it.
 
 
 Assignment = dict[str, dict[bytes, frozenset[int]]]
@@ -250,13 +257,6 @@ def validate_epoch(member: Member, epoch: int) -> ValidationError | None:
         return wrong_epoch("share", "greater", epoch, member.epoch)
     besides = f", and it does not match the previous member epoch ({member.previous_epoch})"
     return wrong_epoch("share", "smaller", epoch, member.epoch, besides)
-
-
-# ShareGroupHeartbeat 1: join, subscribe, leave.
-#
-# The steps have Kafka's order: the member, the group epoch, the target assignment, the member's assignment, and last
-# the partitions that the persister must initialize. The response does not wait for the persister: a later heartbeat
-# assigns these partitions.
 
 
 Answer = Followed[ShareGroupHeartbeatResponse]

@@ -1,4 +1,4 @@
-"""One error for a whole request about share groups (see coordinator/groups/error_responses.py)."""
+"""Share groups (KIP-932): any member may acquire any record, and acknowledges each."""
 
 from __future__ import annotations
 
@@ -48,6 +48,9 @@ from .offset_requests import (
 
 if TYPE_CHECKING:
     from ..base.state import ShardState
+
+
+# One error for a whole request about share groups (see coordinator/groups/error_responses.py).
 
 
 def _heartbeat(request: ShareGroupHeartbeatRequest, error: ErrorCode) -> Message:
@@ -149,9 +152,6 @@ def _member(image: MetadataImage, member: Member) -> DescribedMember:
             ]
         ),
     )
-
-
-# Share groups (KIP-932): any member may acquire any record, and acknowledges each.
 
 
 KIND = Kind(

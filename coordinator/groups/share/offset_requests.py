@@ -1,6 +1,7 @@
-"""Internal requests and responses of a share group's shard: the steps that involve the persister.
+"""Admin requests on share groups: AlterShareGroupOffsets 0, DeleteShareGroupOffsets 0, and the deletion of a group.
 
-The caller of the shard sends the requests to the persister and reports the results to the shard.
+Each request has two steps: the group records its intention, then the persister carries it out. Only groups without
+members can be changed.
 """
 
 from __future__ import annotations
@@ -33,6 +34,11 @@ from .group import (
 
 if TYPE_CHECKING:
     from ..base.state import ShardState
+
+
+# Internal requests and responses of a share group's shard: the steps that involve the persister.
+#
+# The caller of the shard sends the requests to the persister and reports the results to the shard.
 
 
 Response = TypeVar("Response", bound=Message)
@@ -180,12 +186,6 @@ def metadata_changed(state: ShardState, group: ShareGroup, topics: frozenset[str
     )
     if left != states:
         write_states(state, group.group_id, left)
-
-
-# Admin requests on share groups: AlterShareGroupOffsets 0, DeleteShareGroupOffsets 0, and the deletion of a group.
-#
-# Each request has two steps: the group records its intention, then the persister carries it out. Only groups without
-# members can be changed.
 
 
 UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")

@@ -1,4 +1,14 @@
-"""The settings of a streams group: its own configuration if present, else the broker's (KIP-1071)."""
+"""One streams group: the state that its records define.
+
+Empty          no members
+NotReady       the topics do not match the topology (yet): no member gets tasks
+Assigning      the target epoch is lower than the group epoch
+Reconciling    some member does not have its part of the target yet
+Stable         all members have their part of the target
+
+The epochs are as in a consumer group (KIP-848): the group's, the target's, each member's. Only replayed records
+change the durable state. The rest concerns live members, which send it again after a failover.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +43,9 @@ from .topology import ConfiguredTopology, input_topics, is_same, required_topics
 
 if TYPE_CHECKING:
     from ..base.state import ShardState
+
+
+# The settings of a streams group: its own configuration if present, else the broker's (KIP-1071).
 
 
 def session_timeout_ms(state: ShardState, group_id: str) -> int:
@@ -311,18 +324,6 @@ class TaskHolders:
 
     def _roles(self, held: HeldTasks) -> Iterable[tuple[_Role, Iterable[TaskId]]]:
         return ((self._active, held.active), (self._standby, held.standby), (self._warmup, held.warmup))
-
-
-# One streams group: the state that its records define.
-#
-# Empty          no members
-# NotReady       the topics do not match the topology (yet): no member gets tasks
-# Assigning      the target epoch is lower than the group epoch
-# Reconciling    some member does not have its part of the target yet
-# Stable         all members have their part of the target
-#
-# The epochs are as in a consumer group (KIP-848): the group's, the target's, each member's. Only replayed records
-# change the durable state. The rest concerns live members, which send it again after a failover.
 
 
 NO_TOPOLOGY_EPOCH = -1

@@ -1,4 +1,8 @@
-"""Validation of StreamsGroupHeartbeat, with Kafka's messages. Each check is a small function; they run in order."""
+"""StreamsGroupHeartbeat 0-1: join with a topology, own tasks, leave.
+
+First `_understood` validates the request in Kafka's order, without any change. Then the records are written: the
+member, the topology, the group epoch, the target, the member's part of it.
+"""
 
 from __future__ import annotations
 
@@ -72,6 +76,9 @@ from .topology import ConfiguredTopology, InvalidTopology, Status, as_record, co
 
 if TYPE_CHECKING:
     from ..base.state import ShardState
+
+
+# Validation of StreamsGroupHeartbeat, with Kafka's messages. Each check is a small function; they run in order.
 
 
 Heartbeat = StreamsGroupHeartbeatRequest
@@ -356,12 +363,6 @@ def _status(
 def _missing_tags(state: ShardState, group: StreamsGroup, member: Member) -> list[str]:
     has = {tag.key for tag in member.metadata.client_tags}
     return [tag for tag in rack_aware_tags(state, group.group_id) if tag not in has]
-
-
-# StreamsGroupHeartbeat 0-1: join with a topology, own tasks, leave.
-#
-# First `_understood` validates the request in Kafka's order, without any change. Then the records are written: the
-# member, the topology, the group epoch, the target, the member's part of it.
 
 
 Request = StreamsGroupHeartbeatRequest

@@ -1,4 +1,4 @@
-"""One error for a whole request about streams groups (see coordinator/groups/error_responses.py)."""
+"""Streams groups (KIP-1071): the coordinator stores the application's topology, and assigns its tasks."""
 
 from __future__ import annotations
 
@@ -52,6 +52,9 @@ from .topology import subtopology_of
 
 if TYPE_CHECKING:
     from ..base.state import ShardState
+
+
+# One error for a whole request about streams groups (see coordinator/groups/error_responses.py).
 
 
 def _heartbeat(request: StreamsGroupHeartbeatRequest, error: ErrorCode) -> Message:
@@ -217,9 +220,6 @@ def _tasks(tasks: Iterable[TaskId]) -> list[TaskIds]:
         TaskIds(subtopology_id=subtopology_id, partitions=partitions)
         for subtopology_id, partitions in by_subtopology(tasks).items()
     ]
-
-
-# Streams groups (KIP-1071): the coordinator stores the application's topology, and assigns its tasks.
 
 
 def _metadata_changed(state: ShardState, group: StreamsGroup, topics: frozenset[str]) -> None:

@@ -1,8 +1,8 @@
-"""`sasl.kerberos.principal.to.local.rules`: how a Kerberos principal becomes the name of a user.
+"""SASL GSSAPI (RFC 4752): Kerberos by the library of the system, through the package `gssapi`.
 
-A rule is `DEFAULT`, the first component of a principal of the default realm, or `RULE:[n:format](pattern)s/from/to/g` with
-`/L` or `/U` at its end for lower or upper case. In a format `$0` is the realm and `$1` the first component. The first rule
-that applies decides. The rules are those of Kafka's KerberosShortNamer, which are Hadoop's.
+After the tokens of the GSS-API the server offers security layers and the client chooses one. There is no layer: as
+in Kafka, TLS protects a connection. An acceptor needs its keytab and no server, so it may run on the event loop; an
+initiator asks the key distribution center, and runs on a thread.
 """
 
 from __future__ import annotations
@@ -15,6 +15,14 @@ from typing import Any, NamedTuple
 from ....metadata.configs import InvalidConfig
 from ..java_replacement import expanded
 from .sasl import AuthenticationFailed, Identity
+
+# `sasl.kerberos.principal.to.local.rules`: how a Kerberos principal becomes the name of a user.
+#
+# A rule is `DEFAULT`, the first component of a principal of the default realm, or
+# `RULE:[n:format](pattern)s/from/to/g` with `/L` or `/U` at its end for lower or upper case. In a format `$0` is the
+# realm and `$1` the first component. The first rule that applies decides. The rules are those of Kafka's
+# KerberosShortNamer, which are Hadoop's.
+
 
 RULES = "sasl.kerberos.principal.to.local.rules"
 _NAME = re.compile(r"([^/@]*)(/([^/@]*))?@([^/@]*)")
@@ -131,13 +139,6 @@ def _parsed(text: str) -> _Rule | None:
         found.group(9) is not None,
         found.group(10) or "",
     )
-
-
-# SASL GSSAPI (RFC 4752): Kerberos by the library of the system, through the package `gssapi`.
-#
-# After the tokens of the GSS-API the server offers security layers and the client chooses one. There is no layer: as
-# in Kafka, TLS protects a connection. An acceptor needs its keytab and no server, so it may run on the event loop; an
-# initiator asks the key distribution center, and runs on a thread.
 
 
 #: The layer, then the largest message that the server takes in one: none (RFC 4752, section 3.3).

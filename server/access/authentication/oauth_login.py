@@ -1,8 +1,9 @@
-"""Assertions: tokens that this node signs, for which the endpoint gives tokens to log in with (KIP-1139, RFC 7523).
+"""OAUTHBEARER of this node at other nodes: its token, from a file or a token endpoint, and the client's part of SASL.
 
-As Kafka's JwtBearerJwtRetriever makes them: the whole assertion from `sasl.oauthbearer.assertion.file`, or claims of the
-configuration, of a template file, and of the time, in this order, signed with the key of a file. Files are read for
-each assertion: they may be replaced while the node runs.
+As Kafka's OAuthBearerLoginCallbackHandler takes them (KIP-768): `sasl.oauthbearer.token.endpoint.url` is the URL of
+a file with the token, or of the endpoint that gives one for the client's credentials (RFC 6749, section 4.4), or
+for an assertion (KIP-1139). A token is kept until a part of its life has passed; the login after that gets the next
+one.
 """
 
 from __future__ import annotations
@@ -27,6 +28,13 @@ from ..plugins import is_own_class, load_class
 from .jaas import OAUTHBEARER_MODULE, JaasEntry
 from .oauth import TIMEOUT_S, TokenRejected, is_readable, issuer_context, parts_of, read, shown_url
 from .sasl import AuthenticationFailed
+
+# Assertions: tokens that this node signs, for which the endpoint gives tokens to log in with (KIP-1139, RFC 7523).
+#
+# As Kafka's JwtBearerJwtRetriever makes them: the whole assertion from `sasl.oauthbearer.assertion.file`, or claims
+# of the configuration, of a template file, and of the time, in this order, signed with the key of a file. Files are
+# read for each assertion: they may be replaced while the node runs.
+
 
 FILE = "sasl.oauthbearer.assertion.file"
 ISSUER = "sasl.oauthbearer.assertion.claim.iss"
@@ -104,14 +112,6 @@ class _Signer:
         ids = {"jti": str(uuid.uuid4())} if self._has_id else {}
         headers = dict(template.get("header", {})) | {"alg": self._algorithm, "typ": "JWT"}
         return headers, self._claims | dict(template.get("payload", {})) | times | ids
-
-
-# OAUTHBEARER of this node at other nodes: its token, from a file or a token endpoint, and the client's part of SASL.
-#
-# As Kafka's OAuthBearerLoginCallbackHandler takes them (KIP-768): `sasl.oauthbearer.token.endpoint.url` is the URL of
-# a file with the token, or of the endpoint that gives one for the client's credentials (RFC 6749, section 4.4), or
-# for an assertion (KIP-1139). A token is kept until a part of its life has passed; the login after that gets the next
-# one.
 
 
 _ERROR_SEEN = b"\x01"

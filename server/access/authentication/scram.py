@@ -1,7 +1,11 @@
-"""The messages of SCRAM (RFC 5802, section 7): parsed and written.
+"""The server's part of SASL SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677).
 
-As Kafka's, they have no channel binding, and extensions are kept but mean nothing, except for `tokenauth`. The bytes
-that are signed are those that the client sent.
+The server never gets the password: the client proves that it has ClientKey, whose hash is StoredKey. An unknown
+user gets a salt all the same, the same one each time, and fails where a wrong password fails. So a client cannot
+find out which users exist. (Apache Kafka ends the exchange of an unknown user one message earlier.) The server's
+part of an exchange costs 40 us: PBKDF2 is the client's part.
+
+With the extension `tokenauth=true` the user is the id of a delegation token, and the password its HMAC (KIP-48).
 """
 
 from __future__ import annotations
@@ -29,6 +33,12 @@ from ....metadata.credentials import (
 )
 from ....metadata.image import DelegationTokenImage, ScramCredential
 from .sasl import AuthenticationFailed, Identity
+
+# The messages of SCRAM (RFC 5802, section 7): parsed and written.
+#
+# As Kafka's, they have no channel binding, and extensions are kept but mean nothing, except for `tokenauth`. The bytes
+# that are signed are those that the client sent.
+
 
 _PRINTABLE = re.compile(r"[\x21-\x2b\x2d-\x7e]+")
 _SASL_NAME = re.compile(r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+")
@@ -172,16 +182,6 @@ def _base64(text: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise InvalidScramMessage("an attribute of a SCRAM message is not base64") from None
-
-
-# The server's part of SASL SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677).
-#
-# The server never gets the password: the client proves that it has ClientKey, whose hash is StoredKey. An unknown
-# user gets a salt all the same, the same one each time, and fails where a wrong password fails. So a client cannot
-# find out which users exist. (Apache Kafka ends the exchange of an unknown user one message earlier.) The server's
-# part of an exchange costs 40 us: PBKDF2 is the client's part.
-#
-# With the extension `tokenauth=true` the user is the id of a delegation token, and the password its HMAC (KIP-48).
 
 
 #: From it come the salts of users that do not exist.

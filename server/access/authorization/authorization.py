@@ -1,4 +1,4 @@
-"""The standard authorizer: super users, and the access rules of the metadata log."""
+"""Authorization on a node: the authorizer that its configuration names, and the sessions of its clients."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from ..plugins import is_own_class, load_class
 from .errors import AuthorizerNotReady
 from .rules import AccessRules
 from .sessions import Action, AuthorizationSession, Authorizer, FollowsAcls, RecentDecisions, RequestContext
+
+# The standard authorizer: super users, and the access rules of the metadata log.
+
 
 SUPER_USERS = "super.users"
 ALLOW_EVERYONE = "allow.everyone.if.no.acl.found"
@@ -84,9 +87,6 @@ def shown_rule(rule: AclImage) -> str:
         f"patternType={PatternType(rule.pattern_type).name}, principal={rule.principal}, host={rule.host}, "
         f"operation={Operation(rule.operation).name}, permissionType={Permission(rule.permission_type).name}]"
     )
-
-
-# Authorization on a node: the authorizer that its configuration names, and the sessions of its clients.
 
 
 log = logging.getLogger("odradek.authorizer")

@@ -1,8 +1,4 @@
-"""The interface of an authorizer, which a class of a user's own implements.
-
-It is named by `authorizer.class.name=python:package.module:Name`, see docs/security-classes.md. The node makes one instance,
-calls `configure` if there is one, then `authorize` for each decision.
-"""
+"""The decisions for one client: made by the authorizer, kept until the rules change, and noted in the audit log."""
 
 from __future__ import annotations
 
@@ -14,6 +10,12 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from ....metadata.acls import CLUSTER_NAME, OPERATIONS_OF, Operation, ResourceType
 from ....metadata.image import AclImage
 from ..plugins import Configurable
+
+# The interface of an authorizer, which a class of a user's own implements.
+#
+# It is named by `authorizer.class.name=python:package.module:Name`, see docs/security-classes.md. The node makes one
+# instance, calls `configure` if there is one, then `authorize` for each decision.
+
 
 __all__ = ["Action", "Authorizer", "Configurable", "FollowsAcls", "RequestContext"]
 
@@ -81,9 +83,6 @@ class RecentDecisions:
         if now_ms - looks[-1][0] >= WINDOW_MS // _MOST_LOOKS:
             looks.append((now_ms, allowed, denied))
         return allowed - allowed_then, denied - denied_then, now_ms - then_ms
-
-
-# The decisions for one client: made by the authorizer, kept until the rules change, and noted in the audit log.
 
 
 #: Longer names are decided anew each time: a client makes them up, and they would fill the memory.

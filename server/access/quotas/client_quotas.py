@@ -1,6 +1,7 @@
-"""Quotas by a class of a user's own: `client.quota.callback.class=python:package.module:Name` (KIP-257).
+"""The quotas of clients of this node, as the metadata has them, and what clients have used.
 
-It decides which clients share a quota, and the quota. Without it both follow from the quotas in the metadata of the cluster.
+Without a quota for bytes or requests nothing is measured: `on_metering` tells the dispatcher of clients when to
+begin and when to stop (KIP-13, KIP-55, KIP-124, KIP-599).
 """
 
 from __future__ import annotations
@@ -36,6 +37,12 @@ from .sensors import (
 if TYPE_CHECKING:
     from ....metadata.image import QuotaEntity
     from ...config.broker_config import BrokerConfig
+
+
+# Quotas by a class of a user's own: `client.quota.callback.class=python:package.module:Name` (KIP-257).
+#
+# It decides which clients share a quota, and the quota. Without it both follow from the quotas in the metadata of the
+# cluster.
 
 
 log = logging.getLogger("odradek.quotas")
@@ -106,12 +113,6 @@ class OwnQuotas:
                 self._callback.quotas_changed(quotas)
             except Exception:
                 log.exception("%s failed to apply the quotas of the cluster", type(self._callback).__name__)
-
-
-# The quotas of clients of this node, as the metadata has them, and what clients have used.
-#
-# Without a quota for bytes or requests nothing is measured: `on_metering` tells the dispatcher of clients when to
-# begin and when to stop (KIP-13, KIP-55, KIP-124, KIP-599).
 
 
 Quotas = Mapping["QuotaEntity", Mapping[str, float]]

@@ -1,4 +1,7 @@
-"""Names of hosts in quotas of addresses: each is resolved off the loop, with a deadline (KIP-612)."""
+"""The rate of new connections of each address, against its quota (KIP-612).
+
+A quota names an address or a host. Hosts are resolved when the quota is set, and after a start.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,9 @@ from .sensors import MOST_SENSORS, RateSensor
 
 if TYPE_CHECKING:
     from ....metadata.image import QuotaEntity
+
+
+# Names of hosts in quotas of addresses: each is resolved off the loop, with a deadline (KIP-612).
 
 
 #: No resolution takes longer. Kafka waits for as long as the system's resolver does.
@@ -58,11 +64,6 @@ async def _addresses(name: str) -> tuple[str, ...]:
     except (OSError, UnicodeError, TimeoutError):
         return ()
     return tuple(sorted({str(address[0]) for *_, address in found}))
-
-
-# The rate of new connections of each address, against its quota (KIP-612).
-#
-# A quota names an address or a host. Hosts are resolved when the quota is set, and after a start.
 
 
 log = logging.getLogger("odradek.quotas")

@@ -1,13 +1,4 @@
-"""The quota of a client: the most specific one of eight (KIP-55), and the clients that share it.
-
-1. user and client id             5. default user and default client id
-2. user and default client id     6. default user
-3. user                           7. client id
-4. default user and client id     8. default client id
-
-1, 2, 4 and 5 hold for each client id of a user apart, 3 and 6 for all clients of a user together, 7 and 8 for all
-clients of that id. For a client without an id only 3 and 6 hold, as in Kafka.
-"""
+"""Measures of the clients that have a quota of one kind: found by client, shared like the quota, bounded in number."""
 
 from __future__ import annotations
 
@@ -20,6 +11,17 @@ from ....metadata.client_quotas import CLIENT_ID, USER
 from ....metadata.image import QuotaEntity
 from ...runtime.clock import Clock
 from .rates import Rate, TokenBucket, bucket_throttle_ms, rate_throttle_ms
+
+# The quota of a client: the most specific one of eight (KIP-55), and the clients that share it.
+#
+# 1. user and client id             5. default user and default client id
+# 2. user and default client id     6. default user
+# 3. user                           7. client id
+# 4. default user and client id     8. default client id
+#
+# 1, 2, 4 and 5 hold for each client id of a user apart, 3 and 6 for all clients of a user together, 7 and 8 for all
+# clients of that id. For a client without an id only 3 and 6 hold, as in Kafka.
+
 
 #: Returns the value of a quota of an entity, or None.
 Find = Callable[[QuotaEntity], float | None]
@@ -78,13 +80,10 @@ def _first(find: Find, entities: tuple[QuotaEntity, ...]) -> float | None:
     return next((bound for entity in entities if (bound := find(entity)) is not None), None)
 
 
-# Measures of the clients that have a quota of one kind: found by client, shared like the quota, bounded in number.
-
-
 #: A measure of a client that was silent for so long is dropped, as in Kafka.
 EXPIRY_MS = 3_600_000
-#: Measures of one kind of quota, some 1 KB each. Beyond it those that were not used for longest are dropped: a client that
-#: makes up client ids without end has a new measure for each of them anyway.
+#  Measures of one kind of quota, some 1 KB each. Beyond it those that were not used for longest are dropped: a client that
+#  makes up client ids without end has a new measure for each of them anyway.
 MOST_SENSORS = 10_000
 #: Measures that are dropped at once to make room: to find them takes 2 ms.
 DROPPED_SENSORS = 100

@@ -1,4 +1,4 @@
-"""Cipher suites: their IANA names, which Kafka's configuration has, and the names of OpenSSL."""
+"""Makes `ssl.SSLContext`s of settings and stores."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
 
+# Cipher suites: their IANA names, which Kafka's configuration has, and the names of OpenSSL.
+
+
 #: Those of TLS 1.3, in OpenSSL's order of preference. Python's ssl offers all three or none.
 TLS_1_3 = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
-#: Suites of TLS 1.2, with OpenSSL's name. Suites without authentication, without encryption or with broken ciphers are not
-#: here.
+#  Suites of TLS 1.2, with OpenSSL's name. Suites without authentication, without encryption or with broken ciphers are not
+#  here.
 TLS_1_2 = {
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
@@ -76,9 +79,6 @@ def check_tls_1_3(suites: Iterable[str]) -> None:
         raise InvalidConfig(
             f"ssl.cipher.suites: with TLSv1.3 the list must contain {TLS_1_3[0]} (or no suite of TLSv1.3, for TLSv1.2 only)"
         )
-
-
-# Makes `ssl.SSLContext`s of settings and stores.
 
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}

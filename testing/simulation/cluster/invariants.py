@@ -1,4 +1,8 @@
-"""Tracks the content of a replica's log from its files as it grows, and keeps it beyond the life of the process."""
+"""The invariants of a cluster, checked after each event of any of its nodes. Each breach names its invariant.
+
+"Committed" means that a leader has ever considered it committed: in the metadata log below any node's high
+watermark, in a partition below its leader's.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,9 @@ from typing import Any, NamedTuple
 from ....metadata.image import MetadataImage
 from ....protocol.records.batch import iter_headers
 from ....storage.log.log import Log
+
+# Tracks the content of a replica's log from its files as it grows, and keeps it beyond the life of the process.
+
 
 _READ_BYTES = 1 << 20
 
@@ -95,12 +102,6 @@ class LogShadow:
             if digest.end_offset <= end_offset:
                 return digest if digest.end_offset == end_offset else None
         return None
-
-
-# The invariants of a cluster, checked after each event of any of its nodes. Each breach names its invariant.
-#
-# "Committed" means that a leader has ever considered it committed: in the metadata log below any node's high
-# watermark, in a partition below its leader's.
 
 
 ONE_LEADER = "one leader per epoch"

@@ -1,4 +1,6 @@
-"""Records events in virtual time, and a hash that shows whether two runs were the same."""
+"""Whole nodes on simulated machines that lose their process or their power: three that are brokers and voters, and
+maybe one that is only a broker.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,9 @@ from ....server.controller.formatting import InitialVoter, format_directories
 from ..incarnations import OUTSIDE
 from ..world import Node, Simulation
 from .invariants import NO_BUG, Broken
+
+# Records events in virtual time, and a hash that shows whether two runs were the same.
+
 
 #: The number of lines kept for the report of a failure.
 KEPT_LINES = 400
@@ -36,10 +41,6 @@ class Trace:
         self.lines.append(line)
         if self._show is not None:
             self._show(line)
-
-
-# Whole nodes on simulated machines that lose their process or their power: three that are brokers and voters, and
-# maybe one that is only a broker.
 
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"

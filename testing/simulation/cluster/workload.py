@@ -1,4 +1,4 @@
-"""A small protocol client: one request in flight per connection, and a response or `Unreachable`."""
+"""The workload: idempotent producers with acks=all and consumers, with checks for what they must never see."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ from ....protocol.records.record import Record, decode_batch, encode_batch
 from ....protocol.schema import Message
 from ..network import Address
 from .invariants import ACKNOWLEDGED, Broken
+
+# A small protocol client: one request in flight per connection, and a response or `Unreachable`.
+
 
 #: Delay between two attempts.
 BACKOFF_S = 0.1
@@ -168,9 +171,6 @@ class Client:
             for one in topic.partitions
             if one.leader_id in brokers
         }
-
-
-# The workload: idempotent producers with acks=all and consumers, with checks for what they must never see.
 
 
 TOPIC = "orders"
