@@ -18,12 +18,12 @@ from ...replication.controller.maintenance import WriteNoOpRequest
 from ...replication.controller.result import ControllerResult, RequestError
 from ...replication.controller.state import ANONYMOUS, Caller
 from ...storage.files.open_files import LogDirectoryFailure
+from ..access.authorization.requirements import Deciding, Denial, Requirements, check
 from ..access.quotas.client_quotas import mutation_quota
 from ..network.api_endpoint import SMALL_RESERVE, ApiEndpoint
 from ..network.call import set_throttle_time
 from ..runtime.halting import cannot_begin
 from ..runtime.sliced_work import SlicedWork
-from ..security.authorization.requirements import Deciding, Denial, Requirements, check
 from .commits import Appended, ClientFields, Reply, WaitingReplies, failed_here, not_controller, replay_decision
 from .snapshots import BatchTooLarge
 from .startup import activation, new_controller

@@ -10,10 +10,10 @@ from ...metadata.acls import Operation, ResourceType
 from ...metadata.features import GROUP_VERSION
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
+from ..access.authorization.requirements import Each, authorized_operations
 from ..network.api_endpoint import Place
 from ..network.call import Call
 from ..runtime.gather import gather
-from ..security.authorization.requirements import Each, authorized_operations
 from . import group_shard_driver
 from . import group_shard_driver as group_configs
 

@@ -20,9 +20,9 @@ from ..runtime.late_imports import LateImports, load
 if TYPE_CHECKING:
     from ...protocol.apis import Api
     from ...protocol.schema import Message
+    from ..access.authorization.requirements import Sessions
     from ..network.api_endpoint import BoundHandle
     from ..network.call import ListenerKind
-    from ..security.authorization.requirements import Sessions
 
 #: Served only where something receives metrics of clients.
 _FOLDERS = frozenset({"client_telemetry"})

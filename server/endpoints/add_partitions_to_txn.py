@@ -19,12 +19,12 @@ from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
 )
+from ..access.authorization.requirements import NONE_DENIED, OF_NODES, Each, NeedsIf, on_transactional_id
 from ..coordinators.transaction_coordinator import TRANSACTION_COORDINATORS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.portions import Portioning
 from ..runtime.gather import gather
 from ..runtime.internal_topics import INTERNAL_TOPICS
-from ..security.authorization.requirements import NONE_DENIED, OF_NODES, Each, NeedsIf, on_transactional_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Set

@@ -19,12 +19,12 @@ from ...protocol.messages.alter_client_quotas import (
     EntryDataResponse,
 )
 from ...protocol.schema import Message
+from ..access.authorization.requirements import IN_GENERAL_WORDS, on_cluster
 from ..access.quotas.connection_rates import Addresses, is_address, resolve
+from ..controller.places import ACTIVE_CONTROLLER
 from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, SMALL_RESERVE, ApiEndpoint
 from ..network.call import Call
 from ..network.portions import TOGETHER, Portioning
-from ..quorum.places import ACTIVE_CONTROLLER
-from ..security.authorization.requirements import IN_GENERAL_WORDS, on_cluster
 from ..services import NodeServices
 
 

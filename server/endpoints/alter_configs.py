@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from ...protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource, AlterConfigsResourceResponse
 from ...protocol.schema import Message
+from ..access.authorization.requirements import Checked, Deciding, Split
 from ..access.authorization.sessions import AuthorizationSession
-from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, ApiEndpoint
-from ..network.call import Call
-from ..network.portions import TOGETHER, Portioning, by_resource
-from ..quorum.config_changes import (
+from ..controller.config_changes import (
     ConfigServices,
     authorized_changes,
     change_configs,
@@ -22,8 +20,10 @@ from ..quorum.config_changes import (
     is_for_controller,
     reject_nulls,
 )
-from ..quorum.places import ACTIVE_CONTROLLER
-from ..security.authorization.requirements import Checked, Deciding, Split
+from ..controller.places import ACTIVE_CONTROLLER
+from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, ApiEndpoint
+from ..network.call import Call
+from ..network.portions import TOGETHER, Portioning, by_resource
 
 
 def handle(services: ConfigServices, call: Call) -> Message | None:

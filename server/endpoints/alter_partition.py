@@ -5,10 +5,10 @@ Decided in `replication/controller/alter_partition.py`. A broker has 100,000 par
 
 from __future__ import annotations
 
+from ..access.authorization.requirements import OF_NODES
+from ..controller.places import THIS_CONTROLLER
 from ..network.api_endpoint import ApiEndpoint
 from ..network.portions import TOPIC_PARTITIONS
-from ..quorum.places import THIS_CONTROLLER
-from ..security.authorization.requirements import OF_NODES
 
 ENDPOINT = ApiEndpoint(
     authorization=(OF_NODES,),

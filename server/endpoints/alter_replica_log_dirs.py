@@ -22,10 +22,10 @@ from ...protocol.messages.alter_replica_log_dirs import (
 )
 from ...storage.directory import FUTURE_SUFFIX, LogDirectory, replica_directory_name
 from ...storage.files.open_files import LogDirectoryFailure
+from ..access.authorization.requirements import on_cluster
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..partitions.partitions import cordoned_directories
-from ..security.authorization.requirements import on_cluster
 
 if TYPE_CHECKING:
     from ..services import Services

@@ -18,10 +18,10 @@ from ...protocol.messages.initialize_share_group_state import (
     InitializeShareGroupStateResponse,
 )
 from ...protocol.uuids import ZERO_UUID
+from ..access.authorization.requirements import WORDS, on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
-from ..security.authorization.requirements import WORDS, on_group
 from ..services import Services
 from ..share.share_requests import READ_TOPICS, share_groups_precondition
 

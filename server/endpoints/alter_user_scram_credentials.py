@@ -6,9 +6,9 @@ Decided in `replication/controller/security/scram_credentials.py`.
 from __future__ import annotations
 
 from ...metadata.acls import Operation
+from ..access.authorization.requirements import on_cluster
+from ..controller.places import ACTIVE_CONTROLLER
 from ..network.api_endpoint import ApiEndpoint
-from ..quorum.places import ACTIVE_CONTROLLER
-from ..security.authorization.requirements import on_cluster
 
 ENDPOINT = ApiEndpoint(
     authorization=(on_cluster(Operation.ALTER),),

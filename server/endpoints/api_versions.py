@@ -28,8 +28,8 @@ from ...protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from ..access.authorization.requirements import Nothing
 from ..network.api_endpoint import ApiEndpoint
-from ..security.authorization.requirements import Nothing
 
 if TYPE_CHECKING:
     from ..network.call import Call

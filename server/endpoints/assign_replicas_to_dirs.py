@@ -5,9 +5,9 @@ Decided in `replication/controller/directories.py`.
 
 from __future__ import annotations
 
+from ..access.authorization.requirements import OF_NODES
+from ..controller.places import THIS_CONTROLLER
 from ..network.api_endpoint import ApiEndpoint
-from ..quorum.places import THIS_CONTROLLER
-from ..security.authorization.requirements import OF_NODES
 
 ENDPOINT = ApiEndpoint(
     authorization=(OF_NODES,),

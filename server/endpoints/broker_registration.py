@@ -5,9 +5,9 @@ Decided in `replication/controller/brokers.py`, by way of the sessions of broker
 
 from __future__ import annotations
 
+from ..access.authorization.requirements import OF_NODES
 from ..controller.broker_sessions import BROKER_SESSIONS
 from ..network.api_endpoint import ApiEndpoint
-from ..security.authorization.requirements import OF_NODES
 
 ENDPOINT = ApiEndpoint(
     authorization=(OF_NODES,),

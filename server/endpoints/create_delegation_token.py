@@ -12,10 +12,10 @@ from ...metadata.acls import Operation, ResourceType
 from ...metadata.credentials import MAX_TOKEN_BYTES, token_bytes
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
-from ..cluster.delegation_tokens import tokens_precondition
+from ..access.authorization.requirements import NeedsBy
+from ..controller.delegation_tokens import tokens_precondition
+from ..controller.places import ACTIVE_CONTROLLER, to_controller
 from ..network.api_endpoint import ApiEndpoint
-from ..quorum.places import ACTIVE_CONTROLLER, to_controller
-from ..security.authorization.requirements import NeedsBy
 
 if TYPE_CHECKING:
     from ..access.authorization.sessions import AuthorizationSession

@@ -12,11 +12,11 @@ from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopicResult
 from ...replication.controller import partitions
+from ..access.authorization.requirements import Checked, Deciding, Split, adding, without
 from ..access.authorization.sessions import AuthorizationSession
+from ..controller.places import ACTIVE_CONTROLLER
 from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, ApiEndpoint
 from ..network.portions import TOGETHER, Portioning, by_name
-from ..quorum.places import ACTIVE_CONTROLLER
-from ..security.authorization.requirements import Checked, Deciding, Split, adding, without
 
 #: Imported with this file, on a thread: the event loop imports none of it later.
 PRELOADED = (partitions,)

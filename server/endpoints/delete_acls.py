@@ -8,11 +8,11 @@ from __future__ import annotations
 from ...metadata.acls import Operation, names_unknown
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.delete_acls import DeleteAclsRequest
+from ..access.authorization.requirements import on_cluster
+from ..controller.places import ACTIVE_CONTROLLER
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call, ProtocolViolation
 from ..network.portions import Portioning
-from ..quorum.places import ACTIVE_CONTROLLER
-from ..security.authorization.requirements import on_cluster
 from ..services import NodeServices
 
 

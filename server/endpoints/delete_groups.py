@@ -12,12 +12,12 @@ from functools import partial
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from ..access.authorization.requirements import Each
 from ..coordinators.group_coordinator import GROUP_COORDINATORS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import ONCE, Portioning
 from ..runtime.gather import gather
-from ..security.authorization.requirements import Each
 from ..services import Services
 from ..share.share_requests import PRELOADED as _PRELOADED
 

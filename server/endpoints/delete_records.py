@@ -22,11 +22,11 @@ from ...protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from ..access.authorization.requirements import Each
 from ..network.api_endpoint import ApiEndpoint
 from ..network.portions import TOPIC_PARTITIONS
 from ..partitions.hosted_partition import HostedPartition
 from ..runtime.waiters import Deadlines, Parked
-from ..security.authorization.requirements import Each
 
 if TYPE_CHECKING:
     from ..network.call import Call

@@ -15,11 +15,11 @@ from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest
 from ...protocol.uuids import ZERO_UUID
+from ..access.authorization.requirements import WORDS, Checked, Deciding, Split, adding
 from ..access.authorization.sessions import AuthorizationSession
+from ..controller.places import ACTIVE_CONTROLLER
 from ..network.api_endpoint import SMALL_RESERVE, ApiEndpoint
 from ..network.portions import TOGETHER, Portioning
-from ..quorum.places import ACTIVE_CONTROLLER
-from ..security.authorization.requirements import WORDS, Checked, Deciding, Split, adding
 
 
 def _authorized(session: AuthorizationSession, request: DeleteTopicsRequest, on: Deciding) -> Checked:

@@ -14,11 +14,11 @@ from ...protocol.messages.describe_acls import (
     DescribeAclsResponse,
 )
 from ...protocol.schema import Message
+from ..access.authorization.requirements import on_cluster
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call, ProtocolViolation
 from ..network.large_requests import work_in_turns
 from ..runtime.sliced_work import Steps
-from ..security.authorization.requirements import on_cluster
 from ..services import NodeServices
 
 #: Rules that are looked at between two turns of others.

@@ -12,11 +12,11 @@ from ...protocol.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
+from ..access.authorization.requirements import on_cluster
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.large_requests import work_in_turns
 from ..runtime.sliced_work import Steps
-from ..security.authorization.requirements import on_cluster
 from ..services import Services
 
 

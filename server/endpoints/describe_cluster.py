@@ -12,10 +12,10 @@ from ...protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from ..access.authorization.requirements import Each, NeedsOn, cluster_operations, on_cluster
 from ..controller.cluster_view import ClusterView
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import CONTROLLER, Call
-from ..security.authorization.requirements import Each, NeedsOn, cluster_operations, on_cluster
 from ..services import NodeServices
 
 _BROKERS, _CONTROLLERS = 1, 2

@@ -25,12 +25,12 @@ from ...protocol.messages.describe_configs import (
     DescribeConfigsResult,
 )
 from ...replication.controller.state import check_name
+from ..access.authorization.requirements import WORDS, Each
+from ..controller.config_changes import Rejected, broker_id_of, config_error
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import ONCE, Portioning, by_resource
-from ..quorum.config_changes import Rejected, broker_id_of, config_error
 from ..runtime import loggers
-from ..security.authorization.requirements import WORDS, Each
 from ..services import NodeServices
 
 Entries = list[DescribeConfigsResourceResult]

@@ -16,9 +16,9 @@ from ...protocol.messages.describe_delegation_token import (
     DescribedDelegationTokenRenewer,
     DescribeDelegationTokenResponse,
 )
-from ..cluster.delegation_tokens import token_secret, tokens_precondition
+from ..access.authorization.requirements import Each
+from ..controller.delegation_tokens import token_secret, tokens_precondition
 from ..network.api_endpoint import ApiEndpoint
-from ..security.authorization.requirements import Each
 
 if TYPE_CHECKING:
     from ...metadata.image import DelegationTokenImage

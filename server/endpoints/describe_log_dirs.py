@@ -22,10 +22,10 @@ from ...protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from ...storage.directory import LogDirectory
+from ..access.authorization.requirements import on_cluster
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..partitions.partitions import cordoned_directories
-from ..security.authorization.requirements import on_cluster
 
 if TYPE_CHECKING:
     from ..services import Services

@@ -18,9 +18,9 @@ from ...protocol.messages.describe_producers import (
     TopicResponse,
 )
 from ...replication.controller.state import check_name
+from ..access.authorization.requirements import WORDS, Each
 from ..network.api_endpoint import ApiEndpoint
 from ..network.portions import ONCE, Portioning
-from ..security.authorization.requirements import WORDS, Each
 
 if TYPE_CHECKING:
     from ..network.call import Call

@@ -19,11 +19,11 @@ from ...protocol.messages.describe_quorum import (
     TopicDataResponse,
 )
 from ...protocol.uuids import ZERO_UUID
+from ..access.authorization.requirements import IN_GENERAL_WORDS, on_cluster
 from ..controller.metadata_log import TOPIC
+from ..controller.places import QUORUM_LEADER, ask_leader
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import BROKER, Call
-from ..quorum.places import QUORUM_LEADER, ask_leader
-from ..security.authorization.requirements import IN_GENERAL_WORDS, on_cluster
 
 if TYPE_CHECKING:
     from ...replication.quorum.replica import QuorumReplica

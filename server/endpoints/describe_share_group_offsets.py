@@ -22,12 +22,12 @@ from ...protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
+from ..access.authorization.requirements import WORDS, Each
 from ..coordinators.group_coordinator import GROUP_COORDINATORS, NAMED_TOPICS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import Portioning
 from ..runtime.gather import gather
-from ..security.authorization.requirements import WORDS, Each
 from ..services import Services
 from ..share.share_groups import End, Ends
 from ..share.share_requests import are_enabled

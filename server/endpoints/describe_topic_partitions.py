@@ -20,13 +20,13 @@ from ...protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from ...replication.controller.state import topic_name_fault
+from ..access.authorization.requirements import Each, authorized_operations
 from ..controller.cluster_view import ClusterView
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.large_requests import work_in_turns
 from ..runtime.internal_topics import INTERNAL_TOPICS
 from ..runtime.sliced_work import Steps, in_order
-from ..security.authorization.requirements import Each, authorized_operations
 from ..services import Services
 
 _TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)

@@ -11,12 +11,12 @@ from ...protocol.messages.describe_transactions import (
     DescribeTransactionsResponse,
     TransactionState,
 )
+from ..access.authorization.requirements import Each
 from ..coordinators.transaction_coordinator import TRANSACTION_COORDINATORS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import ONCE, Portioning
 from ..runtime.gather import gather
-from ..security.authorization.requirements import Each
 from ..services import Services
 
 _IDS = Each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)

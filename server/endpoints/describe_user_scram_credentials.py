@@ -17,8 +17,8 @@ from ...protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from ..access.authorization.requirements import on_cluster
 from ..network.api_endpoint import ApiEndpoint
-from ..security.authorization.requirements import on_cluster
 
 if TYPE_CHECKING:
     from ...metadata.image import MetadataImage

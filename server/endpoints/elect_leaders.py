@@ -6,10 +6,10 @@ Decided in `replication/controller/elections.py`.
 from __future__ import annotations
 
 from ...metadata.acls import Operation
+from ..access.authorization.requirements import on_cluster
+from ..controller.places import ACTIVE_CONTROLLER
 from ..network.api_endpoint import SMALL_RESERVE, ApiEndpoint
 from ..network.portions import Portioning
-from ..quorum.places import ACTIVE_CONTROLLER
-from ..security.authorization.requirements import on_cluster
 
 ENDPOINT = ApiEndpoint(
     authorization=(on_cluster(Operation.ALTER),),

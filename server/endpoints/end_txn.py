@@ -5,8 +5,8 @@ Answered in `coordinator/transactions/ends.py`.
 
 from __future__ import annotations
 
+from ..access.authorization.requirements import on_transactional_id
 from ..coordinators.transaction_coordinator import TRANSACTION_COORDINATOR
 from ..network.api_endpoint import ApiEndpoint
-from ..security.authorization.requirements import on_transactional_id
 
 ENDPOINT = ApiEndpoint(authorization=(on_transactional_id(),), place=TRANSACTION_COORDINATOR)

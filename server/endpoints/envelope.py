@@ -19,6 +19,7 @@ from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ...protocol.schema import Message
 from ...replication.controller.controller import error_response
 from ...replication.controller.result import RequestError
+from ..access.authorization.requirements import OF_NODES
 from ..controller.channel import decoded_principal, is_not_controller
 from ..network.answer_size import arrays_of
 from ..network.api_endpoint import ApiEndpoint, BoundHandle
@@ -27,7 +28,6 @@ from ..network.dispatch import MAX_HEADER_BYTES
 from ..network.large_requests import decoded, in_portions, released, work_in_turns
 from ..network.sockets.addresses import decoded_client_host
 from ..runtime.sliced_work import Steps
-from ..security.authorization.requirements import OF_NODES
 from ..services import NodeServices
 
 log = logging.getLogger("odradek.quorum")

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
+from ..access.authorization.requirements import OF_NODES, Each, NeedsOn
 from ..fetch.fetch import FIRST_VERSION_WITH_REPLICA_STATE, Fetch
 from ..fetch.fetch_path import FetchAuthorization
 from ..fetch.sessions import INITIAL_EPOCH, LARGE_FETCH, FetchContext, is_large_fetch
 from ..network.api_endpoint import ApiEndpoint, Cost
 from ..network.call import CONTROLLER
 from ..network.metered_call import MeteredCall
-from ..security.authorization.requirements import OF_NODES, Each, NeedsOn
 
 if TYPE_CHECKING:
     from ...protocol.schema import Message

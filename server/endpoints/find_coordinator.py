@@ -15,13 +15,13 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ...protocol.uuids import uuid_from_text
 from ...replication.controller import topics
+from ..access.authorization.requirements import WORDS, Each
 from ..coordinators import transaction_coordinator
 from ..coordinators.coordinator_driver import CoordinatorDriver
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import Portioning
 from ..produce import transactional_produce
-from ..security.authorization.requirements import WORDS, Each
 from ..services import Services
 
 #: Imported with this file, on a thread: what a client that looks for a coordinator uses next.

@@ -5,8 +5,8 @@ Answered in `coordinator/groups/classic/sync.py`.
 
 from __future__ import annotations
 
+from ..access.authorization.requirements import on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR
 from ..network.api_endpoint import ApiEndpoint
-from ..security.authorization.requirements import on_group
 
 ENDPOINT = ApiEndpoint(authorization=(on_group(),), place=GROUP_COORDINATOR)

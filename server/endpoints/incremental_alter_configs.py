@@ -18,11 +18,9 @@ from ...protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from ...protocol.schema import Message
+from ..access.authorization.requirements import Checked, Deciding, Each, Split
 from ..access.authorization.sessions import AuthorizationSession
-from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, ApiEndpoint
-from ..network.call import Call
-from ..network.portions import TOGETHER, Portioning, by_resource
-from ..quorum.config_changes import (
+from ..controller.config_changes import (
     ConfigServices,
     Rejected,
     authorized_changes,
@@ -35,9 +33,11 @@ from ..quorum.config_changes import (
     reject_nulls,
     stored_dynamic,
 )
-from ..quorum.places import ACTIVE_CONTROLLER
+from ..controller.places import ACTIVE_CONTROLLER
+from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, ApiEndpoint
+from ..network.call import Call
+from ..network.portions import TOGETHER, Portioning, by_resource
 from ..runtime import loggers
-from ..security.authorization.requirements import Checked, Deciding, Each, Split
 
 _LOGGERS = Each(Operation.ALTER_CONFIGS, AclResourceType.CLUSTER)
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)

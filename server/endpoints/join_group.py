@@ -8,10 +8,10 @@ from __future__ import annotations
 from functools import partial
 
 from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ..access.authorization.requirements import on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR, GroupServices
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
-from ..security.authorization.requirements import on_group
 
 #: The first version whose responses may name no protocol.
 NO_PROTOCOL_VERSION = 7

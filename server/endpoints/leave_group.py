@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from ..access.authorization.requirements import on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import Portioning
-from ..security.authorization.requirements import on_group
 from ..services import Services
 
 #: The first version in which several members leave at once.

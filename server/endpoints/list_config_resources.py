@@ -14,9 +14,9 @@ from ...metadata.configs import ResourceType
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.list_config_resources import ConfigResource, ListConfigResourcesResponse
+from ..access.authorization.requirements import on_cluster
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
-from ..security.authorization.requirements import on_cluster
 from ..services import Services
 
 _KNOWN = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.list_groups import ListGroupsResponse
+from ..access.authorization.requirements import Each
 from ..coordinators.group_coordinator import GROUP_COORDINATORS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
-from ..security.authorization.requirements import Each
 from ..services import Services
 
 _CLUSTER = Each(Operation.DESCRIBE, ResourceType.CLUSTER)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ...coordinator.transactions.operations import unknown_states
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.messages.list_transactions import ListTransactionsResponse
+from ..access.authorization.requirements import Each
 from ..coordinators.transaction_coordinator import TRANSACTION_COORDINATORS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
-from ..security.authorization.requirements import Each
 from ..services import Services
 
 _IDS = Each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)

@@ -29,13 +29,13 @@ from ...protocol.messages.metadata import (
 )
 from ...protocol.uuids import ZERO_UUID
 from ...replication.controller.state import topic_name_fault
+from ..access.authorization.requirements import Each, authorized_operations, cluster_operations
 from ..controller.cluster_view import ClusterView
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.large_requests import work_in_turns
 from ..runtime.internal_topics import INTERNAL_TOPICS
 from ..runtime.sliced_work import SeenValues, Steps, in_order
-from ..security.authorization.requirements import Each, authorized_operations, cluster_operations
 
 if TYPE_CHECKING:
     from ..controller.stopped_brokers import StoppedBrokers

@@ -21,11 +21,11 @@ from ...protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from ..access.authorization.requirements import Each, on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR, merged
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import TOPIC_PARTITIONS
-from ..security.authorization.requirements import Each, on_group
 from ..services import Services
 
 TOPIC_ID_VERSION = 10

@@ -16,11 +16,11 @@ from ...protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from ..access.authorization.requirements import Each, on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import TOPIC_PARTITIONS
-from ..security.authorization.requirements import Each, on_group
 from ..services import Services
 
 _TOPICS = Each(Operation.READ, ResourceType.TOPIC)

@@ -27,12 +27,12 @@ from ...protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ...protocol.uuids import ZERO_UUID
+from ..access.authorization.requirements import Each
 from ..coordinators.group_coordinator import GROUP_COORDINATORS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import Portioning
 from ..runtime.gather import gather
-from ..security.authorization.requirements import Each
 from ..services import Services
 
 _GROUPS = Each(Operation.DESCRIBE, ResourceType.GROUP)

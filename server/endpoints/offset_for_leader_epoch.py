@@ -19,9 +19,9 @@ from ...protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from ..access.authorization.requirements import NONE_DENIED, Each
 from ..network.api_endpoint import ApiEndpoint
 from ..network.portions import TOPIC_PARTITIONS
-from ..security.authorization.requirements import NONE_DENIED, Each
 
 if TYPE_CHECKING:
     from ..network.call import Call

@@ -36,6 +36,7 @@ from ...protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ...protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_FLAG
+from ..access.authorization.requirements import Each
 from ..network.api_endpoint import ApiEndpoint, Cost
 from ..network.portions import Portioning
 from ..partitions.batch_validation import AppendResult
@@ -56,7 +57,6 @@ from ..produce.produce import (
 )
 from ..produce.produce import NONE_DENIED as _NONE_DENIED
 from ..runtime.internal_topics import ADMIN_CLIENT_ID
-from ..security.authorization.requirements import Each
 
 if TYPE_CHECKING:
     from ..access.authorization.sessions import AuthorizationSession

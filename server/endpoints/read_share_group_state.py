@@ -6,9 +6,9 @@ Brokers send it to the persister of share groups. Answered in `coordinator/share
 from __future__ import annotations
 
 from ...metadata.acls import Operation
+from ..access.authorization.requirements import IN_GENERAL_WORDS, on_cluster
 from ..network.api_endpoint import ApiEndpoint
 from ..network.portions import SHARE_STATE_PARTITIONS
-from ..security.authorization.requirements import IN_GENERAL_WORDS, on_cluster
 from ..share.share_requests import SHARE_STATE_COORDINATOR
 
 ENDPOINT = ApiEndpoint(

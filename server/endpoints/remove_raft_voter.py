@@ -6,9 +6,9 @@ Answered in `replication/quorum/voter_changes.py`.
 from __future__ import annotations
 
 from ...metadata.acls import Operation
+from ..access.authorization.requirements import IN_GENERAL_WORDS, on_cluster
+from ..controller.places import QUORUM_LEADER
 from ..network.api_endpoint import ApiEndpoint
-from ..quorum.places import QUORUM_LEADER
-from ..security.authorization.requirements import IN_GENERAL_WORDS, on_cluster
 
 ENDPOINT = ApiEndpoint(
     authorization=(on_cluster(Operation.ALTER, IN_GENERAL_WORDS),),

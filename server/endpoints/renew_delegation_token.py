@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.renew_delegation_token import RenewDelegationTokenResponse
-from ..cluster.delegation_tokens import tokens_precondition
+from ..access.authorization.requirements import Nothing
+from ..controller.delegation_tokens import tokens_precondition
+from ..controller.places import ACTIVE_CONTROLLER
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
-from ..quorum.places import ACTIVE_CONTROLLER
-from ..security.authorization.requirements import Nothing
 
 
 def _rejected(call: Call, error: ErrorCode, message: str | None) -> RenewDelegationTokenResponse:

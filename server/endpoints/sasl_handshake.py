@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.sasl_handshake import SaslHandshakeResponse
+from ..access.authorization.requirements import Nothing
 from ..network.api_endpoint import ApiEndpoint
-from ..security.authorization.requirements import Nothing
 
 if TYPE_CHECKING:
     from ..network.call import Call

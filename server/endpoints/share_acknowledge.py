@@ -17,9 +17,9 @@ from ...protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
+from ..access.authorization.requirements import on_group
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
-from ..security.authorization.requirements import on_group
 from ..services import Services
 from ..share.share_acknowledge import RENEW_VERSION, Outcome, Renewing
 from ..share.share_requests import READ_TOPICS, denied_topics, names_member, share_groups_precondition

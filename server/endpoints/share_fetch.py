@@ -18,9 +18,9 @@ from ...protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
+from ..access.authorization.requirements import on_group
 from ..network.api_endpoint import ApiEndpoint, Cost
 from ..network.call import Call
-from ..security.authorization.requirements import on_group
 from ..services import Services
 from ..share.share_acknowledge import RENEW_VERSION, Outcome, Renewing, topic_counters
 from ..share.share_fetch import Answer

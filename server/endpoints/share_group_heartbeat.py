@@ -10,10 +10,10 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest
 from ...protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from ...protocol.schema import Message
+from ..access.authorization.requirements import Each, on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
-from ..security.authorization.requirements import Each, on_group
 from ..services import Services
 from ..share.share_requests import share_groups_precondition
 

@@ -11,12 +11,12 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from ...protocol.schema import Message
 from ...replication.controller.state import topic_name_fault
+from ..access.authorization.requirements import Each, on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR
 from ..coordinators.topic_creation import streams_groups_precondition
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..runtime.internal_topics import INTERNAL_TOPICS
-from ..security.authorization.requirements import Each, on_group
 from ..services import Services
 
 _TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)

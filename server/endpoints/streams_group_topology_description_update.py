@@ -5,10 +5,10 @@ Answered in `coordinator/groups/streams/description.py`.
 
 from __future__ import annotations
 
+from ..access.authorization.requirements import on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR
 from ..coordinators.topic_creation import streams_groups_precondition
 from ..network.api_endpoint import ApiEndpoint
-from ..security.authorization.requirements import on_group
 
 ENDPOINT = ApiEndpoint(
     precondition=streams_groups_precondition,

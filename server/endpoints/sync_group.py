@@ -6,8 +6,8 @@ takes.
 
 from __future__ import annotations
 
+from ..access.authorization.requirements import on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR
 from ..network.api_endpoint import ANY_TIME_MS, ApiEndpoint
-from ..security.authorization.requirements import on_group
 
 ENDPOINT = ApiEndpoint(authorization=(on_group(),), place=GROUP_COORDINATOR, wanted_wait_ms=lambda request: ANY_TIME_MS)

@@ -23,13 +23,13 @@ from ...protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from ...protocol.records.batch import NO_SEQUENCE
+from ..access.authorization.requirements import Each, on_group, on_transactional_id
 from ..coordinators.group_coordinator import GROUP_COORDINATOR, merged
 from ..coordinators.transaction_coordinator import PRELOADED as _PRELOADED
 from ..coordinators.transaction_verification import Membership
 from ..network.api_endpoint import ApiEndpoint
 from ..network.portions import TOPIC_PARTITIONS
 from ..runtime.internal_topics import GROUP_METADATA_TOPIC
-from ..security.authorization.requirements import Each, on_group, on_transactional_id
 
 if TYPE_CHECKING:
     from ...storage.log.producers import Verification

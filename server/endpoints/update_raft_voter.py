@@ -5,9 +5,9 @@ Answered in `replication/quorum/voter_changes.py`.
 
 from __future__ import annotations
 
+from ..access.authorization.requirements import OF_NODES
+from ..controller.places import QUORUM
 from ..network.api_endpoint import ApiEndpoint
-from ..quorum.places import QUORUM
-from ..security.authorization.requirements import OF_NODES
 
 ENDPOINT = ApiEndpoint(
     authorization=(OF_NODES,),

@@ -18,12 +18,12 @@ from ...protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from ..access.authorization.requirements import OF_NODES, NeedsAny, on_cluster
 from ..coordinators.transaction_coordinator import PRELOADED as _PRELOADED
 from ..network.api_endpoint import ApiEndpoint, Cost
 from ..network.portions import Portioning
 from ..partitions.hosted_partition import Marker
 from ..runtime.gather import gather
-from ..security.authorization.requirements import OF_NODES, NeedsAny, on_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from typing import Any
 from ...protocol.error_responses import error_response
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
-from ..security.authorization.requirements import OF_NODES, Requirements, Sessions, of_whole_request
+from ..access.authorization.requirements import OF_NODES, Requirements, Sessions, of_whole_request
 from .portions import Portioning
 
 #: Limit for any request: Kafka's own for one array, and some for the others. Decoded items take some 300 bytes each.

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from ...protocol.apis import Api
 from ...protocol.codec import lowered_decoder, lowered_encoder
+from ..access.authorization.requirements import Nothing
 from ..runtime.counters import Times
-from ..security.authorization.requirements import Nothing
 from .answer_size import arrays_of
 from .api_endpoint import ApiEndpoint, BoundHandle, Cost
 

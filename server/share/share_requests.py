@@ -11,9 +11,9 @@ from ...metadata.acls import Operation, ResourceType
 from ...metadata.features import SHARE_VERSION
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
+from ..access.authorization.requirements import Each
 from ..coordinators import persister, share_state_driver
 from ..network.api_endpoint import Place
-from ..security.authorization.requirements import Each
 from . import share_groups
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from ....protocol.messages.get_telemetry_subscriptions import (
 from ....protocol.records.compression import Compression
 from ....protocol.uuids import ZERO_UUID
 from ....replication.controller.state import random_uuid
+from ...access.authorization.requirements import Nothing
 from ...network.api_endpoint import ApiEndpoint
 from ...network.call import Call
-from ...security.authorization.requirements import Nothing
 from ...services import Services
 from ...telemetry import client_of
 

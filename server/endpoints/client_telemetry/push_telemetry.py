@@ -10,9 +10,9 @@ from functools import partial
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from ....protocol.uuids import METADATA_TOPIC_ID, ZERO_UUID
+from ...access.authorization.requirements import Nothing
 from ...network.api_endpoint import ApiEndpoint
 from ...network.call import Call
-from ...security.authorization.requirements import Nothing
 from ...services import Services
 from ...telemetry import Push, client_of
 

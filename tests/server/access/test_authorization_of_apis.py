@@ -25,12 +25,12 @@ from odradek.protocol.schema import Message
 from odradek.replication.controller import maintenance
 from odradek.replication.controller.controller import DECISIONS
 from odradek.replication.controller.security.delegation_tokens import RemoveExpiredTokensRequest
+from odradek.server.access.authorization.requirements import Checked, Deciding, Denial, check
 from odradek.server.access.authorization.sessions import AuthorizationSession
 from odradek.server.controller.active_controller import Asked, decision_requirements
 from odradek.server.endpoints import NodeEndpoints, endpoint_of
 from odradek.server.runtime.late_imports import LateImports
 from odradek.server.runtime.thread_pools import ThreadPools
-from odradek.server.security.authorization.requirements import Checked, Deciding, Denial, check
 
 from compat_tests.wire import WireClient
 

@@ -17,9 +17,9 @@ from odradek.protocol.apis import APIS, Api
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.replication.controller.controller import DECISIONS
 from odradek.server import endpoints
+from odradek.server.access.authorization.requirements import Each, Nothing
 from odradek.server.endpoints import endpoint_files, endpoint_of, metadata
 from odradek.server.network.api_endpoint import ApiEndpoint
-from odradek.server.security.authorization.requirements import Each, Nothing
 
 from compat_tests.wire import ConnectionClosed, WireClient
 

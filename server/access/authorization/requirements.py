@@ -18,7 +18,7 @@ from ....metadata.acls import CLUSTER_NAME, OPERATIONS_OF, Operation, ResourceTy
 from ....metadata.image import MetadataImage
 from ....protocol.errors import ErrorCode
 from ....protocol.schema import Message
-from ...access.authorization.sessions import AuthorizationSession
+from .sessions import AuthorizationSession
 
 log = logging.getLogger("odradek.authorizer")
 

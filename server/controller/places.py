@@ -11,9 +11,9 @@ from ..network.api_endpoint import Place
 from ..network.call import BROKER, CONTROLLER, Call
 
 if TYPE_CHECKING:
-    from ..controller.driver import QuorumDriver
     from ..peers.peers import Peers
     from ..runtime.lazy import Lazy
+    from .driver import QuorumDriver
 
 #: Timeout of a broker that asks the leader of the quorum.
 _TIMEOUT_MS = 30_000

@@ -24,18 +24,18 @@ from ...metadata.configs import (
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
+from ..access.authorization.requirements import WORDS, Checked, adding, without
 from ..access.authorization.sessions import AuthorizationSession
 from ..access.tls.node_tls import StoresNotRead
 from ..config.broker_config import BrokerConfig
 from ..config.listeners import read_listeners
 from ..network.call import Call
-from ..security.authorization.requirements import WORDS, Checked, adding, without
 
 if TYPE_CHECKING:
     from ..access.authorization.authorization import Authorization
-    from ..controller.driver import QuorumDriver
     from ..runtime.metadata_cache import MetadataCache
     from ..runtime.thread_pools import ThreadPools
+    from .driver import QuorumDriver
 
 
 class ConfigServices(Protocol):

@@ -1,1 +1,0 @@
-"""Membership: registration, heartbeats, broker sessions, requests to the active controller."""

@@ -1,1 +1,0 @@
-"""The metadata quorum: Raft, the metadata log, snapshots, formatting."""

@@ -1,1 +1,0 @@
-"""Security of connections: transport encryption (TLS), authentication and authorization."""

@@ -1,1 +1,0 @@
-"""Authorization: the rights of clients, and their audit log."""
