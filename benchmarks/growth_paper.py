@@ -35,8 +35,8 @@ from odradek.replication.controller.result import ControllerResult
 from odradek.server.controller.cluster_view import ClusterView
 from odradek.server.controller.snapshots import (
     QuorumVoters,
+    encode_in_batches,
     encode_records,
-    in_parts,
     read_snapshot,
     write_image_snapshot,
 )
@@ -225,8 +225,10 @@ class Machine:
         assert not getattr(result.response, "error_code", 0), result.response
         if result.records:
             offset, level = self.controller.next_offset, self.controller.image.features.metadata_version
-            for part in in_parts(result.records, result.atomic):
-                encode_records(part, offset, 1, 0, level)
+            if result.atomic:
+                encode_records(result.records, offset, 1, 0, level)
+            else:
+                list(encode_in_batches(result.records, offset, 1, 0, level))
             self.controller.replay(result.records, 1, 0)
         return result
 
