@@ -31,6 +31,7 @@ _LEVELS = {
 LOGGERS = {
     "odradek.audit": "denied requests, failed logins, changes by clients",
     "odradek.authorizer": "loaded ACLs",
+    "odradek.background": "background work that failed and is tried again",
     "odradek.broker": "start, stop, log directories",
     "odradek.broker_sessions": "brokers that are fenced because their process ended or sent no heartbeat",
     "odradek.cleaner": "compaction",

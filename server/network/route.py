@@ -69,6 +69,11 @@ class Route:
         self.failures = 0
         self.times = Times()
 
+    @property
+    def is_served(self) -> bool:
+        """Returns False until the endpoint is imported."""
+        return self.endpoint is not _UNLOADED
+
     def serve(self, endpoint: ApiEndpoint, handle: BoundHandle, handle_large: BoundHandle) -> None:
         """Serves by an endpoint. `handle`: its handler, bound to the node; `handle_large` handles in portions."""
         self.endpoint = endpoint

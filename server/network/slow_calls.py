@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from .route import Route
 
 
-def _wanted_wait_ns(call: Call) -> int:
+def _wanted_wait_ns(route: Route, request: Any) -> int:
     """Returns how long the client of a request lets it wait."""
-    wanted_wait_ms = call.route.endpoint.wanted_wait_ms
-    return 0 if wanted_wait_ms is None or call.request is None else wanted_wait_ms(call.request) * NS_IN_MS
+    wanted_wait_ms = route.endpoint.wanted_wait_ms
+    return 0 if wanted_wait_ms is None or request is None else wanted_wait_ms(request) * NS_IN_MS
 
 
 class _Watched(Call):
@@ -35,6 +35,7 @@ class _Watched(Call):
     replied_ns: int
     request_bytes: int
     wanted_wait_ns: int
+    early_request: Any
 
     def __init__(
         self, connection: ClientConnection, route: Route, correlation_id: int, client_id: str | None, request: Any
@@ -43,10 +44,15 @@ class _Watched(Call):
         self.parked_ns = self.replied_ns = 0
         super().__init__(connection, route, correlation_id, client_id, request)
         self.request_bytes = connection.dispatcher.frame_bytes
+        self.wanted_wait_ns = _wanted_wait_ns(route, request)
+        #: The first request of an API, whose endpoint is not imported yet: handlers of parked calls let go of requests.
+        self.early_request = None if route.is_served else request
 
     def parked(self) -> None:
         if not self.parked_ns:
             self.parked_ns = perf_counter_ns()
+            if self.request is not None:  # one of many items is decoded after the call was made
+                self.wanted_wait_ns = _wanted_wait_ns(self.route, self.request)
         super().parked()
 
     def reply(self, response: Message) -> None:
@@ -69,8 +75,8 @@ class _Watched(Call):
     def _end(self) -> None:
         slow = self.connection.listener.shared.slow_requests
         if slow is not None:
-            # The endpoint of an API's first request, and the items of a large one, came after the call was made.
-            self.wanted_wait_ns = _wanted_wait_ns(self)
+            if self.early_request is not None:
+                self.wanted_wait_ns = _wanted_wait_ns(self.route, self.early_request)
             parked_ns = min(self.parked_ns or self.replied_ns, self.replied_ns)
             answered_ns = perf_counter_ns() - self.replied_ns
             slow.ended(self, parked_ns - self.created_ns, self.replied_ns - parked_ns, answered_ns)
