@@ -9,7 +9,8 @@ from collections import defaultdict
 from typing import Any
 
 from odradek.coordinator.groups.loading import decode_record
-from odradek.protocol.internal.classic_group_records import OffsetCommitKey
+from odradek.protocol.internal.classic_group_records import GroupMetadataKey, OffsetCommitKey
+from odradek.protocol.internal.silent_member_records import SilentMembersKey
 from odradek.protocol.schema import Message
 
 from .ground import PROBE
@@ -33,8 +34,12 @@ _TIMES = (
 class GroupLog:
     """A reader of one broker's group records, as the broker writes them."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, *, has_departures: bool = False) -> None:
+        """`has_departures`: the broker is Odradek, which also writes what the next coordinator is to know of members that
+        have gone (`write_departures` in coordinator/groups/classic/group.py) or are silent (coordinator/groups/silence.py).
+        """
         self._log = TopicLog(bootstrap, TOPIC)
+        self._has_departures = has_departures
 
     def since_then(self, mark: str) -> History:
         """Returns the new records of groups with `mark` in their names since the last call.
@@ -42,16 +47,21 @@ class GroupLog:
         A call right after each scenario comes before sessions of idle members expire. They expire sooner on one broker
         than on the other.
         """
-        history = _History(mark, TopicNames(self._log.bootstrap))
+        history = _History(mark, TopicNames(self._log.bootstrap), self._has_departures)
         for _, record in self._log.further():
             assert record.key is not None
-            history.take(*decode_record(record.key, record.value)[:3])
+            key, value, version, *_ = decode_record(record.key, record.value)
+            if not (self._has_departures and type(key) is SilentMembersKey):
+                history.take(key, value, version)
         return history.records
 
 
 class _History:
-    def __init__(self, mark: str, topics: TopicNames) -> None:
+    def __init__(self, mark: str, topics: TopicNames, has_departures: bool) -> None:
         self.records: History = defaultdict(list)
+        self._has_departures = has_departures
+        #: Label -> the words of the last record, departures included.
+        self._last: dict[str, Any] = {}
         self._mark = mark
         self._topics = topics
         #: Group and generated id -> the member's name.
@@ -63,7 +73,11 @@ class _History:
             return
         words = {name: self._word(group_id, name, getattr(key, name)) for name in _names(key)}
         label = f"{type(key).__name__} {words}"
-        self.records[label].append(None if value is None else (version, self._words(group_id, value)))
+        found = None if value is None else (version, self._words(group_id, value))
+        last = self._last.get(label)
+        self._last[label] = found
+        if not (self._has_departures and isinstance(key, GroupMetadataKey) and is_departure(last, found)):
+            self.records[label].append(found)
 
     def _words(self, group_id: str, message: Message) -> Any:
         words = {name: self._word(group_id, name, getattr(message, name)) for name in _names(message)}
@@ -87,6 +101,22 @@ class _History:
         if isinstance(value, list):
             return sorted((self._words(group_id, one) if isinstance(one, Message) else one for one in value), key=str)
         return self._words(group_id, value) if isinstance(value, Message) else value
+
+
+def is_departure(last: Any, found: Any) -> bool:
+    """Returns whether a record differs from the last one only by times of 0 ms for members that had a session before."""
+    if last is None or found is None or last[0] != found[0]:
+        return False
+    before, after = dict(last[1]), dict(found[1])
+    were = {member["member_id"]: member for member in before.pop("members")}
+    are = {member["member_id"]: member for member in after.pop("members")}
+    if before != after or were.keys() != are.keys():
+        return False
+    changed = [name for name, member in are.items() if member != were[name]]
+    return bool(changed) and all(
+        were[name]["session_timeout"] and are[name] == {**were[name], "session_timeout": 0, "rebalance_timeout": 0}
+        for name in changed
+    )
 
 
 def _names(message: Message) -> list[str]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pytest
 
 from compat_tests.differential.compare import Side, compare, versions_of
-from compat_tests.differential.group_records import GroupLog
+from compat_tests.differential.group_records import GroupLog, is_departure
 from compat_tests.differential.internal_records import History, Internals, differences
 from compat_tests.differential.runner import advertised, await_coordinators
 from compat_tests.differential.scenario import Scenario
@@ -99,8 +100,29 @@ def judge(pairs: Iterable[tuple[History, ...]], least: int) -> None:
     assert not reported, "Apache Kafka's value first:\n" + "\n".join(reported)
 
 
+def group_readers(sides: Sides) -> list[Reader]:
+    theirs, own = sides
+    return [GroupLog(theirs.bootstrap).since_then, GroupLog(own.bootstrap, has_departures=True).since_then]
+
+
+def test_only_a_record_of_departures_is_left_out() -> None:
+    def record(generation: int, *sessions: int) -> Any:
+        members = [
+            {"member_id": str(number), "session_timeout": session, "rebalance_timeout": session}
+            for number, session in enumerate(sessions)
+        ]
+        return 3, {"generation": generation, "members": members}
+
+    assert is_departure(record(1, 9, 9), record(1, 9, 0))
+    assert not is_departure(record(1, 9, 9), record(1, 9, 9))
+    assert not is_departure(record(1, 9, 9), record(1, 9, 5))
+    assert not is_departure(record(1, 9, 9), record(2, 9, 0))
+    assert not is_departure(record(1, 9, 9), record(1, 9))
+    assert not is_departure(None, record(1, 9, 0)) and not is_departure(record(1, 9), None)
+
+
 def test_the_same_groups_leave_the_same_records(sides: Sides) -> None:
-    readers = [GroupLog(side.bootstrap).since_then for side in sides]
+    readers = group_readers(sides)
     judge(executed(GROUPS, sides, "-in-the-log", readers), len(GROUPS))
 
 
@@ -110,7 +132,7 @@ def test_the_same_streams_groups_leave_the_same_records_in_the_same_order(sides:
 
 
 def test_the_same_history_of_share_groups_leaves_the_same_records(sides: Sides) -> None:
-    readers = [GroupLog(side.bootstrap).since_then for side in sides]
+    readers = group_readers(sides)
     judge(executed(SHARES, sides, "-in-the-share-log", readers), len(share_groups.SCENARIOS))
     # The broker releases the records of a departed member in the background, so their states are read last.
     judge([tuple(states(side.bootstrap, "-in-the-share-log") for side in sides)], len(share_fetches.SCENARIOS))
