@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -241,7 +242,9 @@ def test_classic_join_succeeds_only_in_empty_consumer_group(stand: Stand) -> Non
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
     )
-    assert stand.ask(join, 5)[0].error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    first = stand.ask(join, 5)[0]
+    assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert stand.ask(replace(join, member_id=first.member_id), 5)[0].error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     stand.beat("a", -1)
     assert stand.ask(join, 5)[0].error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert "g" in stand.shard.state.groups

@@ -28,6 +28,10 @@ JAVA_PACKAGES = {
 }
 
 
+#: Records of our own, which Apache Kafka does not have.
+OWN = frozenset({"SilentMembersKey", "SilentMembersValue"})
+
+
 @cache
 def messages() -> dict[str, type[Message]]:
     """Returns name -> class of everything that has its own versions: requests, responses, headers, records, files."""

@@ -21,10 +21,10 @@ from odradek.protocol.uuids import uuid_to_text
 
 from tests.protocol.codec_oracle import CodecOracle
 from tests.protocol.random_messages import random_message
-from tests.protocol.tables import messages, snake_case, specifications, versions
+from tests.protocol.tables import OWN, messages, snake_case, specifications, versions
 
 EXCHANGES = int(os.environ.get("ODRADEK_EXCHANGES", "6"))
-NAMES = sorted(messages())
+NAMES = sorted(messages().keys() - OWN)
 
 
 @pytest.mark.parametrize("name", NAMES)

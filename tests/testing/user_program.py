@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import assert_type
 
 import odradek
+from odradek.columns.scan import Scan
 from odradek.testing.cluster import Isolation
 from odradek.testing.control import ControlPort
 from odradek.testing.faults import Fault, Faults
@@ -218,3 +219,7 @@ async def in_simulated_time(simulation: Simulation, service: Coroutine[None, Non
 def simulated_time(service: Coroutine[None, None, None]) -> None:
     with Simulation(seed=7, latency_s=(0.001, 0.002), started=0.0) as simulation:
         assert_type(simulation.run(in_simulated_time(simulation, service)), int)
+
+
+def scans(directory: Path) -> None:
+    assert_type(odradek.scan(directory / "orders"), Scan)
