@@ -44,7 +44,7 @@ STEPS: tuple[tuple[str, str], ...] = (
     ),
     ("odradek consume orders -g billing -X group.protocol=consumer --from-beginning -c 1000 > read.txt", ""),
     ("seq 24 | odradek produce orders", "produced: 24 records to orders"),
-    ("odradek group lag billing --total", "billing            3    24"),
+    ("odradek group lag billing --total", "billing            3    24             0         0"),
     ("odradek config set topic orders retention.ms=3600000", "set: topic orders: retention.ms=3600000"),
     ("odradek cluster describe", ""),
     ("odradek doctor", "nothing was found"),
