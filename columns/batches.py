@@ -244,7 +244,8 @@ class BatchDecoder:
                     raise
                 size = min(4 * size, MAX_DECOMPRESSED_BYTES)
             except CorruptBatch:
-                # Stricter than Java's clients (codecs.py): several frames, say, which other brokers let pass.
+                # Stricter than Java's clients (protocol/records/codecs.py): several frames, say, which other brokers let
+                # pass.
                 return self._unpack_leniently(codec, packed, used)
 
     def _unpack_leniently(self, codec: int, packed: memoryview, used: int) -> int:

@@ -1,4 +1,4 @@
-"""The limits of style.md: functions fit a screen, and a file holds one whole noun."""
+"""The limits of CONTRIBUTING.md: functions fit a screen, and a file holds one whole noun."""
 
 from __future__ import annotations
 

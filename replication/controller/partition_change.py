@@ -227,7 +227,7 @@ class Move(NamedTuple):
 def leadership_records(
     state: ControllerState, move: Move, places: Iterable[int], concerns: Callable[[PartitionImage], bool]
 ) -> Iterable[PartitionChangeRecord]:
-    """Yields the changes of the partitions under these keys (see brokers_to_partitions.py) for which `concerns` is
+    """Yields the changes of the partitions under these keys (see state.py) for which `concerns` is
     true.
 
     They are in the order of topics and indexes.

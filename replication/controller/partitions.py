@@ -164,7 +164,7 @@ def _result(name: str, error: ApiError | None) -> CreatePartitionsTopicResult:
 def _grown(state: ControllerState, asked: CreatePartitionsTopic, most: int) -> list[PartitionRecord] | ApiError:
     """Returns the records of the added partitions.
 
-    Raises RefusedRequest for more than `most` partitions before it places any: a four-byte count must not cost memory
+    Raises RequestError for more than `most` partitions before it places any: a four-byte count must not cost memory
     for two billion. Kafka returns the same error after it has placed them.
     """
     topic = state.image.topic(asked.name)

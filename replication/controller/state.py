@@ -442,7 +442,7 @@ class ControllerState:
     def partitions_of(self, *places: int) -> Iterator[tuple[TopicImage, Iterator[int]]]:
         """Yields the partitions that any of these brokers leads, has in sync, or may come to lead.
 
-        They are in the order of topic names and indexes. See brokers_to_partitions.py for other keys.
+        They are in the order of topic names and indexes. See `BrokersToPartitions` for other keys.
         """
         return self._partitions.find(self.image.topics, *places)
 

@@ -1,4 +1,4 @@
-"""One replica of the quorum: the interface of the state machine. See the package's docstring, and `effects.py`.
+"""One replica of the quorum: the interface of the state machine. See the package's docstring, and `log.py`.
 
 `handle` and `expire` accept a clock that jumps. A jump forward costs an election at worst. A step back is ignored, so
 that no timer waits for a time already past. After each call the driver executes what `take()` returns, in order, and

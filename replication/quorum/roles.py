@@ -138,7 +138,7 @@ class Leader:
     fetched_voters: set[int] = field(default_factory=set)
     #: The time when BeginQuorumEpoch is due, by voter.
     begin_at: dict[int, int] = field(default_factory=dict)
-    #: The descriptions received from static voters, see kraft_version.py.
+    #: The descriptions received from static voters, see voter_changes.py.
     described: dict[int, Voter] = field(default_factory=dict)
 
 

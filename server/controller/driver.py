@@ -2,9 +2,9 @@
 
 Its parts: the active controller decides requests and appends the decisions (`active_controller.py`); the membership has
 them committed (`membership.py`: alone `single_voter.py`, otherwise `raft.py`); every node publishes what is committed
-(`image_publishing.py`) and writes snapshots of it (`snapshotting.py`). Replies follow the publication, in the order of the
-requests: a client that has its response can read what it requested, also after a crash. Reads wait as well, until
-everything that their decision saw is committed.
+(`ImagePublishing` in `commits.py`) and writes snapshots of it (`Snapshotting`, there too). Replies follow the
+publication, in the order of the requests: a client that has its response can read what it requested, also after a
+crash. Reads wait as well, until everything that their decision saw is committed.
 
 A node that is not the active controller forwards requests to it.
 """

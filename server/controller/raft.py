@@ -272,7 +272,7 @@ _AFTER_A_BUG_S = 0.1
 
 class QuorumRaft:
     """Drives the quorum's replica. `changed` is called after everything that may have moved the high watermark or the
-    leader. `failed` is called for what halts the node (`halting.py`): a failing disk or a contradictory state.
+    leader. `failed` is called for what halts the node (`runtime/halting.py`): a failing disk or a contradictory state.
 
     A message from another node can only fail its own request: see `_handle`.
     """

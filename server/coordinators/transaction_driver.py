@@ -1,7 +1,7 @@
 """The transaction coordinators on this broker: shards of `__transaction_state`, and the markers that they request.
 
 The state machine is coordinator/transactions/; it is driven as that of groups is. The leader of a partition writes
-the marker (transaction_markers.py). A marker that cannot be written is retried until the shard is dropped. The next
+the marker (`TransactionMarkers`). A marker that cannot be written is retried until the shard is dropped. The next
 broker that loads the partition's log finds the decision in it and continues.
 """
 

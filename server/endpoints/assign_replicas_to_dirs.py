@@ -1,6 +1,6 @@
 """AssignReplicasToDirs (key 73), version 0: the log directories of a broker's replicas (KIP-858).
 
-Decided in `replication/controller/directories.py`.
+Decided in `replication/controller/alter_partition.py`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Fetch (key 1), versions 4-18.
 
-Version 7 brought sessions (KIP-227, `fetch_sessions.py`), 13 topic ids (KIP-516). `fetch.py` decides which records are
-read, how many, and when a response is due. An unknown session, a wrong epoch of it, or one begun with names and continued
-with ids is an error for the whole request; every other error is a partition's, from version 16 with its current
-leader (KIP-951).
+Version 7 brought sessions (KIP-227, `server/fetch/sessions.py`), 13 topic ids (KIP-516). `server/fetch/fetch.py`
+decides which records are read, how many, and when a response is due. An unknown session, a wrong epoch of it, or one
+begun with names and continued with ids is an error for the whole request; every other error is a partition's, from
+version 16 with its current leader (KIP-951).
 
 On the listeners of controllers there is one thing to fetch, the metadata log, and it is the quorum's affair (KIP-595).
 

@@ -1,6 +1,6 @@
 """Heartbeat (key 12), versions 0-4: a member of a classic group is alive.
 
-Answered in `coordinator/groups/classic/sync.py`.
+Answered in `coordinator/groups/classic/join.py`.
 """
 
 from __future__ import annotations

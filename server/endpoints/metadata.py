@@ -8,7 +8,7 @@
 - A leader without the listener is LEADER_NOT_AVAILABLE, from version 6 LISTENER_NOT_FOUND.
 - A long description, as of every topic of a large cluster, is made in slices of the loop, out of one image.
 - A broker that accepts connections lists itself, also in the milliseconds until the controller unfences it.
-- While leaders of a dead broker move, the response waits for a short time (`stopped_brokers.py`).
+- While leaders of a dead broker move, the response waits for a short time (`server/controller/stopped_brokers.py`).
 """
 
 from __future__ import annotations

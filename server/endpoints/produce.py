@@ -1,8 +1,8 @@
 """Produce (key 0), versions 3-13.
 
 Each partition gets one record batch of format 2, checked and written by `HostedPartition.append`; the rules for a
-batch are in `batch_validation.py`. Version 13 names topics by id (KIP-516). Versions from 8 list the rejected records
-(KIP-467). Versions from 10 add the current leader to NOT_LEADER_OR_FOLLOWER (KIP-951).
+batch are in `server/partitions/batch_validation.py`. Version 13 names topics by id (KIP-516). Versions from 8 list the
+rejected records (KIP-467). Versions from 10 add the current leader to NOT_LEADER_OR_FOLLOWER (KIP-951).
 
 - acks 0: no answer; an error closes the connection, which is the only way to tell the producer.
 - acks 1: answered once written here. acks -1: once all replicas in sync have it; REQUEST_TIMED_OUT after the request's
@@ -10,12 +10,13 @@ batch are in `batch_validation.py`. Version 13 names topics by id (KIP-516). Ver
   left while it waited, NOT_ENOUGH_REPLICAS_AFTER_APPEND.
 - Any other value is INVALID_REQUIRED_ACKS for each partition.
 
-Batches of an idempotent producer that follow a rejected batch are rejected alike until it is resent (`rejected_batches.py`).
+Batches of an idempotent producer that follow a rejected batch are rejected alike until it is resent
+(`RejectedBatches` in `server/produce/produce.py`).
 
 Internal topics are written by coordinators and by Kafka's admin client; from others they are INVALID_TOPIC_EXCEPTION.
 Transactional batches without a transactional id are TRANSACTIONAL_ID_AUTHORIZATION_FAILED for the whole request. For
 those with one, the leader first asks the transaction coordinator, unless the partition has the transaction open already
-(`transactional_produce.py`); from version 12 on this adds the partition (KIP-890).
+(`server/produce/transactional_produce.py`); from version 12 on this adds the partition (KIP-890).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat (key 76), version 1: a member of a share group joins, stays, leaves. See coordinator/share/."""
+"""ShareGroupHeartbeat (key 76), version 1: a member of a share group joins, stays, leaves. See coordinator/groups/share/."""
 
 from __future__ import annotations
 

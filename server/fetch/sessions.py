@@ -1,4 +1,4 @@
-"""A fetch session (KIP-227), its partitions, and the partitions of one request. All sessions: `fetch_sessions.py`."""
+"""A fetch session (KIP-227), its partitions, and the partitions of one request. All sessions: `FetchSessions`."""
 
 from __future__ import annotations
 

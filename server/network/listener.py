@@ -1,6 +1,6 @@
 """Listening sockets: which clients may connect, through which name, and how long a silent peer stays.
 
-`endpoints.py` has the format of `listeners`. A wildcard host listens on IPv6 and IPv4; port 0 takes a free port.
+`config/listeners.py` has the format of `listeners`. A wildcard host listens on IPv6 and IPv4; port 0 takes a free port.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Prometheus metrics and health over HTTP, on odradek.metrics.host and odradek.metrics.port. Off unless a port is set.
 
-`GET /metrics`, `GET /health/live` and `GET /health/ready` (`health.py`). The port is bound with the listeners and
+`GET /metrics`, `GET /health/live` and `GET /health/ready`. The port is bound with the listeners and
 answers from then on: a node that recovers its logs is live, and answers that it is not ready. Metrics follow when
 there are any.
 
 The broker's loop makes the answer from the state of that moment. A thread writes it as text, which takes longest
 with many partitions. A connection has one request; any request but a small GET is refused. Few connections are open
-at a time (descriptors.py): one more ends the oldest that has not sent its request yet, so that connections that
+at a time (network/descriptors.py): one more ends the oldest that has not sent its request yet, so that connections that
 send nothing do not keep a scraper out.
 """
 

@@ -1,7 +1,7 @@
 """Queues batches that take too long to check on the event loop: large or compressed ones, and those that get another
 codec.
 
-A small batch may decompress to a hundred megabytes of records. So a thread opens a copy of it (opening.py), and the
+A small batch may decompress to a hundred megabytes of records. So a thread opens a copy of it (batch_validation.py), and the
 loop continues. Later batches for the same partition queue behind it: a partition is written in the order in which its
 batches arrived, even if its configuration changes. A connection with a queued batch is paused (endpoints/produce.py), so
 each connection has one such request in memory.

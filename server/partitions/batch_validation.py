@@ -9,11 +9,10 @@ the same error:
 2. Its base offset is 0 (INVALID_RECORD), it is within `max.message.bytes` (MESSAGE_TOO_LARGE), its CRC is right
    (CORRUPT_MESSAGE).
 3. Its count and offsets agree, it is no control batch, its sequence is a number (INVALID_RECORD).
-4. It decompresses (UNKNOWN_SERVER_ERROR, as Kafka has it), within the process's budget (MESSAGE_TOO_LARGE,
-  opening.py).
-5. As many records as counted tile it exactly (INVALID_RECORD, walk.py); they have the keys and the timestamps that
-  the
-   topic wants (INVALID_RECORD, INVALID_TIMESTAMP). Refused records are listed one by one (KIP-467).
+4. It decompresses (UNKNOWN_SERVER_ERROR, as Kafka has it), within the process's budget
+   (`MemoryBudget`; MESSAGE_TOO_LARGE).
+5. As many records as counted tile it exactly (INVALID_RECORD, protocol/records/walk.py); they have the keys and the
+   timestamps that the topic wants (INVALID_RECORD, INVALID_TIMESTAMP). Refused records are listed one by one (KIP-467).
 6. The resulting batch is within `max.message.bytes` (MESSAGE_TOO_LARGE) and `segment.bytes`
   (RECORD_LIST_TOO_LARGE).
 
@@ -338,7 +337,7 @@ MOST_EXAMINED_RECORDS = 20_000
 def check_batch(
     records: Any, rules: AppendRules, version: int, now_ms: int, partition: str, run_to_completion: bool = False
 ) -> CheckedBatch:
-    """Checks the records for one partition, "topic-index", in a Produce request. Raises Refused.
+    """Checks the records for one partition, "topic-index", in a Produce request. Raises Rejected.
 
     `run_to_completion`: on the event loop; raises NotAtOnce where a thread must do the work.
     """

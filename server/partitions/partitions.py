@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # Log directories that accept no new replicas (`cordoned.log.dirs`, KIP-1066).
 #
 # Existing replicas stay. The controller places no new replicas on a broker whose directories are all cordoned. It
-# learns this from heartbeats; a changed configuration sends one immediately (`quorum/driver.py`).
+# learns this from heartbeats; a changed configuration sends one immediately (`controller/driver.py`).
 
 
 CORDONED_KEY = "cordoned.log.dirs"

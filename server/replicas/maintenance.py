@@ -4,7 +4,7 @@
 - flushing: rolled segments, and logs whose `flush.ms` has passed;
 - checkpoints of recovery points, log starts and high watermarks;
 - removal of expired producers;
-- compaction is in `log_cleaner.py`.
+- compaction is in `cleaner.py`.
 
 The loop is never blocked: logs are inspected some at a time, and a thread does the work that waits for the disk.
 """

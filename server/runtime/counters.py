@@ -1,6 +1,6 @@
 """Counters that the broker keeps while it works: plain integers that only grow, incremented where the work is done.
 
-Only a scrape (`metrics/http.py`) reads them, so there are no locks, windows or rates: the scraper computes rates. A
+Only a scrape (`observability/http.py`) reads them, so there are no locks, windows or rates: the scraper computes rates. A
 partition holds a reference to its topic's counters: it calls `metrics.topic(name)` once, then `counters.bytes_in += n`
 for each request.
 """

@@ -3,7 +3,7 @@
     send      takes a dead-letter record of a share partition led here; checks that a usable queue is configured
     look up   reads the original records again if the group wants copies; otherwise there are only headers
     place     creates a missing topic, with the configuration that marks it as a possible queue
-    outbox    sends to the leader of the topic's partition, this broker or another (dead_letter_outbox.py)
+    outbox    sends to the leader of the topic's partition, this broker or another (`Outbox`)
 
 Transient failures are retried for a limited time. Permanent failures are logged and counted, and the record is
 archived all the same: as in Kafka, a failing queue must not block a group. This module is imported with the first

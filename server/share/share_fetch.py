@@ -1,7 +1,7 @@
 """Handles one ShareFetch, from its session's partitions to its response; parked while there are no records.
 
 Records are acquired only when they are sure to be sent. The fetch first inspects what the logs have. When that is
-enough, or the wait time is over, the share partitions acquire from it what they can (share_reader.py).
+enough, or the wait time is over, the share partitions acquire from it what they can (`ShareReader`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ orders 1 17
 
 These files, which are Kafka's, have no checksum. Odradek keeps one beside each, `<name>.odradek-crc`: the CRC-32C of what
 was last written, and of what was written before, in hexadecimal. A file with neither may be right, since Kafka writes none,
-but its contents are not proven (ends.py).
+but its contents are not proven (`UNPROVEN` in log/config.py).
 """
 
 from __future__ import annotations

@@ -4,12 +4,11 @@ After a clean shutdown nothing is scanned: the end of each segment is read from 
 every segment from the one that holds the recovery point is read through. Bytes that are no whole batch are
 
 - a hole where whole batches, or a segment, follow them: damage;
-- damage at the end of the log, where the log is known to have ended behind them (ends.py): the log goes on at the
-  end
-  that was known, in a new segment, so that no offset is assigned twice;
+- damage at the end of the log, where the log is known to have ended behind them (`known_end` in config.py): the log
+  goes on at the end that was known, in a new segment, so that no offset is assigned twice;
 - a torn tail else, which is cut.
 
-Of damage all bytes are kept, and the ranges are in `damage` (damage.py).
+Of damage all bytes are kept, and the ranges are in `damage` (segments/damage.py).
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Log(LogSegments):
 
         `recovery_point` and `log_start_offset` are from the log directory's checkpoints (0 when they have none);
         `clean`: the last shutdown was, so nothing is scanned. `jitter`, from 0 to 1, is the share of
-        `segment.jitter.ms` by which segments are rolled early. `claims`: where the log is known to have ended (ends.py).
+        `segment.jitter.ms` by which segments are rolled early. `claims`: where the log is known to have ended (config.py).
         With `must_be_whole_from` a log that is damaged behind that offset raises DamagedLog before anything is cut.
         `recovered_bytes` is then the number of bytes cut off, `damage` the unreadable ranges, `opening_notes` all oddities.
         """

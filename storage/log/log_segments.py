@@ -1,7 +1,7 @@
 """The segments of a log, and what must change with them: its ends, epochs, producers' snapshots.
 
 `Log` (log.py) adds appending, reading and flushing. Removed segments are renamed to `.deleted` and unlinked later
-(`file.delete.delay.ms`, see `removals.py`), as Kafka does: readers of them may finish.
+(`file.delete.delay.ms`, see `Removals`), as Kafka does: readers of them may finish.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class LogSegments:
         self.recovered_bytes = loaded.truncated_bytes
         self.opening_notes = loaded.notes
         self.epochs = loaded.epochs
-        #: The parts of the log that cannot be read (damage.py).
+        #: The parts of the log that cannot be read (segments/damage.py).
         self.damage = loaded.damage
         if self.damage:
             self._mark_holes()

@@ -136,7 +136,7 @@ class TransactionMarkers:
 
 def _end_of_transaction(batch: memoryview) -> ControlType | None:
     """COMMIT or ABORT; None of another control batch, of one that compaction has emptied, and of one that is poisoned."""
-    with suppress(BatchError):  # a marker that cannot be read ends nothing: replay.py
+    with suppress(BatchError):  # a marker that cannot be read ends nothing: see log/loading.py
         records = decode_batch(batch, 0)
         marker = decode_control(records[0].key, records[0].value) if records else None
         if marker is not None and marker.type in (ControlType.ABORT, ControlType.COMMIT):
@@ -289,7 +289,7 @@ class Job(NamedTuple):
     """The segment to verify: `size` bytes of its file hold the offsets from `base_offset` up to `next_offset`.
 
     `is_compacted`: offsets may be missing at its end. `checks_indexes` is not for the segment that is appended to.
-    `earlier`: (base offset, size) of the segments before it, as many as aborted_check.py asks for.
+    `earlier`: (base offset, size) of the segments before it, as many as `AbortedCheck` asks for.
     """
 
     directory: PartitionDirectory
@@ -308,7 +308,7 @@ class SegmentVerifier:
         self.job = job
         self.path = job.directory.file(job.base_offset, LOG_SUFFIX)
         self.found: list[DamagedRange] = []
-        #: Whole batches whose records cannot be read (poison.py): no damage.
+        #: Whole batches whose records cannot be read (segments/damage.py): no damage.
         self.poisoned: list[PoisonedBatch] = []
         self.is_done = False
         #: An index of the segment disagrees with the log.

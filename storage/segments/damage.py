@@ -3,7 +3,7 @@
 A torn tail is cut and is no damage. A range is damaged when valid batches follow it, or when the log ended behind it once:
 its records were flushed, committed or followed by others, and are not there any more.
 
-- Opening a log (`loading.py`) adds the ranges that it meets: it keeps all bytes, removes no segment, and never assigns
+- Opening a log (`log/loading.py`) adds the ranges that it meets: it keeps all bytes, removes no segment, and never assigns
   an offset twice. Where the end of the log is lost, the last range reaches to the end that was known, and the log goes
   on there in a new segment.
 - Reading and scrubbing add the ranges that they meet. A read of an offset in a range raises CorruptBatch; a read before a

@@ -1,8 +1,8 @@
 """The whole batches of a segment's file, and the holes between them.
 
 Also the one place where indexes are built from a log file. A batch counts when it lies within the file, its CRC is
-right, and its offsets follow those before it. Bad bytes with a whole batch behind them are a hole (resync.py). Bad
-bytes without one are the tail; the caller decides whether it is torn or damaged (ends.py).
+right, and its offsets follow those before it. Bad bytes with a whole batch behind them are a hole (`next_whole_batch`).
+Bad bytes without one are the tail; the caller decides whether it is torn or damaged (log/config.py).
 """
 
 from __future__ import annotations

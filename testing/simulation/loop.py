@@ -122,7 +122,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port))]
 
     async def sock_connect(self, sock: Any, address: Any) -> None:
-        """Only checks whether an address has a listener. Raises Refused."""
+        """Only checks whether an address has a listener. Raises ConnectionRefused."""
         await self.network.reach(address)
 
 

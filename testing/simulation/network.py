@@ -270,7 +270,9 @@ class Network:
             del self._listeners[listener.address]
 
     async def reach(self, address: Address) -> Listener:
-        """Returns the listener at the address. Raises Refused. Through a cut link it waits until the link is mended."""
+        """Returns the listener at the address. Raises ConnectionRefused.
+
+        Through a cut link it waits until the link is mended."""
         here, place = (
             name_of(OWNER.get()),
             ("127.0.0.1" if address[0] in ("localhost", "::1") else address[0], address[1]),

@@ -67,7 +67,7 @@ def test_the_drawings_are_those_of_the_code() -> None:
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
-    """Imports within functions and for types count, too. A circle raises CycleError."""
+    """Imports within functions and for types count, too. A circle raises graphlib.CycleError."""
     modules = grimp.build_graph("odradek", include_external_packages=False, exclude_type_checking_imports=False)
     product = {name for name in modules.modules if not _PROGRAMS.match(name)}
     assert len(product) > 500

@@ -226,7 +226,8 @@ class AssignedRecords(Generic[ATarget]):
 
 # Validation errors of members that all groups with server-side assignment share (KIP-848, 932, 1071).
 #
-# The messages are Kafka's. The checks of a single kind are in its own validation.py, in their order.
+# The messages are Kafka's. The checks of a single kind are in consumer/heartbeat.py, share/heartbeat.py and
+# streams/heartbeat.py, in their order.
 
 
 class ValidationError(NamedTuple):

@@ -1,6 +1,6 @@
 """One consumer group: the state that its records define.
 
-Besides the group's two epochs (assigned_group.py) each member has its own epoch, and advances it at its own pace
+Besides the group's two epochs (base/assigned_group.py) each member has its own epoch, and advances it at its own pace
 (reconciliation.py).
 
 Empty          no members

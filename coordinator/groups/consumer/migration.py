@@ -1,7 +1,7 @@
 """Groups change their protocol while they work (KIP-848), in the direction of `group.consumer.migration.policy`.
 
 Upgrade: the first member of the consumer protocol joins a classic group with members. The group becomes a consumer
-group, in which they continue as classic members (classic_members.py). Downgrade: the last member of the consumer
+group, in which they continue as classic members (`join_consumer_group`). Downgrade: the last member of the consumer
 protocol leaves, and the remaining members form a classic group again.
 
 A group may change in the middle of a rebalance, when members still own what they must revoke. No partition gets a

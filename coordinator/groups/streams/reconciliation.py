@@ -7,7 +7,7 @@ UNREVOKED_TASKS     the member must revoke `revoking`; its epoch stays     still
 UNRELEASED_TASKS    the member is at the target's epoch, but other         `_advance`
                     members still hold some of its tasks
 UNKNOWN             a later version wrote the state                        the member owns nothing: `_advance`;
-                                                                           else it is fenced (validation.py)
+                                                                           else it is fenced (heartbeat.py)
 
 Only one member at a time has a task as active, and a process has only one copy of its state. So an active task waits
 for its current active owner, and for another member of the same process with a copy. A copy waits for another member of

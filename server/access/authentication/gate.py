@@ -2,7 +2,7 @@
 
 It stands before the listener's dispatcher until the client is authenticated, and is then taken away, unless the session
 has an end (KIP-368). So an authenticated request costs nothing. The rules are in
-`security/authentication/authentication.py`; handlers of SaslHandshake and SaslAuthenticate use the gate of their connection.
+`authentication.py`; handlers of SaslHandshake and SaslAuthenticate use the gate of their connection.
 """
 
 from __future__ import annotations
