@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from tests.harness.prose import comments_and_docstrings, statements, text_of
 from tests.harness.sources import files
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -99,11 +100,6 @@ LETTERS_OF_THE_ALPHABET = (
 )
 
 
-@cache
-def text_of(name: str) -> str:
-    return (ROOT / name).read_text(encoding="utf-8")
-
-
 def first_word(text: str) -> str:
     found = re.match(r"\W*(\w+)", text)
     return found[1].lower() if found else ""
@@ -118,14 +114,6 @@ def definitions() -> list[tuple[str, str, str]]:
         for node in statements(ast.parse(text_of(file)))
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
     ]
-
-
-def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Yields a node and the statements below it. Expressions are most of a tree and define nothing."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
-            yield from statements(child)
 
 
 def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
@@ -217,16 +205,6 @@ def test_pages_name_the_actor() -> None:
         if UNCLEAR_IN_PROSE.search(line) and not any(page == file and text in line for file, text in QUOTATIONS)
     ]
     assert found == []
-
-
-def comments_and_docstrings(source: str) -> Iterator[tuple[int, str]]:
-    """Yields line and text of each comment, and of each string that is a statement."""
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
-    for node in statements(ast.parse(source)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield node.lineno, node.value.value
 
 
 def messages() -> Iterator[tuple[str, int, str]]:
