@@ -23,7 +23,9 @@ M = TypeVar("M", bound=Message)
 Decoder = Callable[[Buffer, int], tuple[Any, int]]
 Encoder = Callable[[Any, Callable[[Any], None]], None]
 
-StepwiseDecoder = Callable[[Buffer, int], Generator[int | None, None, tuple[Any, int]]]
+#: The arrays that a decoder in steps has begun: the latest one of each field.
+Arrays = dict[str, list[Any]]
+StepwiseDecoder = Callable[[Buffer, int, Arrays], Generator[int | None, None, tuple[Any, int]]]
 StepwiseEncoder = Callable[[Any, Callable[[Any], None]], Generator[None, None, None]]
 
 #: The exceptions of lowered decoders for invalid bytes.
@@ -59,9 +61,10 @@ def lowered_joined_encoder(cls: type[Message], version: int) -> Callable[[Any], 
 
 @remembered
 def stepwise_decoder(cls: type[Message], version: int) -> StepwiseDecoder:
-    """Returns `decode(buf, pos)`, a generator that yields after each element of an array, for messages of any size.
+    """Returns `decode(buf, pos, arrays)`, a generator that yields after each element of an array, for messages of any size.
 
-    It yields None for one element, or a count for several.
+    It yields None for one element, or a count for several. `arrays` gets the arrays as they are begun: a caller that
+    drops the message before its end empties them in steps.
     """
     return lower_stepwise_decoder(construct_tree(cls, version), f"{cls.__name__} v{version}")
 

@@ -44,7 +44,9 @@ _SCOPE = {
 
 
 class _Decoder:
-    def __init__(self, signature: str, has_views: bool, *, in_steps: bool = False) -> None:
+    def __init__(self, signature: str, has_views: bool, *, in_steps: bool = False, name: str = "") -> None:
+        #: Before the names of arrays: those of the fields with tags are read by other functions.
+        self.name = name
         self.source = Source(signature)
         self.source.constants.update(_SCOPE, varint=varint)
         self.has_views = has_views
@@ -164,8 +166,7 @@ class _Decoder:
 
     def _elements(self, codec: p.Sequence, count: str, target: str) -> None:
         source, made = self.source, self.source.name()
-        source(f"{made} = []")
-        source(f"{target} = {made}")
+        self.array(made, target)
         with source.block(f"for _ in range({'1, ' if codec.compact else ''}{count}):"):
             if isinstance(codec.element, p.Structure):
                 source(f"{made}.append({self.structure(codec.element)})")
@@ -176,6 +177,12 @@ class _Decoder:
                 source(f"{made}.append({item})")
             if self.in_steps:
                 source("yield")
+
+    def array(self, made: str, target: str) -> None:
+        """Begins an array; in steps, the caller gets it, too."""
+        self.source(f"{target} = {made} = []")
+        if self.in_steps:
+            self.source(f'arrays["{self.name}{made}"] = {made}')
 
     def _numbers(self, codec: p.Sequence, count: str, target: str) -> None:
         source, code = self.source, codec.element.fmtstr[1:]
@@ -195,8 +202,7 @@ class _Decoder:
 
     def _numbers_in_steps(self, code: str, count: str, target: str, element_size: int) -> None:
         source, made, some = self.source, self.source.name(), self.source.name("n")
-        source(f"{made} = []")
-        source(f"{target} = {made}")
+        self.array(made, target)
         with source.block(f"while {count}:"):
             source(f"{some} = min({count}, {NUMBERS_PER_STEP})")
             source(f'{made} += unpack_from(f">{{{some}}}{code}", buf, pos)')
@@ -235,8 +241,8 @@ class _Decoder:
         self.flush()
         with source.block(f"if {tags}:"):
             view = ", view" if self.has_views else ""
-            wait = "yield from " if self.in_steps else ""
-            source(f"pos = {wait}{self.tags(codec)}({made}, buf, pos{view}, {tags})")
+            wait, arrays = ("yield from ", ", arrays") if self.in_steps else ("", "")
+            source(f"pos = {wait}{self.tags(codec)}({made}, buf, pos{view}, {tags}{arrays})")
         return made
 
     def default(self, member: p.Member) -> str:
@@ -249,8 +255,9 @@ class _Decoder:
 
     def tags(self, codec: p.Structure) -> str:
         """Compiles the function that reads the tagged fields of a structure. Returns its name."""
-        signature = f"tags(made, buf, pos{', view' if self.has_views else ''}, count)"
-        tags = _Decoder(signature, self.has_views, in_steps=self.in_steps)
+        steps = ", arrays" if self.in_steps else ""
+        signature = f"tags(made, buf, pos{', view' if self.has_views else ''}, count{steps})"
+        tags = _Decoder(signature, self.has_views, in_steps=self.in_steps, name=f"{codec.cls.__name__}.")
         tags.tagged_section(codec)
         return self.source.constant(tags.source.compile(f"<decode tags of {codec.cls.__name__}>"), "tags")
 
@@ -309,9 +316,9 @@ def lower_stepwise_decoder(tree: p.Structure, name: str) -> Callable[..., Any]:
     """Compiles the generator: it yields after each element of an array and returns (message, position after it).
 
     It yields None for an element. For numbers, of which it reads many in one step, it yields their count. Bytes longer
-    than COPIED_BYTES_PER_STEP are views of `buf`.
+    than COPIED_BYTES_PER_STEP are views of `buf`. `arrays` gets the latest array of each field as it is begun.
     """
-    decoder = _Decoder("decode(buf, pos)", True, in_steps=True)
+    decoder = _Decoder("decode(buf, pos, arrays)", True, in_steps=True)
     decoder.source("view = memoryview(buf)")
     made = decoder.structure(tree)
     if not tree.flexible:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 from ...protocol.apis import APIS, Api
-from ...protocol.codec import MalformedMessage, decode, encode, stepwise_encoder
+from ...protocol.codec import DECODE_FAULTS, decode, encode, stepwise_encoder
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.headers import RequestHeader, ResponseHeader
 from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -130,10 +130,10 @@ def _opened(request: EnvelopeRequest, api: Api, endpoint: ApiEndpoint) -> Steps[
         if version not in api.versions or not endpoint.place.is_enveloped:
             return None
         header, pos = decode(RequestHeader, api.request_header_version(version), data[:MAX_HEADER_BYTES])
-        inner = yield from decoded(api, version, data, pos, endpoint.item_limit)
+        inner, _, _ = yield from decoded(api, version, data, pos, endpoint.item_limit)
         principal, is_token = decoded_principal(request.request_principal)
         client_host = decoded_client_host(request.client_host_address)
-    except (MalformedMessage, ValueError):
+    except DECODE_FAULTS:
         return None
     return _Opened(api, endpoint, header, inner, principal, client_host, is_token)
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator
-from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...protocol.codec import DECODE_FAULTS, MalformedMessage, stepwise_decoder, stepwise_encoder
+from ...protocol.codec import DECODE_FAULTS, Arrays, stepwise_decoder, stepwise_encoder
 from ...protocol.schema import Message
 from ...replication.controller.result import MAX_RECORDS_PER_REQUEST
 from ..runtime.memory import release_after
@@ -55,7 +54,7 @@ def take(
 
     Raises DECODE_FAULTS.
     """
-    steps = stepwise_decoder(route.api.request, route.version)(frame, pos)
+    steps = stepwise_decoder(route.api.request, route.version)(frame, pos, {})
     clock = connection.listener.shared.turns.clock
     until, items = clock() + SLICE_S, 0
     while items <= PLAIN_ITEMS:
@@ -100,69 +99,48 @@ def _begin(dispatcher: RequestDispatch, route: Route, call: Call, steps: Work) -
 
 
 def _served(dispatcher: RequestDispatch, call: Call, route: Route, frame: Any, pos: int) -> Work:
-    limit, items = route.endpoint.item_limit, 0
-    steps: Any = stepwise_decoder(route.api.request, route.version)(frame, pos)
     try:
-        while True:
-            count = next(steps)
-            items += count or 1
-            if items > limit:
-                yield from _emptied(_lists_in(steps.gi_frame))
-                release_after(items * _ITEM_BYTES)
-                raise ProtocolViolation(f"{route.api.name} request with more than {limit} items")
-            if count or not items % ITEMS_PER_CLOCK:
-                yield
-    except StopIteration as over:
-        call.request, end = over.value
+        call.request, end, items = yield from decoded(route.api, route.version, frame, pos, route.endpoint.item_limit)
+    except TooManyItems as error:
+        raise ProtocolViolation(str(error)) from None
     except DECODE_FAULTS as error:
-        fault = dispatcher.explained(frame, error)
-        yield from _emptied(_lists_of(error))
-        release_after(items * _ITEM_BYTES)
-        raise fault from None
+        raise dispatcher.explained(frame, error) from None
     if end > len(frame):
         raise dispatcher.explained(frame, IndexError("the message ends after the frame"))
-    del frame, steps
+    del frame
     if not call.connection.closed:
         yield
         dispatcher.handle(call, route, route.handle_large)
     release_after(items * _ITEM_BYTES)
 
 
-def _lists_of(error: BaseException) -> list[list[Any]]:
-    """The arrays that a decoder had read when it failed."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return _lists_in(trace.tb_frame) if trace is not None else []
+class TooManyItems(ValueError):
+    """A request has more items than its API allows."""
 
 
-def _lists_in(frame: FrameType | None) -> list[list[Any]]:
-    return [value for value in frame.f_locals.values() if type(value) is list] if frame is not None else []
+def decoded(api: Api, version: int, data: Any, pos: int, limit: int) -> Generator[None, None, tuple[Any, int, int]]:
+    """Decodes a request in steps. Returns it, the position after it, and the number of its items. `limit`: the most items.
 
-
-def _emptied(lists: list[list[Any]]) -> Work:
-    for items in lists:
-        while items:
-            del items[-ITEMS_PER_CLOCK:]
-            yield
-
-
-def decoded(api: Api, version: int, data: bytes, pos: int, limit: int) -> Generator[None, None, Any]:
-    """A request that came inside another one, decoded in steps. Raises MalformedMessage. `limit`: the most items."""
-    items = 0
-    steps = stepwise_decoder(api.request, version)(data, pos)
+    Raises TooManyItems and DECODE_FAULTS, when what was decoded of the request is freed.
+    """
+    items, arrays = 0, Arrays()
+    steps = stepwise_decoder(api.request, version)(data, pos, arrays)
     try:
         while True:
             count = next(steps)
             items += count or 1
             if items > limit:
-                raise MalformedMessage(f"{api.name} request with more than {limit} items")
+                raise TooManyItems(f"{api.name} request with more than {limit} items")
             if count or not items % ITEMS_PER_CLOCK:
                 yield
     except StopIteration as over:
-        return over.value[0]
+        return (*over.value, items)
     except DECODE_FAULTS as error:
-        raise MalformedMessage(f"{api.name} v{version}: {error}") from None
+        fault = error
+    for array in arrays.values():
+        yield from freed(array)
+    release_after(items * _ITEM_BYTES)
+    raise fault
 
 
 def in_portions(endpoint: ApiEndpoint, handle: BoundHandle) -> BoundHandle:
@@ -373,11 +351,19 @@ class _Pieces:
 def released(message: Any, path: tuple[str, ...]) -> Work:
     """Frees the items at `path` in steps: to free a million at once takes a tenth of a second."""
     items = getattr(message, path[0]) or []
+    if len(path) == 1:
+        yield from freed(items)
+        return
     while items:
         part = items[-ITEMS_PER_CLOCK:]
         del items[-ITEMS_PER_CLOCK:]
-        if len(path) > 1:
-            for item in part:
-                if item is not None:
-                    yield from released(item, path[1:])
+        for item in part:
+            yield from released(item, path[1:])
+        yield
+
+
+def freed(items: list[Any]) -> Work:
+    """Empties a list that nothing else uses, in steps."""
+    while items:
+        del items[-ITEMS_PER_CLOCK:]
         yield

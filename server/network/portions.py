@@ -77,7 +77,7 @@ def has_more_than(request: Any, path: tuple[str, ...], limit: int) -> bool:
 def portions(request: Any, portioning: Portioning, size: Callable[[], int]) -> Iterator[Portion | None]:
     """The request in parts, each of about `size()` items; None for each step between two of them.
 
-    The lists of `request` hold None afterwards in place of items that were handed on.
+    `request` stays as it is.
     """
     repeated: set[Any] = set()
     if portioning.repeats == TOGETHER:
@@ -86,7 +86,7 @@ def portions(request: Any, portioning: Portioning, size: Callable[[], int]) -> I
     cut = _Cut(request, portioning.asked)
     place: Any = None
     identities: tuple[Any, ...] = ()
-    for ancestors, item in _walk(request, portioning.asked, (), takes=True):
+    for ancestors, item in _walk(request, portioning.asked, ()):
         yield None
         times = 1
         if portioning.repeats != EACH and item is not _NOTHING:
@@ -109,7 +109,7 @@ def portions(request: Any, portioning: Portioning, size: Callable[[], int]) -> I
 def _repeated(request: Any, portioning: Portioning) -> Generator[None, None, set[Any]]:
     seen = SeenValues()
     repeated: set[Any] = set()
-    for ancestors, item in _walk(request, portioning.asked, (), takes=False):
+    for ancestors, item in _walk(request, portioning.asked, ()):
         yield None
         if item is _NOTHING:
             continue
@@ -119,19 +119,17 @@ def _repeated(request: Any, portioning: Portioning) -> Generator[None, None, set
     return repeated
 
 
-def _walk(node: Any, path: tuple[str, ...], above: tuple[Any, ...], *, takes: bool) -> Iterator[tuple[Any, Any]]:
+def _walk(node: Any, path: tuple[str, ...], above: tuple[Any, ...]) -> Iterator[tuple[Any, Any]]:
     """(the structures that an item is in, the item), in order."""
     items = getattr(node, path[0])
     if not items and above:
         yield above, _NOTHING
         return
-    for index, item in enumerate(items or ()):
+    for item in items or ():
         if len(path) == 1:
             yield above, item
         else:
-            yield from _walk(item, path[1:], (*above, item), takes=takes)
-        if takes:
-            items[index] = None
+            yield from _walk(item, path[1:], (*above, item))
 
 
 class _Cut:

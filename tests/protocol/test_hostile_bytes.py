@@ -61,7 +61,7 @@ def outcome(made: type[Message], version: int, data: bytes) -> tuple[Any, int] |
     # Compared by repr: a NaN is not equal to itself.
     assert lowered == interpreted or repr(lowered) == repr(interpreted), (made, version, data)
     try:
-        stepwise = result_of(stepwise_decoder(made, version)(data, 0))
+        stepwise = result_of(stepwise_decoder(made, version)(data, 0, {}))
     except DECODE_FAULTS:
         stepwise = None
     assert stepwise == lowered or repr(stepwise) == repr(lowered), (made, version, data)

@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from odradek.protocol import primitives as p
 from odradek.protocol.codec import (
+    DECODE_FAULTS,
+    Arrays,
     decode,
     encode,
     encode_pieces,
@@ -26,6 +28,7 @@ from odradek.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
+    MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
@@ -60,10 +63,23 @@ def test_stepwise_codecs_equal_lowered_codecs(name: str, rng: random.Random) -> 
     for version in versions(made):
         message = random_message(rng, made, version)
         data = encode(message, version)
-        assert result_of(stepwise_decoder(made, version)(memoryview(b"before" + data), 6)) == (message, len(data) + 6)
+        assert result_of(stepwise_decoder(made, version)(memoryview(b"before" + data), 6, {})) == (
+            message,
+            len(data) + 6,
+        )
         pieces: list[bytes] = []
         result_of(stepwise_encoder(made, version)(message, pieces.append))
         assert b"".join(pieces) == data
+
+
+def test_arrays_of_a_torn_message_are_in_the_hands_of_the_caller() -> None:
+    topics = [MetadataResponseTopic(name="t", partitions=[MetadataResponsePartition(partition_index=9)] * 7)] * 5
+    message = MetadataResponse(brokers=[MetadataResponseBroker(host="h")] * 3, topics=topics)
+    arrays: Arrays = {}
+    with pytest.raises(DECODE_FAULTS):
+        result_of(stepwise_decoder(MetadataResponse, 12)(encode(message, 12)[:-40], 0, arrays))
+    lengths = {type(array[0]): len(array) for array in arrays.values() if array}
+    assert lengths == {MetadataResponseBroker: 3, MetadataResponseTopic: 4, MetadataResponsePartition: 5}
 
 
 @pytest.mark.parametrize("count", [0, 1, 16, 17, 2048, 2049, 10_000])
@@ -75,7 +91,7 @@ def test_long_number_arrays_take_several_steps(count: int) -> None:
         pieces: list[bytes] = []
         assert len(list(stepwise_encoder(MetadataResponse, version)(message, pieces.append))) >= count // 2048
         assert b"".join(pieces) == data
-        assert result_of(stepwise_decoder(MetadataResponse, version)(data, 0)) == (message, len(data))
+        assert result_of(stepwise_decoder(MetadataResponse, version)(data, 0, {})) == (message, len(data))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -77,6 +77,12 @@ def test_answers_of_portions_make_the_answer_of_the_whole(size: int) -> None:
     assert merged.response == echoed(offset_fetch())
 
 
+def test_request_stays_as_it_is() -> None:
+    request = offset_fetch()
+    cut(request, OFFSET_FETCH, 3)
+    assert request == offset_fetch()
+
+
 def test_portions_have_as_many_items_as_they_may() -> None:
     assert [portion.items for portion in cut(offset_fetch(), OFFSET_FETCH, 4)] == [4, 4, 3]
 
