@@ -139,7 +139,8 @@ def test_java_client_learns_that_its_password_is_wrong(
 
 @pytest.mark.oracle
 def test_java_client_renews_its_session(secured: Secured, tools: ToolHost, topic: str, config_file: ConfigFile) -> None:
-    count, per_second = 10 * (SESSION_MS // 1000) * 2, 10
+    per_second = 10
+    count = per_second * SESSION_MS * 3 // 2 // 1000  # for one and a half sessions
     reported = tools.run(
         "org.apache.kafka.tools.VerifiableProducer",
         *("--bootstrap-server", secured.at("SESSIONS"), "--topic", topic),

@@ -61,16 +61,18 @@ def test_a_java_consumer_shows_its_lag(telemetry: Telemetry) -> None:
         "client.id=shown-java-consumer",
         "auto.offset.reset=earliest",
     )
-    arguments = ("--bootstrap-server", telemetry.bootstrap, "--topic", "measured", "--timeout-ms", "2000")
+    arguments = ("--bootstrap-server", telemetry.bootstrap, "--topic", "measured")
+    timeouts_s = iter((2, 4, 8, 16, 32))
     properties = [word for one in reported for word in ("--command-property", one)]
 
     def is_shown() -> bool:
-        # The client ends 2 s after the last record, or 2 s after its start if it has not joined its group by then.
-        run_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *arguments, *properties)
+        # The client ends so long after the last record, or after its start if it has not joined its group by then.
+        timeout = ("--timeout-ms", str(1000 * next(timeouts_s)))
+        run_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *arguments, *timeout, *properties)
         shown = telemetry.names('client_id="shown-java-consumer"')
         return "kafka_client_consumer_fetch_manager_records_lag_max" in shown
 
-    eventually(is_shown, what="the consumer's lag is shown", deadline_s=60)
+    eventually(is_shown, what="the consumer's lag is shown", deadline_s=120)
 
 
 def test_librdkafka_is_measured(telemetry: Telemetry) -> None:

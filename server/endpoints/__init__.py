@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ...protocol.apis import APIS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.dispatch import NotServed
-from ..runtime.late_imports import LateImports, load
+from ..runtime.late_imports import GROUP_MODULES, TRANSACTION_MODULES, LateImports, load
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api
@@ -40,9 +40,10 @@ def _modules(folder: Path) -> list[str]:
 
 
 def load_all() -> None:
-    """Imports all endpoints here and now, for a simulation: threads would make runs differ."""
+    """Imports all that a node imports late, here and now, for a simulation: threads would make runs differ."""
     for file in endpoint_files().values():
         load((f"server.endpoints.{file}",))
+    load(GROUP_MODULES + TRANSACTION_MODULES)
 
 
 def endpoint_of(api: Api) -> ApiEndpoint:

@@ -17,9 +17,8 @@ from importlib import import_module
 log = logging.getLogger("odradek.late_imports")
 
 #: The coordinators of groups, with the kinds that nearly all groups are of.
-GROUP_MODULES = ("server.coordinators.group_shard_driver", "server.coordinators.group_shard_driver")
+GROUP_MODULES = ("server.coordinators.group_shard_driver",)
 TRANSACTION_MODULES = (
-    "server.coordinators.transaction_driver",
     "server.coordinators.transaction_driver",
     "server.coordinators.transaction_verification",
     "server.produce.transactional_produce",

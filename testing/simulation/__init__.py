@@ -9,6 +9,7 @@ and `uuid`. The same seed and code give the same run. The test decides which fau
 connections, crash nodes.
 """
 
+from ...coordinator.groups.kinds import KINDS
 from ...server.endpoints import load_all
 from .loop import Deadlock, VirtualLoop
 from .network import ConnectionRefused, Network
@@ -17,3 +18,4 @@ from .world import Node, Process, Simulation
 __all__ = ["Deadlock", "Network", "Node", "Process", "ConnectionRefused", "Simulation", "VirtualLoop"]
 
 load_all()
+KINDS.load_all()

@@ -23,8 +23,8 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 PARTITIONS = 4
 DEADLINE_S = 30
-#: Limit of the best of several tries: the machine may be busy with other work.
-FIRST_RECORD_S = 0.3
+#: Limit of the best of several tries: a rebalance that waits for more members takes 3 s. A quiet machine takes 0.1 to 0.3.
+FIRST_RECORD_S = 0.8
 TRIES = 20
 PROPERTIES = {
     "group.initial.rebalance.delay.ms": "0",
