@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.structs import OffsetAndMetadata
 from odradek.coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged, Record
 from odradek.coordinator.groups import silence
 from odradek.coordinator.groups.classic.group import MANY_MEMBERS
@@ -13,12 +17,16 @@ from odradek.coordinator.groups.loading import decode_record, encode_record
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.protocol.internal.silent_member_records import SilentMembersKey
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
+from compat_tests.oracle import ApacheKafka
+from compat_tests.recipes import eventually
+from compat_tests.wire import WireClient
 from tests.coordinator.group_simulation import image_of
 
 SESSION_MS = 45_000
@@ -191,3 +199,45 @@ def test_departures_of_a_large_group_are_written_together() -> None:
     coordinators.move()
     coordinators.passes(0)
     assert coordinators.members() == set(names[MANY_MEMBERS // 2 :])
+
+
+@pytest.mark.oracle
+@pytest.mark.usefixtures("java_tools", "processes")
+def test_apache_kafka_loads_a_log_with_departed_and_silent_members(tmp_path: Path) -> None:
+    coordinators = Coordinators()
+    coordinators.join("classic", "a", "b")
+    coordinators.ask(LeaveGroupRequest(group_id="g", members=[MemberIdentity("b-b", None)]), 5)
+    coordinators.passes(20_000)
+    coordinators.hand_over()
+    written = [encode_record(record) for record in coordinators.records]
+    silent, _ = encode_record(Record(SilentMembersKey(), None))
+    assert any(key == silent for key, _ in written)
+
+    def commit(group: str) -> None:
+        with KafkaConsumer(bootstrap_servers=kafka.bootstrap, group_id=group, enable_auto_commit=False) as consumer:
+            consumer.assign([TopicPartition("t", 0)])
+            consumer.commit({TopicPartition("t", 0): OffsetAndMetadata(3, "", -1)})
+
+    with ApacheKafka(tmp_path, {"offsets.topic.num.partitions": "1"}) as kafka:
+        with KafkaProducer(bootstrap_servers=kafka.bootstrap) as user:
+            user.send("t", b"v", partition=0).get(timeout=30)
+        commit("before")
+        admin_client = Producer({"bootstrap.servers": kafka.bootstrap, "client.id": "__admin_client"})
+        for key, value in written:
+            admin_client.produce("__consumer_offsets", value, key, 0)
+        assert admin_client.flush(30) == 0
+        commit("after")
+        kafka.kill()
+        kafka.start()
+        with KafkaAdminClient(bootstrap_servers=kafka.bootstrap) as admin:
+            for group in ("before", "after"):
+                found = admin.list_group_offsets({group: None})[group]
+                assert found[TopicPartition("t", 0)].offset == 3
+        with WireClient(kafka.bootstrap, timeout=30) as client:
+
+            def members() -> set[str]:
+                (group,) = client.call(DescribeGroupsRequest(groups=["g"]), 5).groups
+                return {member.member_id for member in group.members}
+
+            eventually(lambda: members() == {"a-a"}, what="the departed member is removed, the other is there")
+    assert "Unknown record type 20292" in kafka.log_file.read_text() + kafka.output_file.read_text()
