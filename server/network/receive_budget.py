@@ -111,8 +111,8 @@ class ReceiveBudget:
         if self.taken > self.limit:
             self._watch()
 
-    def give_back(self, connection: ReceivingConnection, count: int) -> None:
-        """The connection's request is whole, or the connection has ended."""
+    def give_back(self, connection: object, count: int) -> None:
+        """The connection's request is whole or written, or the connection has ended."""
         self.taken -= count
         release_after(count)
         if self._turn is connection:

@@ -325,6 +325,10 @@ class CheckedBatch(NamedTuple):
     header: BatchHeader
 
 
+#: A thread checks a larger batch, and the loop writes it in parts: to do both at once would hold the loop for a
+#: millisecond a megabyte. With the default `max.message.bytes` there is none. The frame of such a batch has a buffer of
+#: its own, larger than the one that connections share, so that the batch is not copied for the thread.
+LARGE_BATCH_BYTES = 1 << 21
 #: A larger batch that must be recompressed goes to a thread.
 RECOMPRESSED_AT_ONCE_BYTES = 4096
 #: The maximum number of rejected records that a response lists. A few kilobytes may hold a million of them.
@@ -348,6 +352,8 @@ def check_batch(
             raise Rejected(ErrorCode.INVALID_RECORD)
         if header.size > rules.max_message_bytes:
             raise Rejected(ErrorCode.MESSAGE_TOO_LARGE)
+        if run_to_completion and header.size > LARGE_BATCH_BYTES:
+            raise NotAtOnce
         batch.check_crc(buffer, 0, header)
         _check_header(header)
         if rules.opens(header, now_ms):

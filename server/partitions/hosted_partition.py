@@ -27,6 +27,7 @@ from ..runtime.counters import TopicMetrics
 from ..runtime.internal_topics import INTERNAL_TOPICS
 from .append_queue import AppendQueue
 from .batch_validation import (
+    LARGE_BATCH_BYTES,
     AppendResult,
     AppendRules,
     CheckedBatch,
@@ -228,7 +229,7 @@ class Replica:
         role.min_insync_replicas = rules.min_insync_replicas
         self._takes_plain = rules.is_plain and role.is_leader and role.has_enough_in_sync and not self.offline
         self._takes_plain = self._takes_plain and self.queue is None
-        self._most_plain_bytes = min(rules.max_message_bytes, rules.segment_bytes)
+        self._most_plain_bytes = min(rules.max_message_bytes, rules.segment_bytes, LARGE_BATCH_BYTES)
 
     def wake_all(self) -> None:
         """Wakes all waiting requests after another broker became leader, the directory failed, or the topic was
@@ -414,7 +415,8 @@ class HostedPartition(Replica):
     ) -> AppendResult:
         """Writes a producer's data for this partition: one batch in a writable buffer.
 
-        `version` is that of the Produce request. No part of `records` is kept. `is_in_transaction`: the coordinator has
+        `version` is that of the Produce request. `records` is kept only if it has more than LARGE_BATCH_BYTES, and then
+        until it is written. `is_in_transaction`: the coordinator has
         confirmed that this partition is in the producer's transaction; otherwise only a transaction already open here
         is accepted.
         """
@@ -463,6 +465,24 @@ class HostedPartition(Replica):
         queued = QueuedAppend(len(records or b""), now_ms, required_acks, is_in_transaction=is_in_transaction)
         self.queue.add(queued, records, version)
         return AppendResult(_NONE, queued=queued)
+
+    def write_ahead(self, checked: CheckedBatch, queued: QueuedAppend) -> bool:
+        """Writes a part of a large batch whose turn has come. Returns whether `append_opened` is next."""
+        if self._validation_error(queued.required_acks) is not None:
+            return True
+        header = checked.header._replace(base_offset=self.log.log_end_offset)
+        try:
+            return self.log.write_ahead(checked.buffer, header, queued.now_ms)
+        except LogDirectoryFailure as failure:
+            self.on_failure(failure)
+            return True
+
+    def drop_ahead(self) -> None:
+        """Removes what was written of a large batch that was not appended after all."""
+        try:
+            self.log.drop_ahead()
+        except LogDirectoryFailure as failure:
+            self.on_failure(failure)
 
     def append_opened(self, checked: CheckedBatch, queued: QueuedAppend) -> AppendResult:
         """Writes a checked batch when its turn has come. Another broker may lead the partition by now."""

@@ -239,7 +239,7 @@ class ProducePath:
 class ParkedProduce(Parked):
     """A response of which some parts are not known yet."""
 
-    __slots__ = ("_acks", "_call", "_path", "_pending", "_queued", "_response", "_timeout_ms")
+    __slots__ = ("_acks", "_call", "_path", "_pending", "_queued", "_queued_bytes", "_response", "_timeout_ms")
 
     def __init__(
         self,
@@ -259,8 +259,10 @@ class ParkedProduce(Parked):
         #: How many are opened by a thread now.
         self._queued = sum(result.queued is not None for _, result, _ in waiting)
         if self._queued:
-            # Their batches are copies: one request of a connection is enough of them.
+            # Their batches stay in memory: one request of a connection is enough of them, and they count as received.
             call.hold_connection()
+            self._queued_bytes = sum(result.queued.size for _, result, _ in waiting if result.queued is not None)
+            call.connection.listener.shared.receiving.take(self._queued_bytes)
         else:
             path.deadlines.add(self, self._timeout_ms)
         for hosted, result, answer in waiting:
@@ -279,6 +281,7 @@ class ParkedProduce(Parked):
             sequence, rejected = sequence_of(queued.found.buffer), RejectedBatches.of(self._call.connection)
             rejected.note((name, hosted.index), sequence, result.error)
         if not self._queued:
+            self._call.connection.listener.shared.receiving.give_back(self._call.connection, self._queued_bytes)
             self._path.deadlines.add(self, self._timeout_ms)
         fill(answer, result)
         self._wait(hosted, result, answer)

@@ -115,6 +115,25 @@ class Log(LogSegments):
         except OSError as error:
             raise self._append_failed(segment, error) from error
 
+    def write_ahead(self, buffer: Buffer, header: BatchHeader, now_ms: int) -> bool:
+        """Writes a part of a large batch that is to be appended. Returns whether `append` is next: see `Segment`.
+
+        Whatever else is appended meanwhile takes the place, and the batch is begun again behind it.
+        """
+        segment = self.active
+        try:
+            segment = self._segment_for((header,), len(buffer), header.max_timestamp, now_ms)
+            return segment.write_ahead(buffer)
+        except OSError as error:
+            raise self._append_failed(segment, error) from error
+
+    def drop_ahead(self) -> None:
+        """Removes what was written of a batch that is not appended."""
+        try:
+            self.active.drop_ahead()
+        except OSError as error:
+            raise self._failed("truncating", error) from error
+
     def _segment_for(self, headers: Sequence[BatchHeader], size: int, newest: int, now_ms: int) -> Segment:
         """Returns the segment to append to: a new one when the active one is full or old.
 

@@ -197,6 +197,8 @@ log = logging.getLogger("odradek.storage")
 
 #: Places where readers stopped and will come back to. Consumers at different places in one segment are few.
 _MOST_HINTS = 32
+#: A larger batch is written in parts of this size (`write_ahead`), each in some 0.5 ms, and others are served in between.
+PART_BYTES = 1 << 20
 _UNKNOWN = -2
 I = TypeVar("I", OffsetIndex, TimeIndex)
 
@@ -205,7 +207,7 @@ class Segment:
     """`next_offset` and `size` are the ends of what was written; the fields below them are known once asked for."""
 
     __slots__ = (
-        "_directory", "_file", "_files", "_first_timestamp", "_hints", "_offset_index", "_planned_bytes",
+        "_ahead", "_directory", "_file", "_files", "_first_timestamp", "_hints", "_offset_index", "_planned_bytes",
         "_tail_offset",
         "_tail_position", "_time_index", "base_offset", "bytes_since_index_entry", "created_ms", "entries_left",
         "has_aborted", "holes", "is_verified", "max_timestamp", "next_offset", "offset_of_max_timestamp", "size",
@@ -224,6 +226,8 @@ class Segment:
         #: Bytes to reserve for files that are not there yet (`planned`); None when they are there.
         self._planned_bytes: int | None = None
         self._hints: dict[int, int] | None = None
+        #: A large batch that `write_ahead` is writing, and how much of it is written.
+        self._ahead: tuple[Buffer, int] | None = None
         # The newest append: what a reader at the end of the log asks for next.
         self._tail_offset = _UNKNOWN
         self._tail_position = 0
@@ -360,7 +364,9 @@ class Segment:
         size = len(buffer)
         self.used = True
         file = self._file or self.file()
-        if os.pwrite(file.fd, buffer, start) != size:
+        if self._ahead is not None:
+            self._complete(file, buffer)
+        elif os.pwrite(file.fd, buffer, start) != size:
             write_fully(file.fd, buffer, start)
         self.size = start + size
         since_entry = self.bytes_since_index_entry
@@ -381,6 +387,40 @@ class Segment:
         self.next_offset = last_offset + 1
         if self._first_timestamp == NO_TIMESTAMP:
             self._first_timestamp = headers[0][8]
+
+    def write_ahead(self, buffer: Buffer) -> bool:
+        """Writes the next part of a large batch behind the end. Returns whether `append` is next, which writes the first.
+
+        Until then a reader, or a recovery after a crash, finds no batch there: the header is in the first part.
+        """
+        ahead = self._ahead
+        if ahead is None or ahead[0] is not buffer:
+            self.drop_ahead()
+            ahead = buffer, PART_BYTES
+        if write_checks.active:
+            write_checks.run(self._directory.path, write_checks.APPEND)
+        position = ahead[1]
+        part = memoryview(buffer)[position : position + PART_BYTES]
+        self._ahead = buffer, position + len(part)
+        write_fully(self.file().fd, part, self.size + position)
+        return position + len(part) >= len(buffer)
+
+    def _complete(self, file: OpenFile, buffer: Buffer) -> None:
+        """Writes what is not written ahead of a batch."""
+        assert self._ahead is not None
+        ahead, written = self._ahead
+        if ahead is buffer and written >= len(buffer):
+            write_fully(file.fd, memoryview(buffer)[:PART_BYTES], self.size)
+            self._ahead = None
+        else:
+            self.drop_ahead()
+            write_fully(file.fd, buffer, self.size)
+
+    def drop_ahead(self) -> None:
+        """Cuts off what was written of a batch that is not appended now."""
+        if self._ahead is not None:
+            self._ahead = None
+            os.truncate(self.path, self.size)
 
     def _add_index_entries(self, last_offset: int, position: int) -> None:
         offset_index, time_index, timestamp = self._offset_index, self._time_index, self.max_timestamp
@@ -403,6 +443,7 @@ class Segment:
         """Removes the batch that contains `offset`, and all after it."""
         position = self.position_of(offset)
         os.ftruncate(self.file().fd, position)
+        self._ahead = None
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.size = position
@@ -444,8 +485,9 @@ class Segment:
     def become_inactive(self) -> None:
         """Another segment takes the appends: the indexes are completed, as Kafka's are."""
         self.write_indexes()
+        self._ahead = None
         with suppress(FileNotFoundError):  # it is damaged, and another segment is begun for that
-            if os.stat(self.path).st_size > self.size:  # it was preallocated
+            if os.stat(self.path).st_size > self.size:  # it was preallocated, or written ahead
                 os.truncate(self.path, self.size)
 
     def write_indexes(self) -> None:
@@ -460,7 +502,7 @@ class Segment:
 
     def close(self) -> None:
         self._files.forget(self)
-        self._file = None
+        self._file = self._ahead = None
         self._offset_index = self._time_index = None
 
     def delete(self) -> None:

@@ -368,3 +368,58 @@ def test_truncation_of_epochs_is_written_at_once(logbook):
     log.truncate_to(1, logbook.now_ms)
     logbook.append(log, b"c", leader_epoch=1)
     assert logbook.open(recovery_point=1).epochs.entries() == [(1, 0)]
+
+
+LARGE = bytes(5 << 19)
+
+
+def large_batch(logbook, log):
+    batch = bytearray(logbook.batch(log.log_end_offset, [LARGE]))
+    return batch, next(header for _, header in iter_headers(batch))
+
+
+def test_large_batch_written_ahead_appears_with_its_append(logbook):
+    log = logbook.open()
+    logbook.append(log, b"before")
+    batch, header = large_batch(logbook, log)
+    size = log.size
+    assert [log.write_ahead(batch, header, logbook.now_ms) for _ in range(2)] == [False, True]
+    assert (log.log_end_offset, log.size) == (1, size)
+    log.append(batch, (header,), logbook.now_ms)
+    assert logbook.values(log) == [(0, b"before"), (1, LARGE)]
+    assert Path(log.active.path).stat().st_size == log.size
+
+
+def test_crash_amid_parts_of_a_large_batch_loses_only_that_batch(logbook):
+    log = logbook.open()
+    logbook.append(log, b"before")
+    log.flush(logbook.now_ms)
+    batch, header = large_batch(logbook, log)
+    while not log.write_ahead(batch, header, logbook.now_ms):
+        pass
+    assert Path(log.active.path).stat().st_size > len(LARGE)
+    again = logbook.open(recovery_point=0, clean=False)
+    assert logbook.values(again) == [(0, b"before")]
+    assert not again.damage
+    assert Path(again.active.path).stat().st_size == again.size
+
+
+@pytest.mark.parametrize("end", ["append", "roll", "truncate", "close", "drop"])
+def test_parts_of_a_large_batch_are_cut_off_when_something_else_comes_first(logbook, end):
+    log = logbook.open()
+    for value in (b"0", b"1"):
+        logbook.append(log, value)
+    batch, header = large_batch(logbook, log)
+    log.write_ahead(batch, header, logbook.now_ms)
+    segment = log.active
+    if end == "append":
+        logbook.append(log, b"2")
+    elif end == "roll":
+        log.roll(logbook.now_ms)
+    elif end == "truncate":
+        log.truncate_to(1, logbook.now_ms)
+    elif end == "close":
+        log.close(logbook.now_ms)
+    else:
+        log.drop_ahead()
+    assert Path(segment.path).stat().st_size == segment.size

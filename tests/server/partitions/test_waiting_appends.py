@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import odradek
@@ -17,11 +18,16 @@ from odradek.protocol.messages.incremental_alter_configs import (
 )
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.compression import Compression
+from odradek.server.network.frame_buffer import READ_BUFFER_BYTES
 from odradek.server.partitions import append_queue
 from odradek.server.partitions import batch_validation as batch_checks
+from odradek.server.partitions.batch_validation import AppendResult
+from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.runtime.thread_pools import ThreadPools
 from odradek.storage.files.open_files import LogDirectoryFailure
 from odradek.storage.log.flushing import PendingFlush
+from odradek.storage.log.log import Log
+from odradek.storage.segments import segment as segments
 
 from compat_tests.wire import ConnectionClosed, WireClient
 from tests.server.harness.data_path import DEADLINE_S, PRODUCE_VERSION, DataPath, batch_of, values_of, wait_until
@@ -260,3 +266,75 @@ def test_a_stopped_broker_leaves_no_thread_of_its_pools() -> None:
         threads = {thread for pool in pools for thread in pool._threads}
         assert len(threads) >= 2
     assert not any(thread.is_alive() for thread in threads)
+
+
+MEGABYTE = 1 << 20
+HUGE = bytes(range(256)) * (10 * MEGABYTE // 256)
+
+
+def test_large_batch_is_checked_on_a_thread_and_written_in_parts(
+    path: DataPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, checking, sizes = path.topic(max_message_bytes="20000000"), set(), []
+    check_crc, write = batch_checks.batch.check_crc, segments.write_fully
+
+    def check(buffer: Any, *arguments: Any) -> None:
+        if len(buffer) > MEGABYTE:
+            checking.add(threading.current_thread().name.rpartition("_")[0])
+        check_crc(buffer, *arguments)
+
+    def record(fd: int, buffer: Any, position: int) -> None:
+        sizes.append(len(buffer))
+        write(fd, buffer, position)
+
+    monkeypatch.setattr(batch_checks.batch, "check_crc", check)
+    monkeypatch.setattr(segments, "write_fully", record)
+    assert [path.produce(topic, batch_of(value)).base_offset for value in (b"first", HUGE, b"last")] == [0, 1, 2]
+    assert checking == {"odradek-cpu"}
+    assert len(sizes) == 11
+    assert max(sizes) == segments.PART_BYTES
+    assert values_of(path.fetch(topic, max_bytes=len(HUGE) * 2)) == [b"first", HUGE, b"last"]
+
+
+def test_another_append_amid_a_large_batch_takes_the_offset_before_it(
+    path: DataPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, parts = path.topic(max_message_bytes="20000000"), []
+    hosted, write_ahead = path.hosted(topic), Log.write_ahead
+
+    def interrupted(log: Log, buffer: Any, *arguments: Any) -> bool:
+        is_whole = write_ahead(log, buffer, *arguments)
+        parts.append(is_whole)
+        if len(parts) == 4:
+            hosted.append_own(batch_of(b"own"), 0)
+        return is_whole
+
+    monkeypatch.setattr(Log, "write_ahead", interrupted)
+    assert path.produce(topic, batch_of(HUGE)).base_offset == 1
+    assert len(parts) == 4 + 10
+    assert values_of(path.fetch(topic, max_bytes=len(HUGE) * 2)) == [b"own", HUGE]
+
+
+def test_large_batch_that_is_rejected_when_its_turn_comes_leaves_no_bytes(
+    path: DataPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = path.topic(max_message_bytes="20000000")
+    monkeypatch.setattr(HostedPartition, "append_opened", lambda *_: AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert path.produce(topic, batch_of(HUGE)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    segment = path.hosted(topic).log.active
+    assert (segment.size, Path(segment.path).stat().st_size) == (0, 0)
+
+
+def test_large_batch_counts_as_received_until_it_is_written(path: DataPath, opening: Gate) -> None:
+    assert path.broker.server is not None
+    receiving, topic = path.broker.server.listeners.receiving, path.topic(max_message_bytes="20000000")
+    producer = Producer(path, topic, HUGE)
+    wait_until(lambda: opening.entered == 1)
+    wait_until(lambda: receiving.taken > len(HUGE))
+    opening.open()
+    assert producer.answer().base_offset == 0
+    assert receiving.taken == 0
+
+
+def test_no_large_batch_fits_into_the_buffer_that_connections_share() -> None:
+    assert batch_checks.LARGE_BATCH_BYTES >= READ_BUFFER_BYTES
