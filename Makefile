@@ -6,8 +6,9 @@ PIP := $(BIN)/pip --disable-pip-version-check
 #: `make run PORT=9095`; without it the broker listens on 127.0.0.1:9092.
 PORT ?=
 
-# Tests skip where a tool is missing, and name it at the end of the run; CI must have all.
-OPTIONAL := test -z "$$CI" && echo "the tests that need this are skipped"
+# Tests skip where a tool is missing, and name it at the end of the run; CI must have all. The braces keep `a || b && c` from
+# running c after a succeeded.
+OPTIONAL := { test -z "$$CI" && echo "the tests that need this are skipped"; }
 
 .PHONY: run check check-broker test tools ecosystem own-suites style docs dist clean
 
@@ -58,7 +59,13 @@ own-suites: $(VENV)/.installed ## test suites that come with kafka-python, faust
 style: $(VENV)/.installed
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
-docs: $(VENV)/.installed ## the documentation as a site, in ./site
+# What the site needs: the commands whose help it lists, and mkdocs.
+$(VENV)/.docs: pyproject.toml $(VENV)/.broker
+	@echo "installing mkdocs into $(VENV) ..."
+	@$(PIP) install --quiet --editable '.[console,docs]'
+	@touch $@
+
+docs: $(VENV)/.docs ## the documentation as a site, in ./site
 	$(BIN)/python docs/generate.py
 	$(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
