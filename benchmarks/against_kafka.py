@@ -58,7 +58,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="counted rounds of each row (default: 3)")
     parser.add_argument("--only", default="", help="rows whose name or client holds this text")
     parser.add_argument("--awake", action="store_true", help="no core sleeps meanwhile (awake.py); the rows say so")
-    parser.add_argument("--write", type=Path, metavar="DIR", help="writes benchmarks.md and its charts there (docs)")
+    parser.add_argument("--write", type=Path, metavar="DIR", help="writes benchmarks.md and its charts there")
     return parser.parse_args()
 
 

@@ -1,9 +1,9 @@
-"""Compares three nodes of Odradek with three of Apache Kafka: `python -m benchmarks.cluster [--write docs]`.
+"""Compares three nodes of Odradek with three of Apache Kafka: `python -m benchmarks.cluster [--write docs/specialists]`.
 
 The clusters run one after the other, on the same machine with the same foreign programs. Measured are throughput of
 acks=all with three replicas, latency, the time without acknowledgements after a kill -9, the time until a node is back in
 the ISR, start and memory.
-The figures go into docs/benchmarks.md as those of `benchmarks.against_kafka` do.
+The figures go into docs/specialists/benchmarks.md as those of `benchmarks.against_kafka` do.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=1.0, help="how much of each load, as a factor (default: 1)")
     parser.add_argument("--rounds", type=int, default=1, help="clusters of each kind, one after the other (default: 1)")
-    parser.add_argument("--write", type=Path, metavar="DIR", help="adds the rows to benchmarks.md there (docs)")
+    parser.add_argument(
+        "--write", type=Path, metavar="DIR", help="adds the rows to benchmarks.md there (docs/specialists)"
+    )
     return parser.parse_args()
 
 

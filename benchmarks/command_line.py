@@ -29,7 +29,7 @@ SMALL = 3
 #: The reference for the other commands.
 OURS = "odradek consume"
 VALUE = b'{"id":%d,"name":"abcdefghijklmnopqrstuvwxyz","value":"0123456789012345678901234567890"}'
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "command-line.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "specialists" / "benchmarks" / "command-line.md"
 
 
 def write(bootstrap: str, topic: str, count: int) -> None:
@@ -126,11 +126,11 @@ def page(large: dict[str, Compared], small: dict[str, Compared], rounds: int) ->
         "at least as fast as `kcat -J`": "kcat -J" in large and large["kcat -J"].times_seconds >= 1,
         "10 times kafka-console-consumer on small reads": small["kafka-console-consumer"].times_seconds >= 10,
     }
-    targets = "\n".join(f"- {words}: {'met' if is_met else 'missed'}" for words, is_met in met.items())
+    targets = "\n".join(f"- Target: {words}: {'met' if is_met else 'missed'}" for words, is_met in met.items())
     head = (
-        f"Reads of one Odradek broker on {os.cpu_count()} cores, medians of {rounds} rounds; a round runs each command "
-        "twice, forth and back, each process from start to end, and ratios are within a round. The machine's load was "
-        f"{os.getloadavg()[1]:.1f}, this benchmark included: above 2, seconds of CPU say more than seconds."
+        f"- Reads of one Odradek broker on {os.cpu_count()} cores, medians of {rounds} rounds.\n"
+        "- A round runs each command twice, forth and back, each process from start to end; ratios are within a round.\n"
+        f"- The machine's load was {os.getloadavg()[1]:.1f}, this benchmark included: above 2, CPU seconds say more.\n"
     )
     why = (
         "kcat's librdkafka pauses for a second whenever its queue is full; `odradek consume` sets that pause to 5 ms. In "
@@ -138,10 +138,8 @@ def page(large: dict[str, Compared], small: dict[str, Compared], rounds: int) ->
     )
     parts = (
         "# Reads of the command line",
+        head + targets,
         "<!-- Written by `python -m benchmarks.command_line`. -->",
-        head,
-        "Targets:",
-        targets,
         f"## {RECORDS:,} records of about 100 bytes as JSON",
         table(large),
         why,

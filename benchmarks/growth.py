@@ -1,4 +1,4 @@
-"""Measures the cost of a cluster as it grows: `python -m benchmarks.growth [--apache] [--write docs/benchmarks]`.
+"""Measures the cost of a cluster as it grows: `python -m benchmarks.growth [--apache] [--write FOLDER]`.
 
 Five brokers, ten thousand partitions of three replicas. Measured are the time to create them, the CPU of the five brokers
 without clients, the time after a kill -9 until every partition has a leader and until the broker is back in sync, and the
@@ -78,7 +78,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--apache", action="store_true", help="Apache Kafka too")
     parser.add_argument("--directory", metavar="DIR", help="for the brokers' data (default: that for temporary files)")
-    parser.add_argument("--write", type=Path, metavar="DIR", help="writes growth.md there (docs/benchmarks)")
+    parser.add_argument(
+        "--write", type=Path, metavar="DIR", help="writes growth.md there (docs/specialists/benchmarks)"
+    )
     return parser.parse_args()
 
 
@@ -239,16 +241,16 @@ def table(measured: dict[str, list[Figure]]) -> str:
 
 
 def write(folder: Path, cluster: str, paper: str) -> None:
-    """Writes growth.md; the text of growth-notes.md, if there, goes under the tables."""
+    """Writes growth.md; the text of growth-notes.md, if there, goes above the tables."""
     notes = folder / "growth-notes.md"
     parts = [
         "# Cost as it grows",
-        "Written by `python -m benchmarks.growth --write docs/benchmarks`: five brokers on one machine, partitions of three "
-        "replicas.",
+        notes.read_text().strip() if notes.exists() else "",
+        "Written by `python -m benchmarks.growth --write docs/specialists/benchmarks`: five brokers on one machine, "
+        "partitions of three replicas.",
         cluster,
         "The metadata by itself, in one process:",
         paper,
-        notes.read_text().strip() if notes.exists() else "",
     ]
     (folder / "growth.md").write_text("\n\n".join(part for part in parts if part) + "\n")
 

@@ -10,7 +10,7 @@ from .options import DEFAULT_DATA_DIR, FAILED, MISUSED, complain
 
 EPILOG = """\
 The command changes nothing without an option for a decision. It keeps replaced files under names that end in .damaged. The
-broker repairs all other damage at its start: docs/damage.md.
+broker repairs all other damage at its start: docs/specialists/damage.md.
 
 exit status:
   0  no damage needs a decision, or every decision was carried out

@@ -1,4 +1,4 @@
-"""Writes docs/compatibility.md from the results of the tests: `python -m compat_tests.report`.
+"""Writes docs/specialists/compatibility.md from the results of the tests: `python -m compat_tests.report`.
 
 The served APIs come from server/endpoints, the versions that clients used from the watcher. Rows of tools that did not run
 (see ecosystem/) stay as they are in the document: `make ecosystem` runs manually.
@@ -21,7 +21,7 @@ from .ecosystem.tools import TOOLS
 from .java.fetch import ORACLE, SPECIFICATION
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENT = ROOT / "docs" / "compatibility.md"
+DOCUMENT = ROOT / "docs" / "specialists" / "compatibility.md"
 
 #: Folder -> the client's name, and the packages whose versions were tested.
 CLIENTS = {
@@ -36,8 +36,8 @@ CLIENTS = {
 #: Descriptions of the files of compat_tests/cluster, with three nodes and more.
 CLUSTERS = {
     "test_order_events.py": (
-        "brokers and controllers are killed, added and moved under [`order-events`](failover.md): kafka-python, aiokafka, "
-        "librdkafka, Apache Kafka's Java client and a streaming query of Spark"
+        "brokers and controllers are killed, added and moved under [`order-events`](../failover.md): kafka-python, "
+        "aiokafka, librdkafka, Apache Kafka's Java client and a streaming query of Spark"
     ),
     "test_mixed_cluster.py": (
         f"one quorum of two nodes of ours and one of Apache Kafka {ORACLE}; "
@@ -55,11 +55,13 @@ CLUSTERS = {
 _HEAD = f"""\
 # Compatibility
 
-Written by `python -m compat_tests.report` from the last run of the tests; do not edit.
+- Odradek implements the protocol of Apache Kafka {SPECIFICATION}.
+- Unmodified clients run against it, and the tests record their requests.
+- The same tests pass against Apache Kafka {ORACLE} (`pytest compat_tests --target=apache`).
+- The tests send the same right and wrong requests to Apache Kafka and to Odradek, and compare every field of the responses.
+- Each row has the version that ran; its findings name the defects of the client.
 
-Odradek implements the protocol of Apache Kafka {SPECIFICATION}. Unmodified clients run against it, and the tests record
-their requests. The same tests pass against Apache Kafka {ORACLE} (`pytest compat_tests --target=apache`). In addition, the
-tests send the same requests, right and wrong, to Apache Kafka and to Odradek, and compare every field of the responses.
+Written by `python -m compat_tests.report` from the last run of the tests; do not edit.
 """
 
 
@@ -127,11 +129,11 @@ def tools(ran: list[results.Result], old: str) -> str:
         "| tool | version | tests passed | tests failed | what the tests do | findings |",
         "|---|---|---|---|---|---|",
     ]
-    kept = {line.split(" | ")[0]: line for line in old.splitlines() if "](../compat_tests/ecosystem/" in line}
+    kept = {line.split(" | ")[0]: line for line in old.splitlines() if "](../../compat_tests/ecosystem/" in line}
     rows = []
     for tool in TOOLS:
         found = outcomes.get(tool.folder)
-        link = f"[findings](../compat_tests/ecosystem/{tool.folder}/FINDINGS.md)"
+        link = f"[findings](../../compat_tests/ecosystem/{tool.folder}/FINDINGS.md)"
         if found is not None and found["passed"] + found["failed"]:
             counts = f"{installed_version(tool)} | {found['passed']} | {found['failed']}"
             rows.append(f"| {tool.name} | {counts} | {tool.work} | {link} |")
@@ -188,8 +190,8 @@ def own_suite(folder: str) -> str:
 def findings(folder: str) -> str:
     file = ROOT / "compat_tests" / folder / "FINDINGS.md"
     if file.exists():
-        return f"[findings](../compat_tests/{folder}/FINDINGS.md)"
-    return "[spark_examples](../spark_examples/)" if folder == "spark" else ""
+        return f"[findings](../../compat_tests/{folder}/FINDINGS.md)"
+    return "[spark_examples](../../spark_examples)" if folder == "spark" else ""
 
 
 def apis(ran: list[results.Result]) -> list[str]:

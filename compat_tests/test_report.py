@@ -1,4 +1,4 @@
-"""Checks that docs/compatibility.md matches the code."""
+"""Checks that docs/specialists/compatibility.md matches the code."""
 
 from __future__ import annotations
 

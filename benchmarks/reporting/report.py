@@ -1,10 +1,11 @@
-"""The table and the charts of a comparison: for the terminal, and for docs/benchmarks.md."""
+"""The table and the charts of a comparison: for the terminal, and for docs/specialists/benchmarks.md."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +56,11 @@ def markdown(results: list[Result], notes: Path) -> str:
     lines = [
         f"# {ODRADEK_NAME} beside {APACHE_NAME}",
         "",
-        "Written by `python -m benchmarks.against_kafka --write docs`: one machine, the same foreign programs for both, in",
-        f"turn; a row's figures are medians of one run of its rounds ({rounds(results)}). {os.cpu_count()} cores, Python "
-        f"{platform.python_version()}. Only the ratios mean something.",
+        *summary(results),
+        "",
+        "Written by `python -m benchmarks.against_kafka --write docs/specialists`: one machine, the same foreign programs",
+        f"for both, in turn; a row's figures are medians of one run of its rounds ({rounds(results)}). {os.cpu_count()} "
+        f"cores, Python {platform.python_version()}. Only the ratios mean something.",
         "",
         "![ratios](benchmarks.png)",
         "",
@@ -67,6 +70,23 @@ def markdown(results: list[Result], notes: Path) -> str:
     ]
     text = "\n".join(lines) + "\n"
     return text + "\n" + notes.read_text() if notes.exists() else text
+
+
+def summary(results: list[Result]) -> list[str]:
+    """Returns five lines: the median ratio of each kind of figure, and the number of missed targets."""
+    kinds = {
+        "Throughput": ("throughput", "rate"),
+        "CPU of the broker": ("broker CPU",),
+        "Latency, p50 and p99": ("latency p50", "latency p99"),
+        "Resident memory": ("resident memory",),
+    }
+    lines = []
+    for title, names in kinds.items():
+        ratios = [result.ratio for result in results if result.kind.name in names]
+        middle = f"{statistics.median(ratios):.2f} times {APACHE_NAME}'s" if ratios else "not measured"
+        lines.append(f"- {title}: {middle} (median of {len(ratios)} figures).")
+    missed = sum(not result.holds for result in results)
+    return [*lines, f"- {missed} of {len(results)} figures miss the project's target: the last column of the table."]
 
 
 def rounds(results: list[Result]) -> str:

@@ -54,7 +54,8 @@ def _damage(directory: Path) -> Iterator[Finding]:
                 yield Finding(ERROR, "damage", str(directory), one.words, advice)
             else:
                 advice = (
-                    "the broker repairs it at its next start, from other replicas if there are any; see docs/damage.md"
+                    "the broker repairs it at its next start, from other replicas if there are any; "
+                    "see docs/specialists/damage.md"
                 )
                 yield Finding(WARNING, "damage", str(directory), one.words, advice)
 

@@ -87,7 +87,7 @@ def _of_configs(subject: str, configs: Mapping[str, str | None]) -> Iterator[Fin
     classes = {name: value for name, value in configs.items() if _is_class(name) and value}
     for name, value in sorted(classes.items()):
         if not str(value).startswith(_KNOWN_CLASSES):
-            advice = "write it as a Python class (docs/security-classes.md), or remove it"
+            advice = "write it as a Python class (docs/specialists/security-classes.md), or remove it"
             yield Finding(STOPS, subject, f"{name}={value} is a class in Java", advice)
     if (authorizer := configs.get(_AUTHORIZER)) and str(authorizer).startswith(_KNOWN_CLASSES):
         yield Finding(WORKS, subject, f"authorizer {authorizer}", "ACLs are in the metadata and stay")

@@ -1,4 +1,4 @@
-"""Every tool around Kafka has a folder with pins, tests and findings, and a row in docs/compatibility.md."""
+"""Every tool around Kafka has a folder with pins, tests and findings, and a row in docs/specialists/compatibility.md."""
 
 from __future__ import annotations
 

@@ -12,11 +12,12 @@ import typer.main
 from odradek.cli.client.run import root
 from odradek.cli.main import parser
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "command-line.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = (DOCS / "command-line.md", DOCS / "specialists" / "kcat-and-rpk.md")
 
 
 def named_commands() -> list[str]:
-    text = GUIDE.read_text(encoding="utf-8")
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     tables = re.findall(r"`(odradek [^`]+)`", text)
     blocks = [line for line in re.findall(r"^(?:.*\| )?(odradek [^\n]*)$", text, re.MULTILINE) if "`" not in line]
     return sorted({one.split(" | ")[0] for one in tables + blocks if "|" not in one.split(" ")[1]})

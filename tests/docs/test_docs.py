@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import DOCS, ROOT, anchors, blocks, links, pages
+from tests.docs.words import MOST_WORDS_OF_THE_PATH, count, users_path
 
 GENERATE = [sys.executable, "docs/generate.py"]
 
@@ -67,3 +68,22 @@ def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     written = [str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if "reference" not in page.parts]
     assert [page for page in written if page not in navigation] == []
+
+
+def test_the_users_path_has_few_words() -> None:
+    """Texts that few users need go to docs/specialists or docs/development. `python -m tests.docs.words` counts."""
+    assert sum(map(count, users_path())) <= MOST_WORDS_OF_THE_PATH
+
+
+def test_pages_for_specialists_begin_with_five_lines_of_summary() -> None:
+    found = [page for page in (DOCS / "specialists").rglob("*.md") if not page.stem.endswith("-notes")]
+    assert len(found) > 5
+    bad = [str(page.relative_to(DOCS)) for page in found if len(summary(page)) != 5]
+    assert bad == [], "a title, an empty line, and a list with five items of one line each"
+
+
+def summary(page: Path) -> list[str]:
+    """Returns the items of the list below the title, or nothing if another text follows the title."""
+    _, first, *_ = page.read_text(encoding="utf-8").split("\n\n")
+    lines = first.splitlines()
+    return lines if all(re.fullmatch(r"- .{10,150}", line) for line in lines) else []

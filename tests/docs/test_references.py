@@ -39,8 +39,8 @@ FOREIGN_PATHS = {
 #: Exceptions of client libraries, by the page that names them.
 FOREIGN_CLASSES = {
     ("compat_tests/kafka_python/FINDINGS.md", "KafkaConnectionError"),
-    ("docs/damage.md", "CorruptRecordError"),
-    ("docs/damage.md", "KafkaException"),
+    ("docs/specialists/damage.md", "CorruptRecordError"),
+    ("docs/specialists/damage.md", "KafkaException"),
 }
 
 

@@ -247,7 +247,7 @@ def test_a_node_that_runs_is_ended_in_one_place() -> None:
 
 
 def test_the_documents_list_every_cause_with_its_reason() -> None:
-    text = (ROOT / "docs" / "hostile.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "specialists" / "hostile.md").read_text(encoding="utf-8")
     section = text.partition("## Causes that halt a node")[2].partition("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| `")]
     assert rows == [f"| `{cause.failure.__name__}` | {cause.reason} |" for cause in halting.CAUSES]

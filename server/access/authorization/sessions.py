@@ -13,8 +13,8 @@ from ..plugins import Configurable
 
 # The interface of an authorizer, which a class of a user's own implements.
 #
-# It is named by `authorizer.class.name=python:package.module:Name`, see docs/security-classes.md. The node makes one
-# instance, calls `configure` if there is one, then `authorize` for each decision.
+# It is named by `authorizer.class.name=python:package.module:Name`, see docs/specialists/security-classes.md. The node
+# makes one instance, calls `configure` if there is one, then `authorize` for each decision.
 
 
 __all__ = ["Action", "Authorizer", "Configurable", "FollowsAcls", "RequestContext"]

@@ -58,7 +58,9 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Makes the test's module and the guide's module importable. Yields the test's module."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "own_decisions.py").write_text(MODULE)
-    (guide,) = (block for block in blocks(DOCS / "security-classes.md") if block.title == "own_authorizer.py")
+    (guide,) = (
+        block for block in blocks(DOCS / "specialists" / "security-classes.md") if block.title == "own_authorizer.py"
+    )
     (folder / guide.title).write_text(guide.text)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
