@@ -41,7 +41,7 @@ def texts() -> Iterator[str]:
 
 LOG_LINES = [
     (page.name, found[1])
-    for page in sorted(DOCS.glob("security*.md"))
+    for page in sorted(DOCS.rglob("security*.md"))
     for block in blocks(page)
     if block.language == "text"
     for line in block.text.splitlines()
