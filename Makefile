@@ -15,13 +15,14 @@ OPTIONAL := { test -z "$$CI" && echo "the tests that need this are skipped"; }
 run: $(VENV)/.broker ## a broker on 127.0.0.1:9092, data in ./odradek-data
 	$(BIN)/odradek start $(if $(PORT),--port $(PORT))
 
-# What a broker needs, and what makes it faster. The compiled kernel is optional: without a compiler its wheel is empty,
-# and the broker walks over records in Python. So are isal and zstandard, for machines that they have wheels for.
-$(VENV)/.broker: pyproject.toml kernel/pyproject.toml $(wildcard kernel/*.[ch])
+# What a broker needs, and what makes it faster. pip compiles the kernel; without a compiler it goes on, and the broker walks
+# over records in Python. isal and zstandard are optional, too, for machines that they have wheels for.
+$(VENV)/.broker: pyproject.toml $(wildcard kernel/*.[ch])
 	@echo "installing the broker into $(VENV) (about ten seconds) ..."
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --progress-bar on --editable . | grep --line-buffered -E '^(Collecting|Installing|Successfully)' || test -x $(BIN)/odradek
-	@$(PIP) install --quiet --force-reinstall --no-deps ./kernel
+	@$(PIP) uninstall -qq --yes odradek-kernel  # of an earlier checkout, where the kernel was a package of its own
+	@$(BIN)/python -c 'import odradek_kernel' || echo "without the kernel: no C compiler with the headers of Python was found"
 	@$(PIP) install --quiet --only-binary :all: 'isal>=1.7,<2' 'zstandard[cffi]>=0.24,<0.26' || echo "without isal and zstandard: gzip takes half as long again, zstd a fifth"
 	@touch $@
 

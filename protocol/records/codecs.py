@@ -31,8 +31,8 @@ def _optional(name: str) -> Any:
 
 #: Installed with the extra `fast`.
 isal_zlib = _optional("isal.isal_zlib")
-#: Decompressors of the optional distribution `odradek-kernel` (folder kernel/): three times as fast for small batches,
-#: since they allocate nothing. They reject what decoders read differently, too: matches at offset 0.
+#: Decompressors of the kernel (folder kernel/), if it was compiled: three times as fast for small batches, since they
+#: allocate nothing. They reject what decoders read differently, too: matches at offset 0.
 _kernel = _optional("odradek_kernel")
 _kernel_lz4, _kernel_snappy = getattr(_kernel, "decompress_lz4", None), getattr(_kernel, "decompress_snappy", None)
 #: Version 1.5.7, which rejects all that consumers with other versions may reject; 1.5.4 accepts damaged frames.

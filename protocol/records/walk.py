@@ -6,8 +6,8 @@ type. Java accepts more, but other clients fail there: they decode bits past the
 over 127 differently, and raise an error for a header key that is not UTF-8. Wrong offsets, missing keys and timestamps
 out of range are counted; the topic's rules decide on them.
 
-The compiled walk of the optional distribution `odradek-kernel` (folder kernel/) replaces this one if it is installed:
-some 0.01 us per record instead of 0.5.
+The compiled walk of the kernel (folder kernel/) replaces this one if pip had a compiler or a wheel for the platform: some
+0.01 us per record instead of 0.5.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..varint import Buffer, encode_zigzag
 try:
     from odradek_kernel import find_record as _kernel_find
     from odradek_kernel import walk_records as _kernel
-except ImportError:  # The kernel is optional, and may be an older one.
+except ImportError:  # pip had no compiler; the kernel may be of another version in a checkout.
     _kernel = _kernel_find = None
 
 WHOLE = 0

@@ -573,7 +573,7 @@ def _reject_records(reported: list[_Error], total: int, *, of_time: bool) -> NoR
 
 try:
     from odradek_kernel import validate_batch as _validate_batch
-except ImportError:  # The kernel is optional, and may be an older one.
+except ImportError:  # pip had no compiler; the kernel may be of another version in a checkout.
     _validate_batch = None
 
 _unpack_header = struct.Struct(">qiibIhiqqqhii").unpack_from

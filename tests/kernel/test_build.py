@@ -1,14 +1,18 @@
-"""The compiled walk is an optional distribution: it builds with a compiler, and without it the broker is only slower."""
+"""The wheel has the compiled kernel. Without a compiler it has none, and the broker is slower and logs it at its start."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from compat_tests.needed_tools import needed
+from tests.release import copy_tracked
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -35,25 +39,65 @@ print("served")
 """
 
 
-def build(folder: Path, **environment: str) -> list[str]:
-    """Builds the wheel. Returns its files."""
-    source = folder / "kernel"
-    source.mkdir()
-    for file in KERNEL.iterdir():
-        if file.suffix in (".c", ".h", ".toml"):
-            (source / file.name).write_bytes(file.read_bytes())
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(source)]
+#: `odradek` where the kernel is not installed.
+_COMMAND_WITHOUT_KERNEL = """
+import sys
+sys.modules["odradek_kernel"] = None
+from odradek.cli.main import main
+sys.exit(main())
+"""
+
+
+def build(folder: Path, **environment: str) -> Path:
+    """Builds the wheel from the tracked files. Returns its path."""
+    copy_tracked(folder / "source")
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-cache-dir",
+        "--wheel-dir",
+        str(folder),
+    ]
+    command.append(str(folder / "source"))
     subprocess.run(command, check=True, capture_output=True, env={**os.environ, **environment}, timeout=240)
     (made,) = folder.glob("*.whl")
-    return zipfile.ZipFile(made).namelist()
+    return made
 
 
-def test_kernel_builds_with_a_compiler(tmp_path: Path) -> None:
-    assert "odradek_kernel.abi3.so" in build(tmp_path)
+def compiled(wheel: Path) -> list[str]:
+    return [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith((".so", ".pyd"))]
 
 
-def test_kernel_builds_an_empty_wheel_without_a_compiler(tmp_path: Path) -> None:
-    assert not [name for name in build(tmp_path, CC="/nonexistent/cc") if name.endswith((".so", ".pyd"))]
+def test_wheel_has_the_kernel_and_auditwheel_accepts_it(tmp_path: Path) -> None:
+    needed("gcc")
+    wheel = build(tmp_path)
+    assert compiled(wheel) == ["odradek_kernel.abi3.so"]
+    assert wheel.name.split("-")[2:4] == ["cp311", "abi3"], "one wheel for each platform, for Python 3.11 and later"
+    repair = [sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", str(tmp_path / "repaired"), str(wheel)]
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    subprocess.run(repair, check=True, capture_output=True, env={**os.environ, "PATH": path}, timeout=240)
+    (repaired,) = (tmp_path / "repaired").iterdir()
+    assert "-manylinux_2_" in repaired.name and compiled(repaired) == ["odradek_kernel.abi3.so"]
+
+
+def test_wheel_without_a_compiler_has_no_kernel(tmp_path: Path) -> None:
+    assert compiled(build(tmp_path, CC="/nonexistent/cc")) == []
+
+
+def test_wheels_of_a_release_are_for_the_common_platforms() -> None:
+    listing = [sys.executable, "-m", "cibuildwheel", "--print-build-identifiers", "--platform"]
+    listed = [
+        subprocess.run([*listing, platform], cwd=KERNEL.parent, check=True, capture_output=True, text=True, timeout=120)
+        for platform in ("linux", "macos")
+    ]
+    assert {name for one in listed for name in one.stdout.split()} == {
+        *(f"cp311-{libc}_{machine}" for libc in ("manylinux", "musllinux") for machine in ("x86_64", "aarch64")),
+        *(f"cp311-macosx_{machine}" for machine in ("x86_64", "arm64")),
+    }
 
 
 @pytest.mark.timeout(120)
@@ -61,3 +105,17 @@ def test_broker_serves_without_the_kernel() -> None:
     root = KERNEL.parent
     done = subprocess.run([sys.executable, "-c", _WITHOUT_KERNEL], cwd=root, capture_output=True, text=True, timeout=60)
     assert done.stdout == "served\n", done.stderr
+
+
+@pytest.mark.timeout(120)
+def test_start_without_the_kernel_logs_it_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _COMMAND_WITHOUT_KERNEL, "start", "--port", "0", "--data-dir", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as broker:
+        try:
+            assert broker.stdout is not None
+            assert "serving" in broker.stdout.readline()
+            broker.send_signal(signal.SIGINT)
+            _, log = broker.communicate(timeout=60)
+        finally:
+            broker.kill()
+    assert log.count("the compiled kernel is missing") == 1, log
