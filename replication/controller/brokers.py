@@ -56,6 +56,9 @@ def register_broker(state: ControllerState, request: BrokerRegistrationRequest, 
     A broker of 10,000 partitions needs more records than an atomic decision may have. A part of them does no harm: they
     take partitions from the previous incarnation, as fencing does, and its registration stays until the last record.
     The next registration makes the rest.
+
+    The only broker of a cluster of one node leads as before when it registers again after a clean stop: no other process
+    can have led in between, and its logs are whole. A start and a stop then write nothing for each partition.
     """
     _check_cluster(state, request.cluster_id)
     _check_directories(state, request)
@@ -150,10 +153,21 @@ def _incarnation_ends(
     """
     broker_id = request.broker_id
     clean = before is None or before.epoch == request.previous_broker_epoch
+    if clean and before is not None and _leads_on(state, before, request):
+        return ()
     if state.elr_enabled and not clean:
         move = Move(lost_power=broker_id)
         return leadership_records(state, move, [broker_id], lambda p: broker_id in p.isr or broker_id in p.elr)
     return leadership_records(state, Move(leaves=broker_id), [broker_id], lambda p: broker_id in p.isr)
+
+
+def _leads_on(state: ControllerState, before: BrokerImage, request: BrokerRegistrationRequest) -> bool:
+    return (
+        state.registers_alone
+        and not before.fenced
+        and len(state.image.cluster.brokers) == 1
+        and set(before.directories) == set(request.log_dirs)
+    )
 
 
 def register_controller(

@@ -124,6 +124,10 @@ class Controller:
     def elections(self) -> Elections:
         return self._state.elections
 
+    def registers_alone(self, alone: bool) -> None:
+        """Notes whether this node, the only voter, registers its own broker: see `brokers.register_broker`."""
+        self._state.registers_alone = alone
+
     def learn(self, image: MetadataImage) -> Iterator[None]:
         """Runs the slow part of `load` in steps. With the same topics and access rules prepared, `load` is fast."""
         return self._state.learn(image)

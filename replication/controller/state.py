@@ -359,6 +359,8 @@ class ControllerState:
         self.acls: dict[AclImage, bytes] = {}
         self._learned_acls: Map[bytes, AclImage] = EMPTY_IMAGE.acls
         self._values: tuple[object, object, BrokerValues] | None = None
+        #: Whether this node is the only voter and registers its own broker: see `brokers.register_broker`.
+        self.registers_alone = False
         #: The configs in the response to a topic that sets none, and the values that they were made of.
         self.shown_configs: tuple[BrokerValues, list[CreatableTopicConfigs]] | None = None
         session_timeout_ms = BrokerValues(static).get("broker.session.timeout.ms")

@@ -223,7 +223,9 @@ class QuorumDriver:
         raft.begin()
 
     async def stop(self) -> None:
-        """Stops the controller and closes the log. A single broker fences itself first; a leader of several steps down."""
+        """Stops the controller and closes the log. A single voter fences its broker first, unless there is no other broker
+        that could lead meanwhile; a leader of several steps down.
+        """
         try:
             if self.is_active and self.is_alone and self._images.end_offset >= 0:  # the start came so far
                 await self._leave_alone()
@@ -239,7 +241,7 @@ class QuorumDriver:
         # The remaining records matter only to the next node that opens the log. This node's partitions close anyway.
         self._images.suspend()
         try:
-            if self._config.is_broker:
+            if self._config.is_broker and len(self.controller.image.cluster.brokers) > 1:
                 for result in leaving(self._registration, self.broker_epoch, self.controller):
                     self._active.append(result.records, result.atomic)
         except LogDirectoryFailure as failure:

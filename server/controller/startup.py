@@ -193,7 +193,9 @@ class _Start:
         self.decide(self._registration.of_controller(new_incarnation_id()), 0)
 
     def register_broker(self) -> int:
+        self._controller.registers_alone(True)
         registered = self.decide(self._registration.of_broker(new_incarnation_id()), 4)
+        self._controller.registers_alone(False)
         assert isinstance(registered, BrokerRegistrationResponse)
         broker_epoch = registered.broker_epoch
         self.decide(self._registration.heartbeat(broker_epoch, self._controller.next_offset - 1), 1)

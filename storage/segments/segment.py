@@ -486,6 +486,8 @@ class Segment:
         """Another segment takes the appends: the indexes are completed, as Kafka's are."""
         self.write_indexes()
         self._ahead = None
+        if self._planned_bytes is not None:
+            return  # it has no files
         with suppress(FileNotFoundError):  # it is damaged, and another segment is begun for that
             if os.stat(self.path).st_size > self.size:  # it was preallocated, or written ahead
                 os.truncate(self.path, self.size)

@@ -1,0 +1,84 @@
+"""Restarts of a single node: its leaderships, and what a start and a stop write for each partition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import odradek
+import pytest
+from odradek.metadata.image import PartitionImage
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.wire import WireClient
+from tests.server.harness.data_path import DataPath, batch_of, values_of
+
+pytestmark = pytest.mark.usefixtures("sockets")
+
+PARTITIONS = 60
+#: Records of a stop and of a start, however many partitions there are: leader, registrations, unfencing.
+MOST_RECORDS = 10
+
+
+def state(broker: odradek.Broker, topic: str) -> tuple[int, dict[int, PartitionImage]]:
+    """Returns the end of the metadata log, and the partitions of the topic."""
+    found = broker.server.metadata.image.topic(topic)
+    assert found is not None
+    return broker.server.controller.quorum_log.end_offset, dict(found.partitions)
+
+
+def topic_of(broker: odradek.Broker) -> str:
+    path = DataPath(broker)
+    topic = path.topic(PARTITIONS)
+    assert path.produce(topic, batch_of(b"first"), index=3).base_offset == 0
+    path.close()
+    return topic
+
+
+def check_served(broker: odradek.Broker, topic: str) -> None:
+    path = DataPath(broker)
+    assert path.produce(topic, batch_of(b"second"), index=3).base_offset == 1
+    assert values_of(path.fetch(topic, index=3)) == [b"first", b"second"]
+    assert path.produce(topic, batch_of(b"other"), index=PARTITIONS - 1).base_offset == 0
+    path.close()
+
+
+def test_single_node_keeps_its_leaderships_over_a_clean_restart(tmp_path: Path) -> None:
+    with odradek.Broker(data_dir=tmp_path) as broker:
+        topic = topic_of(broker)
+        end, partitions = state(broker, topic)
+    with odradek.Broker(data_dir=tmp_path) as broker:
+        end_again, partitions_again = state(broker, topic)
+        assert partitions_again == partitions
+        assert end_again - end <= MOST_RECORDS
+        check_served(broker, topic)
+
+
+def epochs(client: WireClient) -> dict[int, int]:
+    """Returns the leader epoch of each partition that the node leads."""
+    (topic,) = client.call(MetadataRequest([MetadataRequestTopic(bytes(16), "topic")]), 12).topics
+    return {one.partition_index: one.leader_epoch for one in topic.partitions if one.leader_id == 1}
+
+
+def test_single_node_leads_in_new_epochs_after_it_was_killed(tmp_path: Path) -> None:
+    with OdradekProcess(tmp_path) as node:
+        with WireClient(node.bootstrap) as client:
+            client.call(CreateTopicsRequest([CreatableTopic("topic", PARTITIONS, 1)], 10_000), 7)
+            before = epochs(client)
+        node.kill()
+        node.start()
+        with WireClient(node.bootstrap) as client:
+            after = epochs(client)
+    assert len(before) == len(after) == PARTITIONS
+    assert all(after[index] > epoch for index, epoch in before.items())
+
+
+def test_single_node_leads_in_new_epochs_after_its_log_directory_was_lost(tmp_path: Path) -> None:
+    directories = {"log.dirs": f"{tmp_path}/one,{tmp_path}/two"}
+    with odradek.Broker(config=directories) as broker:
+        topic = topic_of(broker)
+        _, partitions = state(broker, topic)
+    with odradek.Broker(config={"log.dirs": f"{tmp_path}/one"}) as broker:
+        _, partitions_again = state(broker, topic)
+        assert all(one.leader_epoch > partitions[index].leader_epoch for index, one in partitions_again.items())
