@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, TypeVar, cast
 
+from .apis import APIS
 from .errors import ErrorCode
 from .schema import INT32, RECORDS, ArrayOf, Field, Message, Scalar
 
@@ -66,6 +67,15 @@ def error_response(
     return made
 
 
+def error_response_to(
+    request: Message, version: int, error: ErrorCode, message: str | None = None, *, at_items: bool = False
+) -> Message:
+    """The same for a request that is at hand: its class names the API."""
+    key = type(request).SCHEMA.key
+    assert key is not None, "a request of an API"
+    return error_response(APIS[key].response, version, request, error, message, at_items=at_items)
+
+
 def has_place_for_errors(response: type[Message], version: int) -> bool:
     """Returns whether a response of that version can say that anything failed."""
     return _has_own_error(response, version) or any(
@@ -111,9 +121,13 @@ class _Builder:
         made = struct()
         is_set = not at_items and _has_own_error(struct, self._version)
         for field in struct.SCHEMA.fields:
-            if self._version not in field.versions or isinstance(field.type, ArrayOf | type):
+            if isinstance(field.type, ArrayOf | type):
                 continue
-            if field.type is RECORDS:
+            if self._version not in field.versions:
+                # Never sent, but set: other parts of the broker name a topic in both ways.
+                if is_item:
+                    _copy_key(made, field, asked, self._version)
+            elif field.type is RECORDS:
                 setattr(made, field.name, b"")
             elif field.name in ERROR_FIELDS:
                 if is_set:
@@ -121,7 +135,7 @@ class _Builder:
             elif field.name == "error_message":
                 if is_set and self._version in field.nullable:
                     setattr(made, field.name, self._message)
-            elif (is_item and _copy_key(made, field, asked)) or not is_set or field.name not in UNKNOWN:
+            elif (is_item and _copy_key(made, field, asked, self._version)) or not is_set or field.name not in UNKNOWN:
                 pass
             elif is_item and field.name.startswith("producer_"):
                 pass  # of a described transaction: zeros
@@ -135,9 +149,17 @@ class _Builder:
         return made
 
 
-def _copy_key(made: Message, field: Field, asked: Any) -> bool:
+def _copy_key(made: Message, field: Field, asked: Any, version: int) -> bool:
     """Copies a field that refers to an item of the request. Returns whether the field is such a reference."""
     zero = type(field.type.zero)  # type: ignore[union-attr]
+    if (
+        isinstance(asked, Message)
+        and field.name in KEYS
+        and version in field.nullable
+        and getattr(asked, field.name, zero) is None
+    ):
+        setattr(made, field.name, None)
+        return True
     names = (field.name, *_SYNONYMS.get(field.name, ())) if field.name in KEYS else ()
     values = [getattr(asked, name, None) for name in names] if isinstance(asked, Message) else [asked] * bool(names)
     for value in values:

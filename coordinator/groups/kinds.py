@@ -59,10 +59,11 @@ class Kinds:
             self.load_all()
         return self._operations[request]
 
-    def error_response(self, request: type[Message]) -> ErrorResponse:
-        if request not in self._error_responses:
+    def error_response(self, request: type[Message]) -> ErrorResponse | None:
+        """Returns what makes the error response to a request, where that is not the one of the schema."""
+        if request not in self._operations:
             self.load_all()
-        return self._error_responses[request]
+        return self._error_responses.get(request)
 
     def record_type(self, number: int) -> RecordType | None:
         if number not in self.record_types:

@@ -5,6 +5,7 @@ The handlers check that topics exist, and resolve names and ids: requests arrive
 
 from __future__ import annotations
 
+from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.classic_group_records import OffsetCommitValue
 from ...protocol.messages.offset_commit import (
@@ -42,7 +43,6 @@ from .base.group import Group
 from .base.kind import OffsetRules
 from .base.offsets import CommittedOffset, OffsetStore, Partitions
 from .base.state import ShardState
-from .error_responses import commit_error, transactional_commit_error
 
 # Removal of committed offsets: after their retention (KIP-211), with their topic, or with their group.
 #
@@ -107,7 +107,7 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
     else:
         error = rules.validate_commit(state, group, request, message.version, now)
     if error is not ErrorCode.NONE:
-        state.reply(message, commit_error(request, error))
+        state.reply(message, error_response_to(request, message.version, error))
         return
     retention_ms = request.retention_time_ms
     expire_timestamp = -1 if retention_ms == NO_RETENTION_OF_ITS_OWN else min(now + retention_ms, LAST_TIMESTAMP)
@@ -280,7 +280,7 @@ def commit_transactional(state: ShardState, message: GroupRequest, now: int) -> 
     if error is ErrorCode.STALE_MEMBER_EPOCH and message.version < STALE_MEMBER_EPOCH_VERSION:
         error = ErrorCode.ILLEGAL_GENERATION
     if error is not ErrorCode.NONE:
-        state.reply(message, transactional_commit_error(request, error))
+        state.reply(message, error_response_to(request, message.version, error))
         return
     producer = (request.producer_id, request.producer_epoch)
     response = TxnOffsetCommitResponse()

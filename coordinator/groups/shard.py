@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ...protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
@@ -36,7 +37,6 @@ from . import offsets, silence
 from .base.kind import Operation
 from .base.state import ShardState
 from .classic.group import ClassicGroup, State, find_or_make
-from .error_responses import error_response
 from .kinds import KINDS
 from .offsets import commit_transactional, delete_offsets_of_group, delete_offsets_of_topics, expire_offsets
 
@@ -168,6 +168,12 @@ OPERATIONS: dict[type[Message], Operation] = {
 }
 
 
+def error_response(request: Message, version: int, error: ErrorCode) -> Message:
+    """Returns the response to a request that failed as a whole: the schema's, or that of its kind of group."""
+    own = None if type(request) in OPERATIONS else KINDS.error_response(type(request))
+    return error_response_to(request, version, error) if own is None else own(request, version, error)
+
+
 class GroupShard:
     def __init__(self, config: GroupsConfig, next_offset: int = 0) -> None:
         self.state = ShardState(config, KINDS.by_name, KINDS.replays, find_or_make)
@@ -184,7 +190,7 @@ class GroupShard:
                 operation(self.state, message, now)
                 self._silence.plan(self.state, now)
             else:
-                self.state.reply(message, error_response(request, error))
+                self.state.reply(message, error_response(request, message.version, error))
         elif type(message) is MetadataChanged:
             self._metadata_changed(message)
         else:

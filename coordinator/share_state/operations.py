@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import (
     delete_share_group_state,
@@ -206,10 +207,9 @@ def respond(request: Message, topic_id: bytes, index: int, answer: Message | Val
     return made
 
 
-def error_response(request: Message, error: ErrorCode) -> Message:
+def error_response(request: Message, version: int, error: ErrorCode) -> Message:
     """Returns the error response to a request that no shard of this broker can handle."""
-    topic_id, partition = only_partition(request)
-    return respond(request, topic_id, partition.partition, ValidationError(error, MESSAGES.get(error, error.name)))
+    return error_response_to(request, version, error, MESSAGES.get(error, error.name))
 
 
 MESSAGES = {

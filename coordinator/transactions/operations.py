@@ -184,7 +184,7 @@ def end_txn(state: TransactionsState, message: TransactionRequest, now: int) -> 
     else:
         error = _validate_end(transaction, request)
     if error:
-        state.reply(message, error_response(request, error, message.version))
+        state.reply(message, error_response(request, message.version, error))
         return
     assert transaction is not None
     if error is ErrorCode.NONE:
@@ -362,7 +362,7 @@ def init_producer_id(state: TransactionsState, message: TransactionRequest, now:
     transactional_id = request.transactional_id
     error = _validate_init(state, request)
     if error or transactional_id is None:
-        state.reply(message, error_response(request, error or ErrorCode.INVALID_REQUEST, message.version))
+        state.reply(message, error_response(request, message.version, error or ErrorCode.INVALID_REQUEST))
         return
     transaction = state.transactions.get(transactional_id)
     if transaction is None:
@@ -380,7 +380,7 @@ def init_producer_id(state: TransactionsState, message: TransactionRequest, now:
     else:
         error = _next_epoch(state, message, transaction, now)
     if error:
-        state.reply(message, error_response(request, error, message.version))
+        state.reply(message, error_response(request, message.version, error))
 
 
 def _validate_init(state: TransactionsState, request: InitProducerIdRequest) -> ErrorCode:

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...metadata.image import TopicPartition
+from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.transaction_state import TransactionLogKey, TransactionLogValue
-from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from ...protocol.messages.describe_transactions import (
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    TransactionState,
-)
-from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ...protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ...protocol.messages.end_txn import EndTxnRequest
+from ...protocol.messages.init_producer_id import InitProducerIdRequest
 from ...protocol.schema import Message
 from ..common.result import Record, Reply
 from ..common.timers import Timers
@@ -150,18 +143,21 @@ class TransactionsState:
         self.replay(record)
 
 
-# Error responses for whole requests, in the form of each response. Older versions do not have every error code.
-
-
 #: The first version of AddPartitionsToTxn that brokers send to each other, for several transactions.
 BATCHED_VERSION = 4
-LATEST = 99
+#: The first versions whose clients know PRODUCER_FENCED (KIP-588).
+_FENCED_VERSIONS: dict[type[Message], int] = {
+    InitProducerIdRequest: 4,
+    AddPartitionsToTxnRequest: 2,
+    AddOffsetsToTxnRequest: 2,
+    EndTxnRequest: 2,
+}
 
 
-def error_response(request: Message, error: int, version: int = LATEST) -> Message:
-    """Returns the response to `request` with `error` in every error field."""
-    made: Message = _ERROR_RESPONSES[type(request)](request, error, version)
-    return made
+def error_response(request: Message, version: int, error: int) -> Message:
+    """Returns the response to a request that failed as a whole; of a batched AddPartitionsToTxn, each transaction did."""
+    said = as_known(error, version, _FENCED_VERSIONS.get(type(request), 0))
+    return error_response_to(request, version, ErrorCode(said), at_items=isinstance(request, AddPartitionsToTxnRequest))
 
 
 def as_known(error: int, version: int, first_version: int) -> int:
@@ -169,17 +165,6 @@ def as_known(error: int, version: int, first_version: int) -> int:
     if error == ErrorCode.PRODUCER_FENCED and version < first_version:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error
-
-
-def _init(request: InitProducerIdRequest, error: int, version: int) -> Message:
-    return InitProducerIdResponse(error_code=as_known(error, version, 4), producer_id=-1, producer_epoch=-1)
-
-
-def _add_partitions(request: AddPartitionsToTxnRequest, error: int, version: int) -> Message:
-    if request.transactions:
-        return AddPartitionsToTxnResponse(results_by_transaction=[result(t, error) for t in request.transactions])
-    said = as_known(error, version, 2)
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results_by_topic(request.v3_and_below_topics, said))
 
 
 def result(transaction: AddPartitionsToTxnTransaction, error: int) -> AddPartitionsToTxnResult:
@@ -196,31 +181,3 @@ def results_by_topic(topics: list[AddPartitionsToTxnTopic], error: int) -> list[
         )
         for topic in topics
     ]
-
-
-def _add_offsets(request: AddOffsetsToTxnRequest, error: int, version: int) -> Message:
-    return AddOffsetsToTxnResponse(error_code=as_known(error, version, 2))
-
-
-def _end(request: EndTxnRequest, error: int, version: int) -> Message:
-    return EndTxnResponse(error_code=as_known(error, version, 2))
-
-
-def _describe(request: DescribeTransactionsRequest, error: int, version: int) -> Message:
-    return DescribeTransactionsResponse(
-        transaction_states=[TransactionState(error_code=error, transactional_id=i) for i in request.transactional_ids]
-    )
-
-
-def _list(request: ListTransactionsRequest, error: int, version: int) -> Message:
-    return ListTransactionsResponse(error_code=error)
-
-
-_ERROR_RESPONSES: dict[type[Message], Callable[[Any, int, int], Message]] = {
-    InitProducerIdRequest: _init,
-    AddPartitionsToTxnRequest: _add_partitions,
-    AddOffsetsToTxnRequest: _add_offsets,
-    EndTxnRequest: _end,
-    DescribeTransactionsRequest: _describe,
-    ListTransactionsRequest: _list,
-}

@@ -67,11 +67,11 @@ def _decision(api: str) -> Decision:
     return found
 
 
-def error_response(request: Message, request_error: RequestError) -> Message:
+def error_response(request: Message, version: int, request_error: RequestError) -> Message:
     """Returns the error response, see error_responses.py."""
     from .error_responses import error_response as made
 
-    return made(request, request_error)
+    return made(request, version, request_error)
 
 
 def _too_many_records(api: str) -> RequestError:
@@ -159,7 +159,7 @@ class Controller:
             if result.atomic and len(result.records) > MAX_RECORDS_PER_REQUEST:
                 raise _too_many_records(api)
         except RequestError as request_error:
-            return ControllerResult([], error_response(request, request_error))
+            return ControllerResult([], error_response(request, version, request_error))
         return result._replace(records=[], kraft_version=0) if result.validate_only else result
 
     def replay(self, records: Sequence[Message], epoch: int, append_timestamp_ms: int) -> None:

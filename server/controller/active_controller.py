@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
@@ -24,7 +24,7 @@ from ..network.api_endpoint import SMALL_RESERVE, ApiEndpoint
 from ..network.call import set_throttle_time
 from ..runtime.halting import cannot_begin
 from ..runtime.sliced_work import SlicedWork
-from .commits import Appended, ClientFields, Reply, WaitingReplies, failed_here, not_controller, replay_decision
+from .commits import Appended, Asked, ClientFields, Reply, WaitingReplies, failed_here, not_controller, replay_decision
 from .snapshots import BatchTooLarge
 from .startup import activation, new_controller
 
@@ -42,13 +42,6 @@ log = logging.getLogger("odradek.quorum")
 
 #: Finds the endpoint of a request; None for a request of the controller to itself.
 EndpointOf = Callable[[Message], "ApiEndpoint | None"]
-
-
-class Asked(NamedTuple):
-    """A request that is to be decided, as requirements see it."""
-
-    request: Message
-    version: int
 
 
 def decision_requirements(endpoint: ApiEndpoint | None) -> Requirements:
@@ -117,7 +110,7 @@ class ActiveController:
     def decide(self, request: Message, version: int, reply: Reply, **client: Unpack[ClientFields]) -> None:
         """Decides the request here; NOT_CONTROLLER where another controller is active before its records are committed."""
         if not self.is_active or not self._member.leads:
-            reply(not_controller(request))
+            reply(not_controller(request, version))
             return
         controller, quorum_log = self.controller, self._member.log
         if controller.next_offset != quorum_log.end_offset:  # the quorum has appended records of its own
@@ -130,21 +123,21 @@ class ActiveController:
             request = permitted
         try:
             decided = self._decided(controller, endpoint, request, version, client)
-            result = self._room.admitted(request, decided, _reserve(endpoint, request))
+            result = self._room.admitted(Asked(request, version), decided, _reserve(endpoint, request))
             try:
                 self.append(result.records, result.atomic)
             except BatchTooLarge as error:
-                reply(error_response(request, RequestError(ErrorCode.POLICY_VIOLATION, str(error))))
+                reply(error_response(request, version, RequestError(ErrorCode.POLICY_VIOLATION, str(error))))
                 return
             if self._authorizer is not None and client and result.records and endpoint and not endpoint.is_of_nodes:
                 self._authorizer.note_change(client.get("principal", ""), client.get("client_host", ""), request)
         except LogDirectoryFailure as failure:
             self.on_failed(failure)
-            reply(not_controller(request))
+            reply(not_controller(request, version))
             return
         except Exception:
             log.exception("a bug: the controller failed in %s", type(request).__name__)
-            reply(failed_here(request))
+            reply(failed_here(request, version))
             return
         if result.kraft_version:
             self._member.joined().raise_kraft_version(result.kraft_version)
@@ -153,7 +146,7 @@ class ActiveController:
         if offset <= self._images.end_offset:
             reply(result.response)
         else:
-            self._waiting.add(offset, request, reply, result.response)
+            self._waiting.add(offset, Asked(request, version), reply, result.response)
 
     def _decided(
         self, controller: Controller, endpoint: ApiEndpoint | None, request: Message, version: int, client: ClientFields
@@ -183,21 +176,21 @@ class ActiveController:
 
         The controller's runner of the requirements.
         """
-        request = asked.request
+        request, version = asked.request, asked.version
         api = type(request).__name__.removesuffix("Request")
         session = authorizer.session_of(client.get("principal", ""), client.get("client_host", ""), api)
         checked = check(decision_requirements(endpoint), session, asked, self._deciding())
         if isinstance(checked, Denial):
-            reply(error_response(request, RequestError(*checked)))
+            reply(error_response(request, version, RequestError(*checked)))
             return None, reply
         permitted = checked.request
         if permitted is request:
             return request, reply
-        elsewhere = not_controller(permitted)
+        elsewhere = not_controller(permitted, version)
 
         def finish(response: Message) -> None:
-            if response == elsewhere and elsewhere != failed_here(permitted):
-                reply(not_controller(request))
+            if response == elsewhere and elsewhere != failed_here(permitted, version):
+                reply(not_controller(request, version))
             else:
                 reply(checked.finish(response))
 

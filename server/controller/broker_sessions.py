@@ -119,7 +119,7 @@ class BrokerSessionWatch:
         """Decides a registration or a heartbeat; without a connection it is this process's own."""
         controller = self._controller
         if not controller.is_active:
-            reply(error_response(request, RequestError(ErrorCode.NOT_CONTROLLER)))
+            reply(error_response(request, version, RequestError(ErrorCode.NOT_CONTROLLER)))
         elif isinstance(request, BrokerHeartbeatRequest):
             self._hear(request, connection)
             before = controller.quorum_log.end_offset

@@ -83,7 +83,7 @@ class Forwarding:
         key = request.SCHEMA.key
         assert key is not None, f"{type(request).__name__} never leaves the controller"
         if self._waiting >= MAX_WAITING or self._is_closed:
-            reply(error_response(request, RequestError(ErrorCode.REQUEST_TIMED_OUT)))
+            reply(error_response(request, version, RequestError(ErrorCode.REQUEST_TIMED_OUT)))
             return
         self._waiting += 1
         deadline_ms = self._clock.now_ms() + FORWARDING_TIMEOUT_MS
@@ -123,7 +123,10 @@ class Forwarding:
         controller = self._controller
         left_ms = forwarded.deadline_ms - self._clock.now_ms()
         if left_ms <= 0 or self._is_closed:
-            self._done(forwarded, error_response(forwarded.request, RequestError(ErrorCode.REQUEST_TIMED_OUT)))
+            self._done(
+                forwarded,
+                error_response(forwarded.request, forwarded.version, RequestError(ErrorCode.REQUEST_TIMED_OUT)),
+            )
         elif controller.is_active:
             controller.decide(
                 forwarded.request,
@@ -152,7 +155,7 @@ class Forwarding:
     def _answered(self, forwarded: _Forwarded, response: Any) -> None:
         if isinstance(response, EnvelopeResponse):
             response = unwrapped(forwarded, response)
-        if response is None or is_not_controller(forwarded.request, response):
+        if response is None or is_not_controller(forwarded.request, forwarded.version, response):
             self._try_later(forwarded)
         else:
             self._done(forwarded, response)
@@ -162,13 +165,15 @@ class Forwarding:
         forwarded.reply(response)
 
 
-def is_not_controller(request: Message, response: Message) -> bool:
+def is_not_controller(request: Message, version: int, response: Message) -> bool:
     """Returns True if nothing was decided because the receiver is not the active controller."""
     if getattr(response, "error_code", None) == ErrorCode.NOT_CONTROLLER:
         return True
-    rejected = error_response(request, RequestError(ErrorCode.NOT_CONTROLLER))
+    rejected = error_response(request, version, RequestError(ErrorCode.NOT_CONTROLLER))
     # A request that names nothing has an empty response, whatever the error.
-    return response == rejected and rejected != error_response(request, RequestError(ErrorCode.REQUEST_TIMED_OUT))
+    return response == rejected and rejected != error_response(
+        request, version, RequestError(ErrorCode.REQUEST_TIMED_OUT)
+    )
 
 
 # ---- envelopes
@@ -214,7 +219,9 @@ def unwrapped(forwarded: _Forwarded, response: EnvelopeResponse) -> Message | No
     """Returns the response in the envelope; None when the request has to be sent again."""
     if response.error_code == ErrorCode.NOT_CONTROLLER:
         return None
-    validation_error = error_response(forwarded.request, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR))
+    validation_error = error_response(
+        forwarded.request, forwarded.version, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    )
     if response.error_code != ErrorCode.NONE or response.response_data is None:
         return validation_error
     key = forwarded.request.SCHEMA.key

@@ -314,11 +314,18 @@ class ClientFields(TypedDict, total=False):
     is_token_authenticated: bool
 
 
+class Asked(NamedTuple):
+    """A request that is to be decided, as requirements see it."""
+
+    request: Message
+    version: int
+
+
 class _Waiting(NamedTuple):
     """A reply that waits until everything below `offset` is published."""
 
     offset: int
-    request: Message
+    asked: Asked
     reply: Reply
     response: Message
 
@@ -329,8 +336,8 @@ class WaitingReplies:
     def __init__(self) -> None:
         self._waiting: deque[_Waiting] = deque()
 
-    def add(self, offset: int, request: Message, reply: Reply, response: Message) -> None:
-        self._waiting.append(_Waiting(offset, request, reply, response))
+    def add(self, offset: int, asked: Asked, reply: Reply, response: Message) -> None:
+        self._waiting.append(_Waiting(offset, asked, reply, response))
 
     def published(self, end_offset: int) -> None:
         while self._waiting and self._waiting[0].offset <= end_offset:
@@ -343,15 +350,15 @@ class WaitingReplies:
         """
         while self._waiting:
             waiting = self._waiting.popleft()
-            _answer(waiting.reply, not_controller(waiting.request))
+            _answer(waiting.reply, not_controller(*waiting.asked))
 
 
-def not_controller(request: Message) -> Message:
-    return error_response(request, RequestError(ErrorCode.NOT_CONTROLLER))
+def not_controller(request: Message, version: int) -> Message:
+    return error_response(request, version, RequestError(ErrorCode.NOT_CONTROLLER))
 
 
-def failed_here(request: Message) -> Message:
-    return error_response(request, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR))
+def failed_here(request: Message, version: int) -> Message:
+    return error_response(request, version, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
 def _answer(reply: Reply, response: Message) -> None:

@@ -12,12 +12,13 @@ import os
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
-from ...protocol.schema import Message
 from ...replication.controller.result import ControllerResult, RequestError
 from ...storage.files.open_files import advice
 
 if TYPE_CHECKING:
+    from ...protocol.schema import Message
     from ..runtime.log_lines import RepeatedLines
+    from .commits import Asked
 
 log = logging.getLogger("odradek.quorum")
 
@@ -36,11 +37,12 @@ class LogRoom:
         self._path = path
         self._lines = lines
 
-    def admitted(self, request: Message, result: ControllerResult, reserve: int) -> ControllerResult:
+    def admitted(self, asked: Asked, result: ControllerResult, reserve: int) -> ControllerResult:
         """Returns the decision, or KAFKA_STORAGE_ERROR in its place where the disk has no room for its records.
 
         `reserve`: the bytes that must stay free after them; 0 for records that are written in any case.
         """
+        request = asked.request
         if not result.records or not reserve:
             return result
         free = _free_bytes(self._path)
@@ -57,7 +59,9 @@ class LogRoom:
             return ControllerResult([], result.response)
         from ...replication.controller.error_responses import error_response  # which few brokers ever need
 
-        return ControllerResult([], error_response(request, RequestError(ErrorCode.KAFKA_STORAGE_ERROR, words)))
+        return ControllerResult(
+            [], error_response(request, asked.version, RequestError(ErrorCode.KAFKA_STORAGE_ERROR, words))
+        )
 
 
 def _free_bytes(path: str) -> int:

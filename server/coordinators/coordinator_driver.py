@@ -299,12 +299,11 @@ class GroupDriver(CoordinatorDriver):
         }
 
     def _not_here(self, request: Message, version: int) -> Message:
-        from ...coordinator.groups.error_responses import error_response
-        from ...coordinator.groups.shard import validate
+        from ...coordinator.groups.shard import error_response, validate
         from .group_shard_driver import groups_config
 
         error = validate(groups_config(self._config), request, version)
-        return error_response(request, error or ErrorCode.NOT_COORDINATOR)
+        return error_response(request, version, error or ErrorCode.NOT_COORDINATOR)
 
     def _new_shard(self, partition: HostedPartition) -> GroupShardDriver:
         from .group_shard_driver import GroupShardDriver

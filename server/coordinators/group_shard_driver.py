@@ -20,9 +20,9 @@ from ...coordinator.common.result import (
 )
 from ...coordinator.groups.base.state import GroupCounters
 from ...coordinator.groups.consumer.assignment import ASSIGNORS
-from ...coordinator.groups.error_responses import error_response
 from ...coordinator.groups.kinds import KINDS
 from ...coordinator.groups.loading import ShardLoader, encode_record
+from ...coordinator.groups.shard import error_response
 from ...metadata.image import EMPTY_IMAGE, MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.records.compression import Compression
@@ -99,7 +99,7 @@ class GroupShardDriver(ShardDriver):
     """Drives the shard of one partition of `__consumer_offsets`."""
 
     _encode: Callable[[Record], tuple[bytes, bytes | None]] = staticmethod(encode_record)
-    _error_response: Callable[[Message, ErrorCode], Message] = staticmethod(error_response)
+    _error_response: Callable[[Message, int, ErrorCode], Message] = staticmethod(error_response)
 
     def __init__(
         self,

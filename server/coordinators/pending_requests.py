@@ -33,17 +33,18 @@ class DescribingClient(NamedTuple):
 class Pending:
     """A request without a response yet: the token that the shard holds."""
 
-    __slots__ = ("reply", "request")
+    __slots__ = ("reply", "request", "version")
 
-    def __init__(self, request: Message, reply: Callable[[Any], None]) -> None:
+    def __init__(self, request: Message, version: int, reply: Callable[[Any], None]) -> None:
         self.request = request
+        self.version = version
         self.reply = reply
 
 
 class OpenRequests:
     """All requests without a response yet. Each gets exactly one response."""
 
-    def __init__(self, error_response: Callable[[Message, ErrorCode], Message]) -> None:
+    def __init__(self, error_response: Callable[[Message, int, ErrorCode], Message]) -> None:
         self._error_response = error_response
         # In order of arrival.
         self._open: dict[Pending, None] = {}
@@ -61,12 +62,12 @@ class OpenRequests:
         assert isinstance(token, Pending)
         if token in self._open:
             del self._open[token]
-            self._give(token, self._error_response(token.request, error))
+            self._give(token, self._error_response(token.request, token.version, error))
 
     def reject_all(self, error: ErrorCode) -> None:
         waiting, self._open = self._open, {}
         for pending in waiting:
-            self._give(pending, self._error_response(pending.request, error))
+            self._give(pending, self._error_response(pending.request, pending.version, error))
 
     def _give(self, pending: Pending, response: Message) -> None:
         """Sends a response. A failing reply must not prevent the others."""
@@ -75,4 +76,4 @@ class OpenRequests:
         except Exception:
             log.exception("a bug: %s could not be answered", type(pending.request).__name__)
             with suppress(Exception):
-                pending.reply(self._error_response(pending.request, ErrorCode.UNKNOWN_SERVER_ERROR))
+                pending.reply(self._error_response(pending.request, pending.version, ErrorCode.UNKNOWN_SERVER_ERROR))

@@ -87,10 +87,10 @@ class Persister:
 
     def _answered(self, request: Any, tries: int, reply: Reply, response: Any) -> None:
         if response is None:
-            response = error_response(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            response = error_response(request, LATEST, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         elif len(response.results) != 1 or len(response.results[0].partitions) != 1:
             # A shard on another broker returns an empty response to a request that names no group.
-            response = error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+            response = error_response(request, LATEST, ErrorCode.UNKNOWN_SERVER_ERROR)
         error = response.results[0].partitions[0].error_code
         if error in _RETRIED and tries:
             backoff_ms = FIRST_BACKOFF_MS << (MOST_TRIES - 1 - tries)
@@ -110,7 +110,7 @@ def submit_here(driver: ShareStateDriver, request: Any, version: int, client: An
 
 def reject_all(request: Any, error: ErrorCode, reply: Reply) -> None:
     """Answers each partition of a request with an error."""
-    joined(request, reply, [error_response(single, error) for single in singles(request)])
+    joined(request, reply, [error_response(single, LATEST, error) for single in singles(request)])
 
 
 def singles(request: Any) -> list[Any]:

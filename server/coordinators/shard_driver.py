@@ -108,7 +108,7 @@ class ShardDriver:
 
     #: The encoder of records, and the error response for requests that the shard cannot handle.
     _encode: Callable[[Record], tuple[bytes, bytes | None]]
-    _error_response: Callable[[Message, ErrorCode], Message]
+    _error_response: Callable[[Message, int, ErrorCode], Message]
 
     def __init__(
         self,
@@ -244,9 +244,9 @@ class ShardDriver:
     def submit(self, request: Message, version: int, client: Client, reply: Callable[[Any], None]) -> None:
         shard = self._shard
         if shard is None:
-            reply(self._error_response(request, self._why_not))
+            reply(self._error_response(request, version, self._why_not))
             return
-        pending = Pending(request, reply)
+        pending = Pending(request, version, reply)
         self._open.add(pending)
         message = self._message(pending, version, client)
         now = self._clock()

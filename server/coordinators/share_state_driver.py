@@ -92,7 +92,7 @@ class ShareStateDriver(CoordinatorDriver):
         }
 
     def _not_here(self, request: Message, version: int) -> Message:
-        return error_response(request, ErrorCode.NOT_COORDINATOR)
+        return error_response(request, version, ErrorCode.NOT_COORDINATOR)
 
     def _new_shard(self, partition: HostedPartition) -> PersisterShardDriver:
         config = self._config
@@ -127,7 +127,7 @@ class PersisterShardDriver(ShardDriver):
     """Drives the shard of one partition of `__share_group_state`, and removes redundant records from its log."""
 
     _encode: Callable[[Record], tuple[bytes, bytes | None]] = staticmethod(encode_record)
-    _error_response: Callable[[Message, ErrorCode], Message] = staticmethod(error_response)
+    _error_response: Callable[[Message, int, ErrorCode], Message] = staticmethod(error_response)
 
     def __init__(
         self,

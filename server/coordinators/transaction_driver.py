@@ -187,7 +187,7 @@ class TransactionDriver(CoordinatorDriver):
         )
 
     def _not_here(self, request: Message, version: int) -> Message:
-        return error_response(request, ErrorCode.NOT_COORDINATOR, version)
+        return error_response(request, version, ErrorCode.NOT_COORDINATOR)
 
     def _transactions_config(self) -> TransactionsConfig:
         config = self._config
@@ -204,7 +204,7 @@ class TransactionShardDriver(ShardDriver):
     """Drives the shard of one partition of `__transaction_state`, and sends the markers that it requests."""
 
     _encode: Callable[[Record], tuple[bytes, bytes | None]] = staticmethod(encode_record)
-    _error_response: Callable[[Message, ErrorCode], Message] = staticmethod(error_response)
+    _error_response: Callable[[Message, int, ErrorCode], Message] = staticmethod(error_response)
 
     def __init__(
         self,
@@ -244,7 +244,7 @@ class TransactionShardDriver(ShardDriver):
         producer_id: int,
     ) -> None:
         if error:
-            reply(error_response(request, error, version))
+            reply(error_response(request, version, error))
             return
         self._new_producer_id = producer_id
         super().submit(request, version, client, reply)

@@ -13,12 +13,11 @@ from typing import Any, NamedTuple, cast
 
 from ...protocol.apis import APIS, Api
 from ...protocol.codec import DECODE_FAULTS, decode, encode, stepwise_encoder
+from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.headers import RequestHeader, ResponseHeader
 from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ...protocol.schema import Message
-from ...replication.controller.controller import error_response
-from ...replication.controller.result import RequestError
 from ..access.authorization.requirements import OF_NODES
 from ..controller.channel import decoded_principal, is_not_controller
 from ..network.answer_size import arrays_of
@@ -87,7 +86,7 @@ def _handle(services: NodeServices, call: Call, opened: _Opened | None) -> None:
     def decide(part: Call) -> None:
         def decided(response: Message) -> None:
             if not is_elsewhere:  # in portions, the first one: created topics are not requested again
-                is_elsewhere.append(is_not_controller(part.request, response))
+                is_elsewhere.append(is_not_controller(part.request, part.version, response))
             part.reply_forwarded(response)
 
         services.controller.decide(
@@ -112,7 +111,8 @@ def _handle(services: NodeServices, call: Call, opened: _Opened | None) -> None:
     )
     if opened.is_token_authenticated and endpoint.rejects_token_clients:
         # Their broker has refused them already, unless it is not one of ours.
-        enveloped.reply(error_response(opened.request, RequestError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)))
+        error = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        enveloped.reply(error_response_to(opened.request, enveloped.version, error))
     elif not endpoint.place.is_controller:
         enveloped.handle(services.dispatchers[BROKER].handler(api))
     elif endpoint.portionings:

@@ -106,7 +106,7 @@ def _fetch(
         done(response.groups)
 
     asked = OffsetFetchRequest(groups=groups, require_stable=call.request.require_stable)
-    services.groups.submit(groups[0].group_id, asked, call.version, call, reply)
+    services.groups.submit(groups[0].group_id, asked, max(call.version, SEVERAL_GROUPS_VERSION), call, reply)
 
 
 def _fetch_permitted(

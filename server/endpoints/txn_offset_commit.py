@@ -11,9 +11,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...coordinator.groups.error_responses import transactional_commit_error
 from ...metadata.acls import Operation, ResourceType
 from ...metadata.image import TopicPartition
+from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -32,6 +32,7 @@ from ..network.portions import TOPIC_PARTITIONS
 from ..runtime.internal_topics import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
+    from ...protocol.schema import Message
     from ...storage.log.producers import Verification
     from ..network.call import Call
     from ..partitions.hosted_partition import HostedPartition
@@ -45,10 +46,10 @@ ADDING_VERSION = 5
 ABORTABLE_VERSION = 4
 
 
-def handle(services: Services, call: Call) -> TxnOffsetCommitResponse | None:
+def handle(services: Services, call: Call) -> Message | None:
     request: TxnOffsetCommitRequest = call.request
     if not request.group_id:
-        return transactional_commit_error(request, ErrorCode.INVALID_GROUP_ID)
+        return error_response_to(request, call.version, ErrorCode.INVALID_GROUP_ID)
     error_results = _take_out_unknown(services, call, request)
     if not request.topics:
         return TxnOffsetCommitResponse(topics=error_results)
@@ -93,7 +94,7 @@ def _answered(
     elif error == ErrorCode.NOT_COORDINATOR:
         # The transaction's coordinator, not the group's, which the client would look for.
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    rejected = transactional_commit_error(call.request, ErrorCode(error))
+    rejected: Any = error_response_to(call.request, call.version, ErrorCode(error))
     call.reply(TxnOffsetCommitResponse(topics=[*error_results, *rejected.topics]))
 
 

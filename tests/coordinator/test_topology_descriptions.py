@@ -228,7 +228,7 @@ def test_description_of_group_of_another_kind_fails() -> None:
 
 
 def test_missing_shard_gets_not_coordinator() -> None:
-    from odradek.coordinator.groups.error_responses import error_response
+    from odradek.coordinator.groups.shard import error_response
 
-    response: Any = error_response(Request(), ErrorCode.NOT_COORDINATOR)
+    response: Any = error_response(Request(), 0, ErrorCode.NOT_COORDINATOR)
     assert response.error_code == ErrorCode.NOT_COORDINATOR

@@ -28,8 +28,8 @@ State = Any
 Operation = Callable[[State, GroupRequest, int], None]
 #: Replays one record of a kind: the state, the record's key, its value.
 Replay = Callable[[State, Any, Any], None]
-#: Makes a response with one error for a whole request.
-ErrorResponse = Callable[[Any, ErrorCode], Message]
+#: Makes the response to a request that failed as a whole: the request, its version, the error.
+ErrorResponse = Callable[[Any, int, ErrorCode], Message]
 #: Classes of a record's key and value.
 RecordType = tuple[type[Message], type[Message]]
 
@@ -71,7 +71,7 @@ class Kind:
     replays: Mapping[type[Message], Replay]
     #: The number that a key begins with -> key and value.
     record_types: Mapping[int, RecordType]
-    #: Request -> its response with one error, for requests that no shard can take.
+    #: Request -> its response with one error, where that is not the one of the schema.
     error_responses: Mapping[type[Message], ErrorResponse]
     offsets: OffsetRules
     #: (state, group, now): after the log was loaded.

@@ -9,7 +9,7 @@ from ....protocol.errors import ErrorCode
 from ....protocol.internal.classic_group_records import GroupMetadataKey, GroupMetadataValue
 from ....protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ....protocol.messages.join_group import JoinGroupRequest
-from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ....protocol.messages.leave_group import LeaveGroupRequest
 from ....protocol.messages.offset_commit import OffsetCommitRequest
 from ....protocol.messages.sync_group import SyncGroupRequest
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -28,7 +28,6 @@ from .group import (
     departures_due,
     find_or_make,
     join_error,
-    sync_error,
 )
 from .join import join_timer_expired, prepare, session_expired, sync_timer_expired
 
@@ -36,35 +35,22 @@ if TYPE_CHECKING:
     from ..base.state import ShardState
 
 
-# One error for a whole request of the classic protocol (see coordinator/groups/error_responses.py).
+# One error for a whole request of the classic protocol, where it is not the one of the schema.
 
 
-def _join(request: JoinGroupRequest, error: ErrorCode) -> Message:
+def _join(request: JoinGroupRequest, version: int, error: ErrorCode) -> Message:
     """Names the member id only for an error of the request itself."""
     is_about_it = error in (ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_SESSION_TIMEOUT)
     return join_error(error, request.member_id if is_about_it else "")
 
 
-def _sync(request: SyncGroupRequest, error: ErrorCode) -> Message:
-    return sync_error(error)
-
-
-def _heartbeat(request: HeartbeatRequest, error: ErrorCode) -> Message:
+def _heartbeat(request: HeartbeatRequest, version: int, error: ErrorCode) -> Message:
     """No error while the group loads, as in Kafka: the client would rejoin for nothing."""
     is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error)
 
 
-def _leave(request: LeaveGroupRequest, error: ErrorCode) -> Message:
-    return LeaveGroupResponse(error_code=error)
-
-
-ERROR_RESPONSES: dict[type[Message], ErrorResponse] = {
-    JoinGroupRequest: _join,
-    SyncGroupRequest: _sync,
-    HeartbeatRequest: _heartbeat,
-    LeaveGroupRequest: _leave,
-}
+ERROR_RESPONSES: dict[type[Message], ErrorResponse] = {JoinGroupRequest: _join, HeartbeatRequest: _heartbeat}
 
 
 # Offset rules of classic groups: validation of commits and deletions, and expiration (KIP-211).

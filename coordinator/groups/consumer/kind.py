@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -17,14 +17,13 @@ from ....protocol.messages.consumer_group_describe import (
     TopicPartitions,
 )
 from ....protocol.messages.consumer_group_describe import Member as DescribedMember
-from ....protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from ....protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ....protocol.messages.heartbeat import HeartbeatRequest
 from ....protocol.messages.join_group import JoinGroupRequest
 from ....protocol.messages.leave_group import LeaveGroupRequest
 from ....protocol.messages.offset_commit import OffsetCommitRequest
 from ....protocol.messages.sync_group import SyncGroupRequest
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from ....protocol.schema import Message
 from ...common.result import GroupRequest
 from ...common.timers import Event
 from ..base.assigned_group import described, replays
@@ -35,25 +34,6 @@ from . import heartbeat, migration
 from . import migration as classic_members
 from .assignment import restore, sessions
 from .group import RECORD_TYPES, ConsumerGroup, Member, MemberState, delete_group
-
-# One error for a whole request about consumer groups (see coordinator/groups/error_responses.py).
-
-
-def _heartbeat(request: ConsumerGroupHeartbeatRequest, error: ErrorCode) -> Message:
-    return ConsumerGroupHeartbeatResponse(error_code=error)
-
-
-def _describe(request: ConsumerGroupDescribeRequest, error: ErrorCode) -> Message:
-    return ConsumerGroupDescribeResponse(
-        groups=[DescribedGroup(group_id=g, error_code=error) for g in request.group_ids]
-    )
-
-
-ERROR_RESPONSES: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
-    ConsumerGroupHeartbeatRequest: _heartbeat,
-    ConsumerGroupDescribeRequest: _describe,
-}
-
 
 # Offset rules of consumer groups. The rules that all kinds share are in coordinator/groups/base/offsets.py.
 
@@ -181,7 +161,7 @@ CONSUMER = Kind(
     },
     replays=replays(ConsumerGroup, ConsumerGroupMetadataKey),
     record_types=RECORD_TYPES,
-    error_responses=ERROR_RESPONSES,
+    error_responses={},
     offsets=RULES,
     restore=restore,
     sessions=sessions,

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ....metadata.image import MetadataImage
+from ....protocol.error_responses import error_response_to
 from ....protocol.errors import ErrorCode
 from ....protocol.internal.share_group_records import ShareGroupMetadataKey
 from ....protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
-    AlterShareGroupOffsetsResponse,
 )
 from ....protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
-    DeleteShareGroupOffsetsResponse,
 )
 from ....protocol.messages.share_group_describe import (
     Assignment,
@@ -25,11 +23,11 @@ from ....protocol.messages.share_group_describe import (
     TopicPartitions,
 )
 from ....protocol.messages.share_group_describe import Member as DescribedMember
-from ....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from ....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from ....protocol.schema import Message
 from ...common.result import GroupRequest
 from ..base.assigned_group import described, replays, sessions
-from ..base.kind import Kind, OffsetRules
+from ..base.kind import ErrorResponse, Kind, OffsetRules
 from . import heartbeat, offset_requests
 from .group import RECORD_TYPES, Member, ShareGroup, delete_group, session_timeout_ms
 from .heartbeat import expired, restore
@@ -50,43 +48,29 @@ if TYPE_CHECKING:
     from ..base.state import ShardState
 
 
-# One error for a whole request about share groups (see coordinator/groups/error_responses.py).
+# One error for a whole request about share groups, where it is not the one of the schema.
 
 
-def _heartbeat(request: ShareGroupHeartbeatRequest, error: ErrorCode) -> Message:
-    return Followed(ShareGroupHeartbeatResponse(error_code=error), None)
+def _followed(request: Message, version: int, error: ErrorCode) -> Message:
+    return Followed(error_response_to(request, version, error), None)
 
 
-def _describe(request: ShareGroupDescribeRequest, error: ErrorCode) -> Message:
-    groups = [DescribedGroup(group_id=group_id, error_code=error) for group_id in request.group_ids]
-    return ShareGroupDescribeResponse(groups=groups)
-
-
-def _alter(request: AlterShareGroupOffsetsRequest, error: ErrorCode) -> Message:
-    return Followed(AlterShareGroupOffsetsResponse(error_code=error), None)
-
-
-def _delete(request: DeleteShareGroupOffsetsRequest, error: ErrorCode) -> Message:
-    return Followed(DeleteShareGroupOffsetsResponse(error_code=error), None)
-
-
-def _delete_groups(request: DeletionOfGroups, error: ErrorCode) -> Message:
+def _delete_groups(request: DeletionOfGroups, version: int, error: ErrorCode) -> Message:
     return DeletionsOfStates({}, dict.fromkeys(request.group_ids, error))
 
 
-def _known(request: InitializedPartitions, error: ErrorCode) -> Message:
+def _known(request: InitializedPartitions, version: int, error: ErrorCode) -> Message:
     return KnownPartitions(error, {})
 
 
-def _done(request: Message, error: ErrorCode) -> Message:
+def _done(request: Message, version: int, error: ErrorCode) -> Message:
     return Done(error)
 
 
-ERROR_RESPONSES: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
-    ShareGroupHeartbeatRequest: _heartbeat,
-    ShareGroupDescribeRequest: _describe,
-    AlterShareGroupOffsetsRequest: _alter,
-    DeleteShareGroupOffsetsRequest: _delete,
+ERROR_RESPONSES: dict[type[Message], ErrorResponse] = {
+    ShareGroupHeartbeatRequest: _followed,
+    AlterShareGroupOffsetsRequest: _followed,
+    DeleteShareGroupOffsetsRequest: _followed,
     DeletionOfGroups: _delete_groups,
     InitializedPartitions: _known,
     StatesInitialized: _done,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +24,11 @@ from ....protocol.messages.streams_group_describe import (
     Topology,
 )
 from ....protocol.messages.streams_group_describe import Member as DescribedMember
-from ....protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from ....protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from ....protocol.messages.streams_group_topology_description_update import (
     StreamsGroupTopologyDescriptionUpdateRequest,
-    StreamsGroupTopologyDescriptionUpdateResponse,
 )
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from ....protocol.schema import Message
 from ...common.result import GroupRequest
 from ..base.assigned_group import described, replays, sessions
 from ..base.kind import Kind, OffsetRules
@@ -52,30 +50,6 @@ from .topology import subtopology_of
 
 if TYPE_CHECKING:
     from ..base.state import ShardState
-
-
-# One error for a whole request about streams groups (see coordinator/groups/error_responses.py).
-
-
-def _heartbeat(request: StreamsGroupHeartbeatRequest, error: ErrorCode) -> Message:
-    return StreamsGroupHeartbeatResponse(error_code=error, status=[])
-
-
-def _describe(request: StreamsGroupDescribeRequest, error: ErrorCode) -> Message:
-    return StreamsGroupDescribeResponse(
-        groups=[DescribedGroup(group_id=g, error_code=error) for g in request.group_ids]
-    )
-
-
-def _update(request: StreamsGroupTopologyDescriptionUpdateRequest, error: ErrorCode) -> Message:
-    return StreamsGroupTopologyDescriptionUpdateResponse(error_code=error)
-
-
-ERROR_RESPONSES: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
-    StreamsGroupHeartbeatRequest: _heartbeat,
-    StreamsGroupDescribeRequest: _describe,
-    StreamsGroupTopologyDescriptionUpdateRequest: _update,
-}
 
 
 # Offset rules of streams groups. The rules that all kinds share are in coordinator/groups/base/offsets.py.
@@ -241,7 +215,7 @@ KIND = Kind(
     },
     replays=replays(StreamsGroup, StreamsGroupMetadataKey),
     record_types=RECORD_TYPES,
-    error_responses=ERROR_RESPONSES,
+    error_responses={},
     offsets=RULES,
     restore=restore,
     sessions=partial(sessions, timeout_ms=session_timeout_ms),

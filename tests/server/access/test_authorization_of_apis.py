@@ -27,7 +27,8 @@ from odradek.replication.controller.controller import DECISIONS
 from odradek.replication.controller.security.delegation_tokens import RemoveExpiredTokensRequest
 from odradek.server.access.authorization.requirements import Checked, Deciding, Denial, check
 from odradek.server.access.authorization.sessions import AuthorizationSession
-from odradek.server.controller.active_controller import Asked, decision_requirements
+from odradek.server.controller.active_controller import decision_requirements
+from odradek.server.controller.commits import Asked
 from odradek.server.endpoints import NodeEndpoints, endpoint_of
 from odradek.server.runtime.late_imports import LateImports
 from odradek.server.runtime.thread_pools import ThreadPools
