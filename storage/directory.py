@@ -4,6 +4,7 @@
 .lock                          held while the directory is in use
 meta.properties                cluster, node and directory id
 .kafka_cleanshutdown           the last shutdown was clean; removed as soon as the directory is used again
+odradek-clean-replicas         see clean_replicas.py; removed at the same time
 *-offset-checkpoint            see checkpoints.py
 <topic>-<partition>            a replica
 <topic>-<partition>.<hex>-future   one that is being copied here from another log directory
@@ -29,6 +30,13 @@ from .files.checkpoints import (
     FoundOffsets,
     TopicPartition,
     find_offsets,
+)
+from .files.clean_replicas import (
+    CLEAN_REPLICAS_FILE,
+    CleanReplica,
+    folder_time,
+    read_clean_replicas,
+    write_clean_replicas,
 )
 from .files.directory_lock import lock
 from .files.identity import MetaProperties, read_meta_properties
@@ -102,6 +110,7 @@ class LogDirectory:
     """
 
     __slots__ = (
+        "_clean_replicas",
         "_in_use",
         "_lock",
         "_proven",
@@ -125,6 +134,8 @@ class LogDirectory:
         self.notes: list[str] = []
         #: The checkpoints whose checksum is right.
         self._proven: set[str] = set()
+        #: Those that the last shutdown has noted; none after an unclean one, or once all are open.
+        self._clean_replicas: dict[TopicPartition, CleanReplica] = {}
         self._lock: int | None = None
         self._in_use = False
         # Directories of deleted replicas, and when their files may go.
@@ -178,6 +189,8 @@ class LogDirectory:
             self.notes.append(f"{path}: a directory, renamed to {set_aside(path)}; the logs are recovered")
         content = read_if_exists(path)
         self.had_clean_shutdown = content is not None
+        if self.had_clean_shutdown:
+            self._clean_replicas = read_clean_replicas(self.path)
         lacks_ends = not found.recovery_points and content is not None and bool(self.replicas())
         if not lacks_ends:
             self.previous_broker_epoch = _broker_epoch_of(content)
@@ -219,16 +232,24 @@ class LogDirectory:
         self._in_use = True
         try:
             unlink_if_exists(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
+            unlink_if_exists(f"{self.path}/{CLEAN_REPLICAS_FILE}")
         except OSError as error:
             raise LogDirectoryFailure(self.path, "removing the mark of a clean shutdown", error) from error
 
-    def mark_clean_shutdown(self, broker_epoch: int) -> None:
-        """Last of all: every log is closed and the checkpoints are written.
+    def mark_clean_shutdown(self, broker_epoch: int, replicas: Iterable[tuple[Log, bytes]] = ()) -> None:
+        """Last of all: every log is closed and the checkpoints are written. `replicas`: the logs with their topic ids.
 
         It vouches for each replica in here. So all of them are opened at the start, also those that no client uses.
         """
+        noted = [
+            ((log.topic, log.partition), CleanReplica(topic_id, modified_ns, log.has_files))
+            for log, topic_id in replicas
+            if (modified_ns := folder_time(log.path)) is not None
+        ]
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
         try:
+            if noted:
+                write_clean_replicas(self.path, noted)
             write_atomically(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", content)
         except OSError as error:
             raise LogDirectoryFailure(self.path, "marking a clean shutdown", error) from error
@@ -255,6 +276,11 @@ class LogDirectory:
         found = [parse_replica_directory(path) for path in entries]
         return [replica for replica in found if replica is not None and replica[:2] != METADATA_LOG]
 
+    def unchanged(self, replica: ReplicaDirectory) -> CleanReplica | None:
+        """Returns what the last clean shutdown has noted of a replica whose folder was not changed since."""
+        noted = self._clean_replicas.get((replica.topic, replica.partition))
+        return noted if noted is not None and noted.modified_ns == folder_time(replica.path) else None
+
     def open_log(
         self,
         topic: str,
@@ -264,12 +290,14 @@ class LogDirectory:
         now_ms: int,
         path: str | None = None,
         is_replicated: bool = False,
+        has_files: bool = True,
         jitter: float = 0.0,
         files: OpenFiles = OPEN_FILES,
     ) -> Log:
         """The log of a replica in here, made if it does not exist. `path`: its directory, where it has a suffix.
 
-        `is_replicated`: the partition has other replicas.
+        `is_replicated`: the partition has other replicas. Without `has_files` its directory is there, with no file of a
+        log in it (`unchanged`).
         """
         key = (topic, partition)
         current = path is None
@@ -287,12 +315,14 @@ class LogDirectory:
             log_start_offset=found.log_start_offsets.get(key, 0) if current else 0,
             claims=claims,
             clean=self.had_clean_shutdown,
+            has_files=has_files or bool(claims),
             jitter=jitter,
             files=files,
         )
 
     def forget_checkpoints(self, keep: Collection[TopicPartition] = ()) -> None:
         """Every replica is open: whatever is made from now on is new, but for those in `keep`, whose files are gone."""
+        self._clean_replicas = {}
         before, self.checkpoints = self.checkpoints, Checkpoints()
         for old, new in (
             (before.recovery_points, self.checkpoints.recovery_points),

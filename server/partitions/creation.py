@@ -19,6 +19,7 @@ from ...replication.isr import UNKNOWN_BROKER_EPOCH, IsrProposal
 from ...replication.partition import Partition
 from ...storage.directory import DELETE_SUFFIX, STRAY_SUFFIX, LogDirectory, ReplicaDirectory, replica_directory_name
 from ...storage.files.checkpoints import TopicPartition as CheckpointKey
+from ...storage.files.clean_replicas import CleanReplica
 from ...storage.files.identity import (
     PARTITION_METADATA,
     CorruptPartitionMetadata,
@@ -50,12 +51,23 @@ log = logging.getLogger("odradek.partitions")
 MOST_NAMED_RANGES = 10
 
 
-def is_ours(directory: LogDirectory, replica: ReplicaDirectory, image: MetadataImage, node_id: int) -> bool:
-    """Returns whether a directory holds a replica that this broker has. Raises LogDirectoryFailure."""
+def is_ours(
+    directory: LogDirectory,
+    replica: ReplicaDirectory,
+    image: MetadataImage,
+    node_id: int,
+    noted: CleanReplica | None = None,
+) -> bool:
+    """Returns whether a directory holds a replica that this broker has. Raises LogDirectoryFailure.
+
+    `noted`: what the last shutdown has noted of it.
+    """
     topic = image.topic(replica.topic)
     registration = topic.partitions.get(replica.partition) if topic is not None else None
     if topic is None or registration is None or node_id not in registration.replicas:
         return False
+    if noted is not None and noted.topic_id == topic.id:
+        return True
     try:
         return _has_topic_id(replica.path, topic.id)
     except OSError as error:
@@ -176,9 +188,16 @@ class ReplicaOpening:
         self._on_damage = on_damage
 
     def open(
-        self, directory: LogDirectory, image: MetadataImage, topic: str, index: int, high_watermark: int
+        self,
+        directory: LogDirectory,
+        image: MetadataImage,
+        topic: str,
+        index: int,
+        high_watermark: int,
+        *,
+        has_files: bool = True,
     ) -> HostedPartition:
-        """Raises LogDirectoryFailure."""
+        """Raises LogDirectoryFailure. `has_files`: see LogDirectory.open_log."""
         settings, found = self._settings.of(image, topic), image.topics.by_name[topic]
         opened = directory.open_log(
             topic,
@@ -186,6 +205,7 @@ class ReplicaOpening:
             settings.log_config,
             now_ms=self._clock.now_ms(),
             is_replicated=len(found.partitions[index].replicas) > 1,
+            has_files=has_files,
             jitter=random.random(),
         )
         report_opening(opened)
@@ -257,9 +277,10 @@ class ReplicaCreation:
             if replica.suffix == DELETE_SUFFIX:
                 directory.schedule_delete(replica.path, self._clock.now_ms())
             elif not replica.suffix:
-                key = (replica.topic, replica.partition)
-                if is_ours(directory, replica, image, self._node_id) and self._partitions.get(key) is None:
-                    self._opening.open(directory, image, *key, high_watermarks.get(key, 0))
+                key, noted = (replica.topic, replica.partition), directory.unchanged(replica)
+                if is_ours(directory, replica, image, self._node_id, noted) and self._partitions.get(key) is None:
+                    has_files = noted is None or noted.has_files
+                    self._opening.open(directory, image, *key, high_watermarks.get(key, 0), has_files=has_files)
                     opened += 1
                 else:
                     rename_stray(directory, replica)

@@ -312,4 +312,5 @@ class Partitions:
         directory.close_logs((partition.log for partition in hosted), self._clock.now_ms())
         if self.are_loaded:
             write_checkpoints(directory, [partition.log for partition in hosted], self.high_watermarks(directory))
-            directory.mark_clean_shutdown(broker_epoch)
+            replicas = ((one.log, one.topic_id) for one in hosted)
+            directory.mark_clean_shutdown(broker_epoch, replicas)

@@ -22,6 +22,7 @@ from ...protocol.records.batch import BatchHeader
 from ...protocol.records.control import ControlType, decode_control
 from ...protocol.records.errors import BatchError, OldFormatInLog
 from ...protocol.records.record import decode_batch
+from ..files.identity import PARTITION_METADATA
 from ..files.modes import FOLDER_MODE, make_folder, restrict_folder
 from ..files.open_files import (
     CLEANED_SUFFIX,
@@ -54,6 +55,8 @@ from .producers import EndedTransaction, Producers
 
 
 _TEMPORARY_SUFFIX = ".tmp"
+#: The only entry of a partition's directory before its first record.
+_WITHOUT_LOG = [(PARTITION_METADATA, False)]
 
 
 class Inventory(NamedTuple):
@@ -82,6 +85,8 @@ def take_inventory(path: str) -> Inventory:
         _make_directory(path)
         return Inventory([], [])
     restrict_folder(path)
+    if entries == _WITHOUT_LOG:
+        return Inventory([], [])
     notes = tuple(
         _set_aside(path, name) for name, is_directory in entries if is_directory and DAMAGED_SUFFIX not in name
     )
@@ -303,9 +308,15 @@ class LogLoader:
         self._read_from: int | None = None
 
     def load(
-        self, log_start_offset: int, recovery_point: int, *, clean: bool, claims: Sequence[Claim] = ()
+        self,
+        log_start_offset: int,
+        recovery_point: int,
+        *,
+        clean: bool,
+        claims: Sequence[Claim] = (),
+        has_files: bool = True,
     ) -> LoadedLog:
-        inventory = take_inventory(self.directory.path)
+        inventory = take_inventory(self.directory.path) if has_files else Inventory([], [])
         self.snapshots = inventory.snapshots
         self.notes += inventory.notes
         if inventory.has_damage:

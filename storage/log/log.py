@@ -47,13 +47,15 @@ class Log(LogSegments):
         claims: Sequence[Claim] = (),
         must_be_whole_from: int | None = None,
         clean: bool = False,
+        has_files: bool = True,
         jitter: float = 0.0,
         files: OpenFiles = OPEN_FILES,
     ) -> Log:
         """Opens the directory `path`, making it if it does not exist.
 
         `recovery_point` and `log_start_offset` are from the log directory's checkpoints (0 when they have none);
-        `clean`: the last shutdown was, so nothing is scanned. `jitter`, from 0 to 1, is the share of
+        `clean`: the last shutdown was, so nothing is scanned. Without `has_files` the directory is there, and has no file
+        of a log, so that it is not looked into. `jitter`, from 0 to 1, is the share of
         `segment.jitter.ms` by which segments are rolled early. `claims`: where the log is known to have ended (config.py).
         With `must_be_whole_from` a log that is damaged behind that offset raises DamagedLog before anything is cut.
         `recovered_bytes` is then the number of bytes cut off, `damage` the unreadable ranges, `opening_notes` all oddities.
@@ -61,7 +63,7 @@ class Log(LogSegments):
         directory = PartitionDirectory(os.fspath(path))
         try:
             loaded = LogLoader(directory, config, files, now_ms, must_be_whole_from=must_be_whole_from).load(
-                log_start_offset, recovery_point, clean=clean, claims=claims
+                log_start_offset, recovery_point, clean=clean, claims=claims, has_files=has_files
             )
         except OSError as error:
             raise LogDirectoryFailure(directory.log_directory, f"opening {directory.path}", error) from error

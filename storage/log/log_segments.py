@@ -165,6 +165,11 @@ class LogSegments:
         return self.segments[-1]
 
     @property
+    def has_files(self) -> bool:
+        """Returns whether its files are made."""
+        return len(self.segments) > 1 or not self.segments[0].is_planned
+
+    @property
     def size(self) -> int:
         """Bytes of all segments' log files."""
         return sum(segment.size for segment in self.segments)

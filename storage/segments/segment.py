@@ -294,6 +294,11 @@ class Segment:
     def path(self) -> str:
         return self._directory.file(self.base_offset, LOG_SUFFIX + self.suffix)
 
+    @property
+    def is_planned(self) -> bool:
+        """Returns whether its files are made with the first append."""
+        return self._planned_bytes is not None
+
     # ---- files, opened when needed
 
     def file(self) -> OpenFile:
@@ -486,8 +491,8 @@ class Segment:
         """Another segment takes the appends: the indexes are completed, as Kafka's are."""
         self.write_indexes()
         self._ahead = None
-        if self._planned_bytes is not None:
-            return  # it has no files
+        if self.is_planned:
+            return
         with suppress(FileNotFoundError):  # it is damaged, and another segment is begun for that
             if os.stat(self.path).st_size > self.size:  # it was preallocated, or written ahead
                 os.truncate(self.path, self.size)

@@ -214,3 +214,58 @@ def test_many_logs_are_closed_with_one_sync(tmp_path, logbook, monkeypatch):
     directory.close_logs([again], NOW)
     assert "sync" not in synced[1:]
     assert "fsync" in synced[1:]
+
+
+def stopped(path, logbook):
+    """Returns a log directory after a clean shutdown: the log of t-0 has files, that of t-1 has none."""
+    format_directory(path)
+    directory = LogDirectory.open(path)
+    logs = [open_log(directory, partition=partition) for partition in range(2)]
+    logbook.append(logs[0], b"a")
+    for log in logs:
+        log.close(NOW)
+    write_offsets(directory.path, RECOVERY_POINTS, checkpoints_of(logs).recovery_points)
+    directory.mark_clean_shutdown(17, [(log, bytes([log.partition]) * 16) for log in logs])
+    directory.close()
+    return path
+
+
+def unchanged(directory):
+    return {replica.partition: directory.unchanged(replica) for replica in directory.replicas()}
+
+
+def test_clean_shutdown_notes_each_replica_for_the_next_start(tmp_path, logbook):
+    directory = LogDirectory.open(stopped(tmp_path, logbook))
+    found = unchanged(directory)
+    assert {index: (one.topic_id, one.has_files) for index, one in found.items()} == {
+        0: (bytes(16), True),
+        1: (b"\1" * 16, False),
+    }
+    log = open_log(directory, partition=1, has_files=False)
+    logbook.append(log, b"first")
+    assert logbook.values(log) == [(0, b"first")]
+    directory.close()
+    assert unchanged(LogDirectory.open(tmp_path)) == {0: None, 1: None}, "the directory was used since"
+
+
+def test_replica_whose_folder_was_changed_after_the_shutdown_is_looked_at(tmp_path, logbook):
+    (stopped(tmp_path, logbook) / "t-1" / "00000000000000000000.log").write_bytes(b"")
+    found = unchanged(LogDirectory.open(tmp_path))
+    assert (found[0] is None, found[1] is None) == (False, True)
+
+
+def test_damaged_notes_of_replicas_count_as_none(tmp_path, logbook):
+    path = stopped(tmp_path, logbook) / "odradek-clean-replicas"
+    content = path.read_bytes()
+    for damaged in (b"", content[:-1], content.replace(b",0]", b",1]"), content.replace(b"t", b"u")):
+        assert damaged != content
+        path.write_bytes(damaged)
+        directory = LogDirectory.open(tmp_path)
+        assert unchanged(directory) == {0: None, 1: None}
+        directory.close()
+
+
+def test_log_with_records_by_the_checkpoint_is_looked_at_whatever_was_noted(tmp_path, logbook):
+    directory = LogDirectory.open(stopped(tmp_path, logbook))
+    log = open_log(directory, has_files=False)
+    assert logbook.values(log) == [(0, b"a")]

@@ -9,6 +9,8 @@ import pytest
 from odradek.metadata.image import PartitionImage
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.server.partitions import creation
+from odradek.storage.log import loading
 
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import WireClient
@@ -82,3 +84,30 @@ def test_single_node_leads_in_new_epochs_after_its_log_directory_was_lost(tmp_pa
     with odradek.Broker(config={"log.dirs": f"{tmp_path}/one"}) as broker:
         _, partitions_again = state(broker, topic)
         assert all(one.leader_epoch > partitions[index].leader_epoch for index, one in partitions_again.items())
+
+
+def test_clean_start_looks_only_into_folders_of_logs_with_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with odradek.Broker(data_dir=tmp_path) as broker:
+        topic = topic_of(broker)
+    (tmp_path / f"{topic}-7" / "note").touch()
+    listed, named, inventory, topic_id = [], [], loading.take_inventory, creation.read_topic_id
+
+    def take_inventory(path: str) -> loading.Inventory:
+        listed.append(Path(path).name)
+        return inventory(path)
+
+    def read_topic_id(path: str) -> bytes | None:
+        named.append(Path(path).name)
+        return topic_id(path)
+
+    monkeypatch.setattr(loading, "take_inventory", take_inventory)
+    monkeypatch.setattr(creation, "read_topic_id", read_topic_id)
+    with odradek.Broker(data_dir=tmp_path) as broker:
+        assert sorted(name for name in listed if topic in name) == [f"{topic}-3", f"{topic}-7"]
+        assert [name for name in named if topic in name] == [f"{topic}-7"]
+        check_served(broker, topic)
+    listed.clear()
+    with odradek.Broker(data_dir=tmp_path) as broker:
+        assert sorted(name for name in listed if topic in name) == [f"{topic}-3", f"{topic}-{PARTITIONS - 1}"]
