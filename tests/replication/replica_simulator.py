@@ -117,11 +117,13 @@ class Simulation:
         self.now_ms = STARTED_MS
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
-        self.replicas = tuple(range(1, brokers + 1))
+        self.is_calm = False
+        first = seed % 2  # broker ids start at 0, too
+        self.replicas = tuple(range(first, first + brokers))
         self.logs = {number: SimulatedLog() for number in self.replicas}
         self.nodes: dict[int, Node] = {}
         self.broker_epochs = dict.fromkeys(self.replicas, 0)
-        self.registration = Registration(self.replicas, self.replicas, 1, 0, 0, tuple(self.broker_epochs.items()))
+        self.registration = Registration(self.replicas, self.replicas, first, 0, 0, tuple(self.broker_epochs.items()))
         self.elections = 0
         self._clock_errors_ms = dict.fromkeys(self.replicas, 0)
         for number in self.replicas:
@@ -145,6 +147,8 @@ class Simulation:
         return self.now_ms + self._clock_errors_ms[node.number]
 
     def _set_a_clock(self) -> None:
+        if self.is_calm:
+            return
         self._clock_errors_ms[self.rng.choice(self.replicas)] = self.rng.choice(CLOCKS_MS)
 
     def run(self, events: int, check: Callable[[], None]) -> None:
@@ -152,6 +156,16 @@ class Simulation:
             self.now_ms, _, event = heapq.heappop(self._heap)
             event()
             check()
+
+    def calm_down(self, events: int, check: Callable[[], None]) -> None:
+        """Ends faults and load: all brokers run, no message is lost, nothing is produced."""
+        self.is_calm = True
+        for number in self.replicas:
+            if number not in self.nodes:
+                self.broker_epochs[number] += 1
+                self._start(number)
+        self._elect(self.registration.isr)
+        self.run(events, check)
 
     def _at(self, delay_ms: int, event: Callable[[], None]) -> None:
         self._count += 1
@@ -165,7 +179,7 @@ class Simulation:
         self._at(self.rng.randint(1, interval_ms), again)
 
     def _send(self, message: Callable[[], None]) -> None:
-        for _ in range(self.rng.choices((0, 1, 2), (10, 85, 5))[0]):
+        for _ in range(1 if self.is_calm else self.rng.choices((0, 1, 2), (10, 85, 5))[0]):
             self._at(self.rng.choice((1, 2, 5, 10, 80)), message)
 
     # ---- the controller
@@ -235,6 +249,8 @@ class Simulation:
                 node.log.assign(node.role.leader_epoch, node.log.end)
 
     def _fault(self) -> None:
+        if self.is_calm:
+            return
         number = self.rng.choice(self.replicas)
         node = self.nodes.get(number)
         if node is None:
@@ -255,7 +271,7 @@ class Simulation:
 
     def _produce(self) -> None:
         node = self.rng.choice(list(self.nodes.values()) or [None])
-        if node is None or not node.role.is_leader or not node.role.has_enough_in_sync:
+        if self.is_calm or node is None or not node.role.is_leader or not node.role.has_enough_in_sync:
             return
         for _ in range(self.rng.randint(1, 3)):
             node.log.append(node.role.leader_epoch, self.rng.getrandbits(40))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from odradek.protocol.errors import ErrorCode
+from odradek.replication.divergence import UNDEFINED, truncation_offset
 from odradek.replication.partition import Partition
 
 from tests.replication.harness.partition import ME, NOW, OTHER, THIRD, Registration, leader_of
@@ -118,3 +119,46 @@ def test_follower_accepts_only_requests_allowed_for_followers() -> None:
 def test_high_watermark_above_log_end_raises() -> None:
     with pytest.raises(AssertionError):
         Partition(ME, 5, 6)
+
+
+@pytest.mark.parametrize(("fetches_behind", "stays"), [(1, True), (2, False)])
+def test_follower_one_fetch_behind_stays_in_isr_under_steady_load(fetches_behind: int, stays: bool) -> None:
+    """Records come faster than fetches: the follower never fetches from the leader's log end of that time."""
+    partition = leader_of(ME, OTHER)
+    ends = [10] * fetches_behind
+    for second in range(100):
+        now = NOW + 1_000 * second
+        partition.follower_fetched(OTHER, ends[-fetches_behind], now)
+        ends.append(partition.log_end_offset)
+        partition.appended(partition.log_end_offset + 5, now + 1)
+    assert (partition.propose_shrinking(NOW + 100_000) is None) == stays
+
+
+@pytest.mark.parametrize(
+    ("leaders", "own", "expected"),
+    [
+        # The leader has no such epoch: the follower keeps what is committed.
+        ((3, UNDEFINED), (3, 20), 12),
+        # The leader has only offsets: an old leader.
+        ((UNDEFINED, 15), (3, 20), 15),
+        # The follower knows no epoch up to that one.
+        ((3, 15), (UNDEFINED, UNDEFINED), 15),
+        # The follower has an older epoch only: what comes after that cannot be in the leader's log.
+        ((3, 15), (2, 13), 13),
+        # Both have the epoch: the shorter one counts.
+        ((3, 15), (3, 17), 15),
+        ((3, 15), (3, 14), 14),
+        # Never more than the log.
+        ((3, 30), (UNDEFINED, UNDEFINED), 20),
+        ((3, 30), (2, 25), 20),
+        ((UNDEFINED, 30), (3, 20), 20),
+    ],
+)
+def test_follower_truncates_to_where_the_logs_may_differ(
+    leaders: tuple[int, int], own: tuple[int, int], expected: int
+) -> None:
+    epoch, end_offset = leaders
+    found = truncation_offset(
+        epoch, end_offset, log_end_offset=20, high_watermark=12, end_offset_for={epoch: own}.__getitem__
+    )
+    assert found == expected

@@ -15,6 +15,8 @@ from tests.replication.replica_simulator import Fetch, Node, Registration, Simul
 
 SEEDS = int(os.environ.get("ODRADEK_REPLICA_SEEDS", "60"))
 EVENTS = 2_000
+#: After the faults: enough for every replica to catch up and to join the ISR.
+CALM_EVENTS = 1_500
 
 
 class Violation(AssertionError):
@@ -47,6 +49,18 @@ class Invariants:
             if self._simulation.logs[member].records[: len(self.committed)] != self.committed:
                 raise Violation(f"replica {member} is in sync and lacks what was acknowledged")
 
+    def check_calm(self) -> None:
+        """Checks that without faults all replicas are equal, committed and in sync, and no request is open."""
+        simulation = self._simulation
+        registration = simulation.registration
+        if set(registration.isr) != set(simulation.replicas) or registration.leader not in simulation.nodes:
+            raise Violation(f"the ISR is not whole: {registration}")
+        for node in simulation.nodes.values():
+            if node.log.records != self.committed or node.role.high_watermark != node.log.end:
+                raise Violation(f"replica {node.number} differs from what is committed")
+            if node.role.proposal is not None or node.role.partition_epoch != registration.partition_epoch:
+                raise Violation(f"replica {node.number} still waits for the controller")
+
     def _check_leader(self, node: Node) -> None:
         role = node.role
         life = (node.number, node.broker_epoch, role.leader_epoch)
@@ -64,6 +78,8 @@ def run(seed: int, simulated: type[Simulation] = Simulation, partition: type[Par
     simulation = simulated(seed, partition)
     invariants = Invariants(simulation)
     simulation.run(EVENTS, invariants)
+    simulation.calm_down(CALM_EVENTS, invariants)
+    invariants.check_calm()
     return invariants
 
 
@@ -74,6 +90,8 @@ def test_committed_records_stay_on_all_in_sync_replicas() -> None:
             simulation = Simulation(seed)
             invariants = Invariants(simulation)
             simulation.run(EVENTS, invariants)
+            simulation.calm_down(CALM_EVENTS, invariants)
+            invariants.check_calm()
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
         committed += len(invariants.committed)
@@ -176,7 +194,14 @@ def test_injected_partition_bug_is_caught(injected: type[Partition]) -> None:
     assert_caught(lambda seed: run(seed, partition=injected))
 
 
-@pytest.mark.parametrize("injected", [CutsAtTheHighWatermark, NeverCuts])
+class CutsNothing(Simulation):
+    """A bug: a diverged follower truncates to its own end, and asks for ever."""
+
+    def _cut(self, asked: Fetch, differs: tuple[int, int]) -> None:
+        self._awaits(asked)
+
+
+@pytest.mark.parametrize("injected", [CutsAtTheHighWatermark, NeverCuts, CutsNothing])
 def test_injected_follower_bug_is_caught(injected: type[Simulation]) -> None:
     assert_caught(lambda seed: run(seed, simulated=injected))
 

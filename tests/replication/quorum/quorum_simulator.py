@@ -35,16 +35,18 @@ from odradek.replication.quorum.replica import QuorumReplica
 from odradek.replication.quorum.voters import Address, ReplicaKey, Voter, VoterHistory, VoterSet
 
 from tests.replication.quorum.quorum_invariants import PROGRESS, Broken, Invariants
-from tests.replication.quorum.toy_log import ToyLog
+from tests.replication.quorum.toy_log import ENTRY_BYTES, ToyLog
 
 CHAOS_MS = 8_000
 HEALING_MS = 10_000
+#: Longer than the timeout of a change of the voters.
+CALM_MS = 35_000
 #: A run with more events is an endless loop of messages.
 MOST_EVENTS = 100_000
 
 
 def directory(node_id: int) -> bytes:
-    return bytes([node_id]) * 16
+    return bytes([node_id or 0xFF]) * 16  # node 0 has a directory, too
 
 
 def voter(node_id: int) -> Voter:
@@ -74,6 +76,8 @@ class Node:
         self.incarnation += 1
         self._queue.clear()
         self._held, self._writing, self._wake_at = [], False, None
+        #: The numbers of an administrator's requests that this process has not answered.
+        self.unanswered: set[int] = set()
         self.seen_high_watermark = 0
         history, config = self.simulation.history(self.id), self.simulation.config(self.id)
         key = ReplicaKey(self.id, directory(self.id))
@@ -179,14 +183,17 @@ class Simulation:
         self.rng = random.Random(seed)
         self.mutations = mutations
         self.now = 1_000_000
-        self.flushes = self.events = self._sequence = self._value = 0
+        self.flushes = self.events = self._sequence = self._value = self._asked = 0
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
-        self.faulty = True
+        self.faulty = self.has_load = True
         self.cut: set[tuple[int, int]] = set()
         self.invariants = Invariants(self)
         voters = self.rng.choice((1, 3, 3, 3, 4, 5))
-        self.initial_voters = VoterSet.of(voter(number) for number in range(1, voters + 1))
-        self.nodes = {number: Node(self, number) for number in range(1, voters + 1 + self.rng.randint(0, 2))}
+        first = seed % 2  # node ids start at 0, too
+        self.initial_voters = VoterSet.of(voter(number) for number in range(first, first + voters))
+        self.nodes = {number: Node(self, number) for number in range(first, first + voters + self.rng.randint(0, 2))}
+        #: Some responses have one entry, others all.
+        self.most_bytes = self.rng.choice((ENTRY_BYTES, 9 * ENTRY_BYTES, 1 << 20))
         self.drops = self.rng.choice((0.0, 0.02, 0.1, 0.3))
 
     # ---- input to a node after its start
@@ -196,7 +203,9 @@ class Simulation:
         return VoterHistory(initial, 1 if initial.voters else 0)
 
     def config(self, node_id: int) -> QuorumConfig:
-        return QuorumConfig("cluster", 300, 700, 300, 400, 20, self.initial_voters.ids)
+        most = self.most_bytes
+        # A request may take longer than a Fetch waits for records, and followers wait for two of them.
+        return QuorumConfig("cluster", 300, 1_400, 300, 700, 20, self.initial_voters.ids, most, most)
 
     # ---- time
 
@@ -245,8 +254,9 @@ class Simulation:
             self._deliver(source.id, target.id, lambda: target.handle(PeerRequest(token, effect.request)))
 
     def reply(self, source: Node, effect: Reply) -> None:
-        if effect.token is None:
-            return  # a request of an administrator
+        if isinstance(effect.token, int):
+            source.unanswered.discard(effect.token)  # a request of an administrator
+            return
         asker, incarnation, node, correlation = effect.token
         target = self.nodes[asker]
 
@@ -259,6 +269,8 @@ class Simulation:
     # ---- faults
 
     def _append(self) -> None:
+        if not self.has_load:
+            return
         for node in self.nodes.values():
             if node.replica is not None and node.replica.is_leader:
                 self._value += 1
@@ -329,7 +341,9 @@ class Simulation:
                     voter_directory_id=key,
                     listeners=listeners,
                 )
-            node.handle(PeerRequest(None, request))
+            self._asked += 1
+            node.unanswered.add(self._asked)
+            node.handle(PeerRequest(self._asked, request))
 
     def _heal(self) -> None:
         """Stops all faults: soon there must be one leader, and all nodes must have its commits."""
@@ -353,3 +367,19 @@ class Simulation:
             assert node.replica is not None
             if node.replica.high_watermark < leader.high_watermark - 40:
                 raise Broken(PROGRESS, f"node {node.id} stays behind: {node.replica.role}")
+        self._calm_down()
+
+    def _calm_down(self) -> None:
+        """Ends the load: all logs must become equal and committed, with the same voters, and no request may stay open."""
+        self.has_load = False
+        self.run_until(self.now + CALM_MS)
+        (leader,) = [node for node in self.nodes.values() if node.replica is not None and node.replica.is_leader]
+        for node in self.nodes.values():
+            replica = node.replica
+            assert replica is not None and leader.replica is not None
+            if node.log.entries != leader.log.entries or replica.high_watermark != leader.log.end_offset:
+                raise Broken(PROGRESS, f"node {node.id} differs from the leader {leader.id} when nothing happens")
+            if replica.voter_set != leader.replica.voter_set:
+                raise Broken(PROGRESS, f"node {node.id} has other voters than {leader.replica.voter_set.ids}")
+            if node.unanswered:
+                raise Broken(PROGRESS, f"node {node.id} has not answered {len(node.unanswered)} requests")

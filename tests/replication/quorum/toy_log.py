@@ -13,6 +13,8 @@ from odradek.replication.quorum.log import ControlAt, EpochEnd, SnapshotId
 
 #: So few that one response never contains everything.
 ENTRIES_PER_READ = 4
+#: The size of an entry, for limits in bytes.
+ENTRY_BYTES = 100
 
 
 class Entry(NamedTuple):
@@ -59,7 +61,7 @@ class ToyLog:
 
     def read(self, offset: int, max_bytes: int) -> list[Entry]:
         assert offset >= self.start_offset, "entries below the start exist only in the snapshot"
-        return self.entries[offset : offset + ENTRIES_PER_READ]
+        return self.entries[offset : offset + min(ENTRIES_PER_READ, max(1, max_bytes // ENTRY_BYTES))]
 
     def append(self, epoch: int, payload: Any) -> None:
         before = self.entries[-1].digest if self.entries else 0
@@ -99,7 +101,9 @@ class ToyLog:
     def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[int, list[Entry]] | None:
         if snapshot not in self.snapshots:
             return None
-        return snapshot.end_offset, self.entries[position : min(position + 9, snapshot.end_offset)]
+        return snapshot.end_offset, self.entries[
+            position : min(position + max_bytes // ENTRY_BYTES, snapshot.end_offset)
+        ]
 
     def write_snapshot(self, snapshot: SnapshotId, position: int, data: list[Entry]) -> int:
         del self.partial[position:]

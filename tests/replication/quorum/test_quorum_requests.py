@@ -1,0 +1,134 @@
+"""Requests and responses between voters that are not as they should be: errors, and when the next request is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
+from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
+from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from odradek.protocol.messages.vote import VoteRequest, VoteResponse
+from odradek.protocol.schema import Message
+from odradek.replication.quorum import wire
+from odradek.replication.quorum.core import MAX_EPOCH_LEAP
+from odradek.replication.quorum.log import PeerRequest, PeerResponse, Reply, Send, SnapshotId
+from odradek.replication.quorum.voters import NO_NODE, ReplicaKey
+
+from tests.replication.quorum.harness.transcript import Transcript
+from tests.replication.quorum.quorum_simulator import directory, voter
+
+BACKOFF_MS = 20
+
+
+def answered(quorum: Transcript, node: int, request: Message) -> Any:
+    """Returns the immediate response of a node; None if there is none."""
+    quorum.replicas[node].handle(PeerRequest("token", request), quorum.now)
+    replies = [one.response for one in quorum.replicas[node].take() if isinstance(one, Reply) and one.token == "token"]
+    return replies[0] if replies else None
+
+
+def sent(quorum: Transcript, node: int) -> list[Send]:
+    """Returns what a node sends now that its deadlines have been looked at."""
+    quorum.replicas[node].expire(quorum.now)
+    return [one for one in quorum.replicas[node].take() if isinstance(one, Send)]
+
+
+@pytest.mark.parametrize(
+    ("voter_id", "of_directory", "error"),
+    [
+        (2, 2, ErrorCode.NONE),
+        # Version 0 does not name its receiver.
+        (NO_NODE, 2, ErrorCode.NONE),
+        (NO_NODE, 3, ErrorCode.NONE),
+        (3, 2, ErrorCode.INVALID_VOTER_KEY),
+        (2, 3, ErrorCode.INVALID_VOTER_KEY),
+    ],
+)
+def test_vote_for_another_voter_key_is_rejected(
+    quorum: Transcript, voter_id: int, of_directory: int, error: ErrorCode
+) -> None:
+    named = ReplicaKey(voter_id, directory(of_directory))
+    request = wire.vote_request("cluster", named, voter(3).key, 2, SnapshotId(3, 1), pre_vote=False)
+    answer = wire.answer_of(answered(quorum, 2, request))
+    assert (answer.error_code, answer.vote_granted) == (error, error is ErrorCode.NONE)
+
+
+@pytest.mark.parametrize("request_", [VoteRequest(cluster_id="cluster"), FetchRequest(cluster_id="cluster")])
+def test_request_about_no_partition_is_invalid(quorum: Transcript, request_: Message) -> None:
+    assert answered(quorum, 2, request_).error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(("leap", "is_credible"), [(MAX_EPOCH_LEAP, True), (MAX_EPOCH_LEAP + 1, False)])
+def test_request_of_an_epoch_that_no_quorum_can_reach_is_invalid(
+    quorum: Transcript, leap: int, is_credible: bool
+) -> None:
+    request = wire.vote_request("cluster", voter(2).key, voter(3).key, 1 + leap, SnapshotId(3, 1), pre_vote=False)
+    response = answered(quorum, 2, request)
+    assert response.error_code == (ErrorCode.NONE if is_credible else ErrorCode.INVALID_REQUEST)
+    assert quorum.replicas[2].epoch == (1 + leap if is_credible else 1)
+
+
+@pytest.mark.parametrize("response", [FetchResponse(error_code=ErrorCode.INVALID_REQUEST), VoteResponse(error_code=42)])
+def test_response_with_only_an_error_names_no_leader(response: Message) -> None:
+    assert wire.leader_answer(response) is None
+
+
+@pytest.mark.parametrize(
+    ("response", "waits"),
+    [
+        (None, True),
+        (FetchResponse(error_code=ErrorCode.INVALID_REQUEST), True),
+        (wire.fetch_response(1, 1, high_watermark=3), False),
+    ],
+)
+def test_next_fetch_waits_for_the_backoff_after_a_failure_only(
+    quorum: Transcript, response: Message | None, waits: bool
+) -> None:
+    follower = quorum.replicas[2]
+    quorum.append(1)
+    (number_of_fetch,) = [message.correlation for _, target, message in quorum.wire if target == 2]
+    for number in (number_of_fetch - 1, number_of_fetch + 1):
+        follower.handle(PeerResponse(1, number, wire.fetch_response(1, 1, high_watermark=3)), quorum.now)
+        assert follower.take() == [], "no response to the last request"
+    follower.handle(PeerResponse(1, number_of_fetch, response), quorum.now)
+    first = [one for one in follower.take() if isinstance(one, Send)]
+    assert bool(first) != waits
+    quorum.now += BACKOFF_MS - 1
+    assert not waits or sent(quorum, 2) == []
+    quorum.now += 1
+    assert not waits or [one.node for one in sent(quorum, 2)] == [1]
+
+
+def add(number: int) -> AddRaftVoterRequest:
+    listeners = [Listener("CONTROLLER", f"c{number}", 9093)]
+    return AddRaftVoterRequest(
+        cluster_id="cluster",
+        timeout_ms=30_000,
+        voter_id=number,
+        voter_directory_id=directory(number),
+        listeners=listeners,
+    )
+
+
+def test_change_of_the_voters_waits_for_the_one_before_it(quorum: Transcript) -> None:
+    """The first change has written nothing yet: the leader asks the new voter for its versions."""
+    assert answered(quorum, 1, add(4)) is None
+    second = answered(quorum, 1, add(5))
+    assert isinstance(second, AddRaftVoterResponse) and second.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_change_of_the_voters_waits_for_the_commit_of_the_one_before_it(quorum: Transcript) -> None:
+    leader = quorum.replicas[1]
+
+    def remove(number: int) -> RemoveRaftVoterResponse | None:
+        request = RemoveRaftVoterRequest(cluster_id="cluster", voter_id=number, voter_directory_id=directory(number))
+        found: RemoveRaftVoterResponse | None = answered(quorum, 1, request)
+        return found
+
+    assert remove(3) is None
+    end = quorum.logs[1].end_offset
+    assert leader.high_watermark < end
+    second = remove(2)
+    assert second is not None and second.error_code == ErrorCode.REQUEST_TIMED_OUT
