@@ -9,12 +9,20 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.groups.classic.group import ClassicGroup
+from odradek.coordinator.groups.consumer import migration
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.migration import Holding
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from odradek.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
-from tests.coordinator.harness.group_migration import Stand
+from tests.coordinator.harness.group_migration import Stand, T
 
 BOTH_ASSIGNED, NEITHER = [0, 1], b"\0\1" + bytes(4) + b"\xff\xff\xff\xff"
 JOINABLE = ("upgrade", "downgrade", "bidirectional")
@@ -56,6 +64,106 @@ def test_member_gets_its_id_before_its_subscription_is_decoded(metadata: bytes) 
     assert stand.join(first.member_id, version=9, metadata=metadata).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert stand.join(version=3, metadata=metadata).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert list(stand.group(ConsumerGroup).members) == ["new"]
+
+
+@pytest.mark.parametrize("policy", ["disabled", "bidirectional"])
+@pytest.mark.parametrize("version", [3, 9])
+def test_join_of_another_kinds_group_is_answered(policy: str, version: int) -> None:
+    """A share group keeps its id even when it is empty; no group of it answers the classic protocol."""
+    stand = Stand(policy)
+    for epoch in (0, -1):
+        beat = ShareGroupHeartbeatRequest(group_id="g", member_id="s", member_epoch=epoch, subscribed_topic_names=["t"])
+        answer = stand.ask(beat, 1)
+        assert getattr(answer, "response", answer).error_code == 0
+        assert stand.join(version=version).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        assert stand.beat(0).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        assert stand.kind == "share"
+
+
+@pytest.mark.parametrize("policy", ["disabled", "upgrade", "downgrade", "bidirectional"])
+def test_consumer_member_replaces_an_empty_classic_group_whatever_the_policy(policy: str) -> None:
+    stand = Stand(policy)
+    member = stand.classic()
+    leave(stand, member)
+    assert stand.group(ClassicGroup).members == {}
+    assert stand.beat(0).error_code == 0
+    assert stand.kind == "consumer"
+
+
+def test_leave_of_static_members_names_each_by_its_instance() -> None:
+    stand = Stand("bidirectional")
+    stand.beat(0, member_id="own", instance_id="i")
+    expected = {
+        ("", "i2"): ErrorCode.UNKNOWN_MEMBER_ID,
+        ("own", "i2"): ErrorCode.UNKNOWN_MEMBER_ID,
+        ("other", "i"): ErrorCode.FENCED_INSTANCE_ID,
+        ("other", None): ErrorCode.UNKNOWN_MEMBER_ID,
+        ("", "i"): ErrorCode.NONE,
+    }
+    members = [MemberIdentity(member_id=member, group_instance_id=instance) for member, instance in expected]
+    response = stand.ask(LeaveGroupRequest(group_id="g", members=members), 5)
+    assert [one.error_code for one in response.members] == list(expected.values())
+    assert stand.group(ConsumerGroup).members == {}
+
+
+@pytest.mark.parametrize(
+    ("is_member", "generation", "error"),
+    [
+        (True, 1, ErrorCode.NONE),
+        (True, 0, ErrorCode.ILLEGAL_GENERATION),
+        (True, 2, ErrorCode.ILLEGAL_GENERATION),
+        (False, 1, ErrorCode.UNKNOWN_MEMBER_ID),
+        (False, 2, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_transactional_commit_needs_member_and_generation(is_member: bool, generation: int, error: ErrorCode) -> None:
+    stand = Stand()
+    member = stand.classic()
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=3)
+    request = TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id="g",
+        producer_id=7,
+        generation_id_or_member_epoch=generation,
+        member_id=member if is_member else "another",
+        topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[partition])],
+    )
+    response = stand.ask(request, 3)
+    assert response.topics[0].partitions[0].error_code == error
+
+
+@pytest.mark.parametrize(
+    ("holdings", "is_stable"),
+    [
+        ([Holding({T: frozenset({0, 1})}, {})], True),
+        ([Holding({T: frozenset({0})}, {}), Holding({T: frozenset({1})}, {})], True),
+        ([Holding({T: frozenset({0})}, {})], False),
+        ([Holding({T: frozenset({0, 1})}, {T: frozenset({1})})], False),
+    ],
+)
+@pytest.mark.parametrize("is_rebalancing", [False, True])
+def test_upgraded_group_is_stable_if_all_is_assigned_and_nothing_is_revoked(
+    holdings: list[Holding], is_stable: bool, is_rebalancing: bool
+) -> None:
+    stand = Stand()
+    stand.classic()
+    if is_rebalancing:
+        stand.join_too()
+    found = migration._is_stable(stand.shard.state, stand.group(ClassicGroup), ["t", "absent"], holdings)
+    assert found == (is_stable and not is_rebalancing)
+
+
+@pytest.mark.parametrize(("epoch", "owned", "expected"), [(0, (0, 1), True), (1, (0, 1), False), (0, (0,), False)])
+def test_group_has_its_targets_if_all_members_own_theirs_in_the_same_epoch(
+    epoch: int, owned: tuple[int, ...], expected: bool
+) -> None:
+    stand = Stand()
+    stand.beat(0)
+    group = stand.group(ConsumerGroup)
+    assert migration.has_targets(group)
+    group.epoch += epoch
+    group.targets["new"] = {T: frozenset(owned)}
+    assert migration.has_targets(group) == expected
 
 
 def test_member_id_is_not_given_where_the_protocol_or_the_size_refuses_the_member() -> None:

@@ -141,7 +141,7 @@ def test_follower_one_fetch_behind_stays_in_isr_under_steady_load(fetches_behind
         ((3, UNDEFINED), (3, 20), 12),
         # The leader has only offsets: an old leader.
         ((UNDEFINED, 15), (3, 20), 15),
-        # The follower knows no epoch up to that one.
+        # The follower has no epoch up to that one.
         ((3, 15), (UNDEFINED, UNDEFINED), 15),
         # The follower has an older epoch only: what comes after that cannot be in the leader's log.
         ((3, 15), (2, 13), 13),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from odradek.storage.files.open_files import PartitionDirectory
-from odradek.storage.segments.index import OffsetIndex
+from odradek.storage.segments.index import OffsetIndex, TimeIndex
 
 BASE = 1000
 #: More entries than the index keeps in memory, both unwritten and read ones.
@@ -47,3 +47,24 @@ def test_lookups_agree_with_all_entries_after_any_appends_and_truncations(seed: 
             assert index.floor(target) == expected(entries, 0, target)
         for target in (rng.randrange(0, last[1] + 50) for _ in range(20)):
             assert index.floor_of_position(target) == expected(entries, 1, target)
+
+
+def test_entries_read_before_a_truncation_are_not_those_after_it(tmp_path: Path) -> None:
+    """An older log is written over a newer one: its timestamps are those of the file, not of what was read before."""
+    (tmp_path / f"{BASE:020}.timeindex").write_bytes(b"")
+    index = TimeIndex(PartitionDirectory(str(tmp_path)), BASE)
+
+    def grow(start: int, offsets: range) -> None:
+        for offset in offsets:
+            index.append(start + offset, offset)
+
+    grow(1_000_000, range(BASE, BASE + 50))
+    index.write()
+    assert index.floor(1_000_000 + BASE + 10) == BASE + 10
+    index.clear()
+    grow(0, range(BASE, BASE + 50))
+    index.write()
+    grow(0, range(BASE + 50, BASE + 60))
+    index.truncate_to(BASE + 55)
+    assert (index.last_timestamp, index.last_offset) == (BASE + 54, BASE + 54)
+    assert index.floor(BASE + 10) == BASE + 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
 import shutil
@@ -12,7 +13,7 @@ from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.control import encode_end_transaction
 from odradek.storage.log import loading
 from odradek.storage.log.config import PROVEN, UNPROVEN, Claim, LogConfig
-from odradek.storage.log.loading import whole_batches
+from odradek.storage.log.loading import DamagedLog, whole_batches
 from odradek.storage.segments import segment as segment_module
 
 SMALL = LogConfig(segment_bytes=4000, index_interval_bytes=300)
@@ -330,3 +331,80 @@ def test_snapshots_of_what_was_lost_are_removed(logbook):
     assert again.log_end_offset == 29
     assert not (logbook.path / f"{30:020d}.snapshot").exists()
     assert again.producers.by_id[7].last_sequence == 28
+
+
+@pytest.mark.parametrize(("claims", "is_damage"), [(1, True), (0, False)])
+def test_a_damaged_tail_that_one_claim_vouches_for_is_no_torn_tail(logbook, claims, is_damage):
+    """The offsets are not used again. Without bytes behind the end, one claim that nothing proves makes no hole."""
+    log = logbook.open(SMALL)
+    fill(logbook, log, 3)
+    kept = log.log_end_offset
+    fill(logbook, log, 1)
+    end = log.log_end_offset
+    log.close(logbook.now_ms, clean=False)
+    *_, (last_batch_at, _) = log.active.headers(0)
+    with Path(log.active.path).open("r+b") as file:
+        file.seek(last_batch_at + 30)
+        file.write(b"damage")
+    for name in ("leader-epoch-checkpoint", f"{end:020d}.snapshot"):
+        (logbook.path / name).unlink(missing_ok=True)
+    again = logbook.open(SMALL, claims=[Claim(end, UNPROVEN, "recovery point")] * claims)
+    assert again.log_end_offset == (end if is_damage else kept)
+    assert [(one.first_offset, one.next_offset) for one in again.damage] == ([(kept, end)] if is_damage else [])
+
+
+def test_one_unproven_claim_makes_no_hole_behind_whole_batches(logbook):
+    log = logbook.open(SMALL)
+    fill(logbook, log, 3)
+    end = log.log_end_offset
+    log.close(logbook.now_ms, clean=False)
+    again = logbook.open(SMALL, claims=[Claim(end + 7, UNPROVEN, "recovery point")])
+    assert (again.log_end_offset, list(again.damage)) == (end, [])
+    assert any(f"{end + 7}" in note for note in again.opening_notes)
+
+
+@pytest.mark.parametrize("whole_from", [-1, 0])
+def test_log_opens_if_damage_ends_where_it_must_be_whole_from(logbook, whole_from):
+    log = logbook.open(SMALL)
+    fill(logbook, log, 3)
+    (_, first), (_, second), *_ = log.active.headers(0)
+    log.close(logbook.now_ms, clean=False)
+    with Path(log.active.path).open("r+b") as file:
+        file.seek(first.size + 30)
+        file.write(b"damage")
+    if whole_from < 0:
+        with pytest.raises(DamagedLog):
+            logbook.open(SMALL, must_be_whole_from=second.next_offset - 1)
+    else:
+        again = logbook.open(SMALL, must_be_whole_from=second.next_offset)
+        assert [one.next_offset for one in again.damage] == [second.next_offset]
+
+
+def test_offsets_that_compaction_left_out_are_no_damage_when_an_index_is_rebuilt(logbook):
+    config = dataclasses.replace(SMALL, compact=True, delete=False)
+    log = logbook.open(config)
+    for number in range(40):
+        log.append(logbook.batch(number * 10, [b"x" * 300]), None, logbook.now_ms)
+    log.close(logbook.now_ms)
+    assert len(log.segments) > 2
+    (logbook.path / f"{log.segments[1].base_offset:020d}.index").unlink()
+    again = logbook.open(config, clean=True)
+    assert not again.damage
+    assert [offset for offset, _ in logbook.values(again)] == [number * 10 for number in range(40)]
+
+
+def test_one_append_of_several_batches_ends_each_transaction_once(logbook):
+    log = logbook.open()
+    batches, offset = [], 0
+    for producer in range(4):
+        kind = {"producer_id": producer, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+        batches.append(logbook.batch(offset, [b"v"], **kind))
+        batches.append(encode_end_transaction(
+            False, base_offset=offset + 1, timestamp=logbook.now_ms, producer_id=producer, producer_epoch=0,
+            coordinator_epoch=1, leader_epoch=0,
+        ))  # fmt: skip
+        offset += 2
+    log.append(b"".join(batches), None, logbook.now_ms)
+    aborted = log.aborted_transactions(0, log.log_end_offset)
+    assert [(entry.producer_id, entry.first_offset) for entry in aborted] == [(n, 2 * n) for n in range(4)]
+    assert Path(log.path, "00000000000000000000.txnindex").stat().st_size == 4 * 34

@@ -34,6 +34,7 @@ from odradek.server.runtime.late_imports import LateImports
 from odradek.server.runtime.thread_pools import ThreadPools
 
 from compat_tests.wire import WireClient
+from tests.server.harness.data_path import error_codes
 
 #: API -> what its client needs, as "operation on resource"; "+" adds a need, "/" an alternative, "each" is per item.
 #: An API that needs nothing may give the reason.
@@ -167,15 +168,6 @@ def bootstrap(sockets: None) -> Iterator[str]:
     properties = {"authorizer.class.name": _STANDARD, "super.users": "User:nobody-here"}
     with odradek.Broker(config=properties) as broker:
         yield broker.bootstrap_servers
-
-
-def error_codes(value: Any) -> set[int]:
-    if isinstance(value, list):
-        return {code for one in value for code in error_codes(one)}
-    if not isinstance(value, Message):
-        return set()
-    own = {getattr(value, name, 0) for name in ("error_code", "partition_error_code")}
-    return own | {code for field in value.SCHEMA.fields for code in error_codes(getattr(value, field.name))}
 
 
 @pytest.mark.parametrize("api", _WHOLE, ids=lambda api: api.name)

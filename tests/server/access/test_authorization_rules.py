@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,9 +12,16 @@ from hypothesis import strategies as st
 from odradek.metadata.acls import Operation, PatternType, Permission, ResourceType
 from odradek.metadata.configs import InvalidConfig
 from odradek.metadata.image import AclImage
-from odradek.server.access.authorization.authorization import StandardAuthorizer
+from odradek.server.access.audit import AuditLog
+from odradek.server.access.authorization.authorization import (
+    CLASS_KEY,
+    STANDARD_CLASS,
+    Authorization,
+    StandardAuthorizer,
+)
 from odradek.server.access.authorization.errors import AuthorizerNotReady
 from odradek.server.access.authorization.rules import AccessRules, rules_of
+from odradek.server.runtime.clock import Clock
 
 #: No deadline: the time of an example depends on the load of the machine.
 EXAMPLES = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -138,3 +147,22 @@ def test_the_reason_names_the_rule_as_kafka_does() -> None:
         "host=*, operation=READ, permissionType=DENY])"
     )
     assert authorizer.reason(*asked, Operation.READ, ResourceType.TOPIC, "other") == "DefaultDeny"
+
+
+@pytest.mark.parametrize("principal", ["User:alice", "User:bob"])
+@pytest.mark.parametrize("host", ["10.0.0.1", "10.0.0.2"])
+def test_session_is_that_of_the_client_of_the_request(principal: str, host: str) -> None:
+    """A connection logs in again, or carries requests that another node forwards for its own clients."""
+    authorization = Authorization({CLASS_KEY: STANDARD_CLASS}, AuditLog(Clock()))
+    api = SimpleNamespace(name="Fetch")
+    connection = SimpleNamespace(authorization=None, principal="User:alice", client_host="10.0.0.1")
+
+    def call(principal: str, host: str) -> Any:
+        return SimpleNamespace(connection=connection, principal=principal, client_host=host, api=api)
+
+    first = call("User:alice", "10.0.0.1")
+    own = authorization.session(first)
+    found = authorization.session(call(principal, host))
+    assert (found.principal, found.client_host) == (principal, host)
+    assert (found is own) == ((principal, host) == ("User:alice", "10.0.0.1"))
+    assert authorization.session(first) is own, "the connection's own stays"

@@ -25,6 +25,7 @@ from odradek.protocol.messages.produce import (
 )
 from odradek.protocol.records.batch import read_header
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
+from odradek.protocol.schema import Message
 from odradek.server.partitions.hosted_partition import HostedPartition
 
 from compat_tests.wire import WireClient
@@ -50,6 +51,16 @@ def batch_of(
     now_ms = time.time_ns() // 1_000_000 if timestamp is None else timestamp
     records = [Record(number, now_ms, key, value) for number, value in enumerate(values)]
     return bytearray(encode_batch(records, **options))
+
+
+def error_codes(value: Any) -> set[int]:
+    """Returns all error codes in a response, with 0 for what has none."""
+    if isinstance(value, list):
+        return {code for one in value for code in error_codes(one)}
+    if not isinstance(value, Message):
+        return set()
+    own = {getattr(value, name, 0) for name in ("error_code", "partition_error_code")}
+    return own | {code for field in value.SCHEMA.fields for code in error_codes(getattr(value, field.name))}
 
 
 class DataPath:

@@ -57,14 +57,16 @@ async def eventually(holds: Callable[[], object], what: str = "") -> None:
 class Replicas:
     """`async with Replicas(tmp_path, 3) as replicas`: brokers 1, 2 and 3."""
 
-    def __init__(self, path: Path, count: int, *, each: dict[int, dict[str, str]] | None = None, **config: str) -> None:
-        """`each`: configuration of single brokers, in addition to that of all."""
+    def __init__(
+        self, path: Path, count: int, *, first: int = 1, each: dict[int, dict[str, str]] | None = None, **config: str
+    ) -> None:
+        """`first`: the lowest node id. `each`: configuration of single brokers, in addition to that of all."""
         own = each or {}
         self._brokers = {
             number: Broker(
                 data_dir=path / str(number), config={"node.id": str(number), **config, **own.get(number, {})}
             )
-            for number in range(1, count + 1)
+            for number in range(first, first + count)
         }
         self.decides = True
         self.asked: list[PartitionDataRequest] = []

@@ -306,6 +306,23 @@ def reported(response: FetchResponse) -> dict[int, list[bytes | None]]:
     return {data.partition_index: values_of(data) for topic in response.responses for data in topic.partitions}
 
 
+def test_session_reports_a_partition_again_after_its_error(path: DataPath) -> None:
+    """The client dropped the high watermark with the error; the partition has no newer one."""
+    topic = path.topic(partitions=2)
+    for index in (0, 1):
+        path.produce(topic, batch_of(b"v"), index=index)
+    session = in_session(path, 0, 0, both(topic, 1)).session_id
+    assert reported(in_session(path, session, 1)) == {}
+    hosted = path.hosted(topic)
+    hosted.offline = True
+    (failed,) = in_session(path, session, 2).responses[0].partitions
+    assert (failed.partition_index, failed.error_code) == (0, ErrorCode.KAFKA_STORAGE_ERROR)
+    hosted.offline = False
+    (again,) = in_session(path, session, 3).responses[0].partitions
+    assert (again.partition_index, again.error_code, again.high_watermark) == (0, 0, 1)
+    assert reported(in_session(path, session, 4)) == {}
+
+
 def test_session_returns_only_changed_partitions(path: DataPath) -> None:
     topic = path.topic(partitions=2)
     first = in_session(path, 0, 0, both(topic))

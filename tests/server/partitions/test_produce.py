@@ -255,6 +255,22 @@ def test_the_topics_codec_replaces_the_producers(path: DataPath, target: str, so
     assert values_of(path.fetch(topic)) == [b"a" * 1000, b"b"]
 
 
+@pytest.mark.parametrize("largest", [0, 1, 2])
+@pytest.mark.parametrize("of_log", [False, True])
+def test_recompressed_batch_has_the_largest_timestamp_of_its_records(
+    path: DataPath, largest: int, of_log: bool
+) -> None:
+    topic = path.topic(compression_type="gzip", message_timestamp_type="LogAppendTime" if of_log else "CreateTime")
+    before = now_ms()
+    times = [before - 5_000 + (4_000 if number == largest else 0) for number in range(3)]
+    sent = changed(bytearray(encode_batch([Record(n, at, b"k", b"v") for n, at in enumerate(times)])), max_timestamp=5)
+    answer = path.produce(topic, sent)
+    assert answer.error_code == 0
+    header = read_header(bytes(path.fetch(topic).records or b""))
+    assert header.max_timestamp == (answer.log_append_time_ms if of_log else max(times))
+    assert not of_log or before <= header.max_timestamp <= now_ms()
+
+
 def test_batch_too_large_after_recompression_is_rejected(path: DataPath) -> None:
     topic = path.topic(compression_type="uncompressed", max_message_bytes="10000")
     sent = batch_of(bytes(100_000), compression=Compression.ZSTD)

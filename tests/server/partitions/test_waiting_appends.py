@@ -338,3 +338,23 @@ def test_large_batch_counts_as_received_until_it_is_written(path: DataPath, open
 
 def test_no_large_batch_fits_into_the_buffer_that_connections_share() -> None:
     assert batch_checks.LARGE_BATCH_BYTES >= READ_BUFFER_BYTES
+
+
+@pytest.mark.parametrize(
+    ("is_offline", "is_leader", "error"),
+    [
+        (True, True, ErrorCode.KAFKA_STORAGE_ERROR),
+        (True, False, ErrorCode.KAFKA_STORAGE_ERROR),
+        (False, False, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (False, True, None),
+    ],
+)
+def test_waiting_appends_fail_with_the_reason(
+    path: DataPath, is_offline: bool, is_leader: bool, error: ErrorCode | None
+) -> None:
+    hosted = path.hosted(path.topic())
+    errors: list[int] = []
+    hosted.when_committed(hosted.log_end_offset + 1, errors.append)
+    hosted.offline, hosted.role.is_leader = is_offline, is_leader
+    hosted.wake_all()
+    assert errors == ([] if error is None else [error])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -176,3 +177,32 @@ async def test_a_session_that_begins_where_another_rests_takes_its_place(tmp_pat
         assert all(len(hosted(replicas, 1, index).end_watchers) == 1 for index in range(MANY))
         produce(replicas, 7, b"two")
         await eventually(lambda: hosted(replicas, 2, 7).high_watermark == 2)
+
+
+@pytest.mark.parametrize(
+    ("replica", "fetch_offset", "is_idle"),
+    [
+        # Consumers wait for the high watermark, 5; followers for the end of the log, 8. Node 0 is a follower like any other.
+        (-1, 5, True),
+        (-1, 8, False),
+        (0, 5, False),
+        (0, 8, True),
+        (2, 5, False),
+        (2, 8, True),
+        (3, 8, False),  # no replica
+    ],
+)
+def test_partition_is_idle_at_the_end_of_what_its_fetcher_reads(replica: int, fetch_offset: int, is_idle: bool) -> None:
+    role = SimpleNamespace(high_watermark=5, is_leader=True, leader_epoch=1, followers={0: None, 2: None})
+    log = SimpleNamespace(log_end_offset=8, log_start_offset=0)
+    found: Any = SimpleNamespace(role=role, log=log, offline=False)
+    wanted: Any = SimpleNamespace(
+        fetch_offset=fetch_offset,
+        sent_high_watermark=5,
+        sent_log_start_offset=0,
+        last_fetched_epoch=-1,
+        current_leader_epoch=1,
+    )
+    fetch = object.__new__(FollowerFetch)
+    fetch._replica_id = replica
+    assert fetch._is_idle(found, wanted) == is_idle

@@ -14,7 +14,14 @@ from odradek.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from odradek.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+    ReplicaState,
+)
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.produce import ProduceResponse
 from odradek.server.replicas.fetcher import FollowedPartition
@@ -45,15 +52,33 @@ async def test_followers_have_the_same_bytes_and_know_what_is_committed(tmp_path
         await replicas.equal(1, 2, 3)
 
 
-async def test_acks_all_waits_for_the_isr(tmp_path: Path) -> None:
-    async with Replicas(tmp_path, 2, **QUICK) as replicas:
-        replicas.create(1, 2)
-        committed: list[int] = []
-        result = replicas.produce(1, b"v", acks=-1)
-        replicas.hosted(1).when_committed(result.end_offset, committed.append)
-        assert (result.error, committed) == (0, [])
-        await eventually(lambda: committed == [0])
-        assert replicas.hosted(2).log_end_offset == 1
+@pytest.mark.parametrize(("leader", "follower"), [(1, 2), (1, 0), (0, 1)])
+async def test_acks_all_waits_for_the_isr(tmp_path: Path, leader: int, follower: int) -> None:
+    async with Replicas(tmp_path, 2, first=min(leader, follower), **QUICK) as replicas:
+        replicas.create(leader, follower)
+        for number in range(1, 4):
+            committed: list[int] = []
+            result = replicas.produce(leader, b"v", acks=-1)
+            replicas.hosted(leader).when_committed(result.end_offset, committed.append)
+            assert (result.error, committed) == (0, [])
+            await eventually(lambda committed=committed: committed == [0])
+            assert replicas.hosted(follower).log_end_offset == number
+        assert replicas.hosted(leader).role.isr == (leader, follower)
+
+
+@pytest.mark.parametrize("stranger", [0, 3])
+async def test_fetch_by_a_broker_without_a_replica_is_rejected(tmp_path: Path, stranger: int) -> None:
+    async with Replicas(tmp_path, 1, **QUICK) as replicas:
+        replicas.create(1)
+        asked = FetchPartition(partition=0, current_leader_epoch=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        request = FetchRequest(
+            max_wait_ms=0,
+            min_bytes=1,
+            replica_state=ReplicaState(replica_id=stranger, replica_epoch=1),
+            topics=[FetchTopic(topic_id=TOPIC_ID, partitions=[asked])],
+        )
+        (data,) = (await replicas.ask(1, request, 17)).responses[0].partitions
+        assert data.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 async def test_stalled_follower_leaves_isr_and_rejoins(tmp_path: Path) -> None:
