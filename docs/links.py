@@ -1,4 +1,4 @@
-"""Links of Markdown pages that are read outside of the repository: in the package's description and on the site.
+"""Links and tabs of Markdown pages that are read outside of the repository: in the package's description, on the site.
 
 A link to a file of the repository becomes an absolute one where the project's public address is known (`home`), and the
 file's name in the source distribution where it is not. mkdocs loads this file as a hook (`on_page_markdown`); the builds of
@@ -53,6 +53,28 @@ def detached(markdown: str, page: str, address: str, revision: str, stays: str |
     return _CODE_OR_LINK.sub(replaced, markdown)
 
 
+#: A block of commands, and the block beside it for those who have Apache Kafka's scripts.
+_BESIDE = re.compile(
+    r"^(```sh\n(?:(?!```).*\n)*```)\n\n```sh title=\"(Kafka's scripts)\"\n((?:(?!```).*\n)*```)$", re.M
+)
+
+
+def with_tabs(markdown: str) -> str:
+    """Returns the page with two tabs for each such pair of blocks. A viewer of plain Markdown shows one below the other."""
+
+    def tabs(found: re.Match[str]) -> str:
+        return (
+            f'=== "odradek"\n\n{_indented(found[1])}\n\n=== "{found[2]}"\n\n{_indented("```sh" + chr(10) + found[3])}'
+        )
+
+    return _BESIDE.sub(tabs, markdown)
+
+
+def _indented(block: str) -> str:
+    return "\n".join(f"    {line}" for line in block.splitlines())
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """mkdocs: pages link to each other; links to other files of the repository go to the public address."""
+    markdown = with_tabs(markdown)
     return detached(markdown, f"docs/{page.file.src_uri}", home(), "HEAD", stays="docs")

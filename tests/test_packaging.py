@@ -85,7 +85,9 @@ def test_description_with_a_public_address_links_to_files_of_the_tag(wheel: Path
     of_the_project = [target for target in targets if target.startswith(ADDRESS)]
     assert [target for target in targets if not target.startswith("https://")] == []
     assert len(of_the_project) > 10 and f"{base}docs/operations.md" in of_the_project
-    missing = [target for target in of_the_project if not (ROOT / target.removeprefix(base).partition("#")[0]).exists()]
+    of_pictures = base.replace("/blob/", "/raw/")
+    paths = [target.removeprefix(base).removeprefix(of_pictures).partition("#")[0] for target in of_the_project]
+    missing = [path for path in paths if not (ROOT / path).exists()]
     assert missing == []
     urls = about.get_all("Project-URL") or []
     assert [url.split(", ")[0] for url in urls] == list(URLS)

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..brokers import APACHE_NAME, ODRADEK_NAME
-from .chart import draw
+from . import chart, headlines
 from .kinds import Kind
 from .result import Result
 
@@ -28,23 +28,28 @@ def show(results: list[Result], console: Console) -> None:
 
 
 def write(measured: list[Result], folder: Path) -> None:
-    """Writes benchmarks.md, benchmarks.png and benchmarks.json. A text in benchmarks-notes.md goes below the table.
+    """Writes benchmarks.md, benchmarks.json, benchmarks.png and the picture of the README.
 
-    Earlier rows in benchmarks.json that were not measured now (`--only`) are kept.
+    A text in benchmarks-notes.md goes below the table. Earlier rows in benchmarks.json that were not measured now (`--only`)
+    are kept.
     """
     folder.mkdir(parents=True, exist_ok=True)
     results = with_earlier(measured, folder / "benchmarks.json")
     (folder / "benchmarks.md").write_text(markdown(results, folder / "benchmarks-notes.md"))
     plain = [{**result.__dict__, "kind": result.kind.__dict__, "ratio": result.ratio} for result in results]
     (folder / "benchmarks.json").write_text(json.dumps(plain, indent=1) + "\n")
-    draw(results, folder / "benchmarks.png")
+    chart.draw(results, folder / "benchmarks.png")
+    headlines.draw(results, folder / "beside-kafka.png")
 
 
 def with_earlier(measured: list[Result], file: Path) -> list[Result]:
     """Returns all results in the order of the earlier table, new rows last."""
-    earlier = json.loads(file.read_text()) if file.exists() else []
-    found = {one.key: one for one in map(from_json, earlier)}
+    found = {one.key: one for one in (read(file) if file.exists() else [])}
     return list((found | {one.key: one for one in measured}).values())
+
+
+def read(file: Path) -> list[Result]:
+    return [from_json(row) for row in json.loads(file.read_text())]
 
 
 def from_json(row: dict[str, Any]) -> Result:

@@ -1,8 +1,8 @@
 """A recording of a terminal: commands typed into a shell in a pseudo-terminal, against a broker that the first one starts.
 
 `recorded` types STEPS and returns what the terminal showed, with times. `Recording.cast` is the file of asciinema (version
-2), recorded_svg.py the picture of docs/command-line-tour.md. The broker has a port of four digits, which becomes 9092 in the
-recording, so tables keep their widths. Pauses for reading are added to the times; the program itself does not wait.
+2), recorded_svg.py the picture of docs/specialists/command-line-tour.md. The broker has a port of four digits, which becomes
+9092 in the recording, so tables keep their widths. Pauses for reading are added to the times; the program does not wait.
 """
 
 from __future__ import annotations

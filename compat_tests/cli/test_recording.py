@@ -1,4 +1,4 @@
-"""The recording on docs/command-line-tour.md: its commands run, print what the page shows, and make its picture.
+"""The recording on docs/specialists/command-line-tour.md: its commands run, print what the page shows, and make its picture.
 
 `ODRADEK_SCREENSHOTS=docs/images` writes picture and recording to the guide's directory.
 """
@@ -18,7 +18,7 @@ from compat_tests.cli.recording import COLUMNS, STEPS, Recording, recorded
 from compat_tests.cli.tour import PAGE
 
 CAST, PICTURE = "command-line-tour.cast", "command-line-tour.svg"
-IMAGES = PAGE.parent / "images"
+IMAGES = PAGE.parents[1] / "images"
 MOST_BYTES = 150_000
 
 

@@ -1,7 +1,7 @@
 """The recorded tour of the command line: commands and their output on a cluster of three nodes.
 
-`recorded` runs the commands and returns the page docs/command-line-tour.md. Addresses, times and ids differ from run to run,
-so they have fixed values. `python -m compat_tests.cli.tour` writes the page; test_tour.py compares it.
+`recorded` runs the commands and returns the page docs/specialists/command-line-tour.md. Addresses, times and ids differ from
+run to run, so they have fixed values. `python -m compat_tests.cli.tour` writes the page; test_tour.py compares it.
 """
 
 from __future__ import annotations
@@ -17,21 +17,24 @@ from compat_tests.cli.commands import odradek_command
 from compat_tests.cli.recording import STEPS
 from compat_tests.cli.three import three_nodes
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "command-line-tour.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "specialists" / "command-line-tour.md"
 HEAD = """# Tour of the command line
 
-<!-- Written by `python -m compat_tests.cli.tour`, which runs each command on a cluster of three. -->
+- This page shows commands of `odradek` and what they print, from an empty folder to a look at the files of a log.
+- The commands of the first section are a recording in a shell; the others ran on a cluster of three.
+- Tests run every command of this page and compare its output with the lines here.
+- Times and addresses differ in each run; they stand here under fixed values.
+- The commands need `pip install 'odradek[cli]'`.
 
-Tests run every command of this page and compare its output with the lines here. Times and addresses differ in each run;
-they stand here under fixed values.
+<!-- Written by `python -m compat_tests.cli.tour`, which runs each command on a cluster of three. -->
 """
 #: Written before the scenes. test_recording.py types its commands, and makes its picture.
 RECORDING = """## From an empty folder
 
-![Commands of odradek in a terminal](images/command-line-tour.svg)
+![Commands of odradek in a terminal](../images/command-line-tour.svg)
 
 The picture is a recording of these commands in a shell. Below a command stands one line of its output; the tables are in
-the picture. `asciinema play` plays [the same recording](images/command-line-tour.cast) in a terminal.
+the picture. `asciinema play` plays [the same recording](../images/command-line-tour.cast) in a terminal.
 
 ```text
 {steps}```

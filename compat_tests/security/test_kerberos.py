@@ -29,7 +29,7 @@ KERBEROS = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "GSSAPI", "
 INVALID = "Authentication failed during authentication due to invalid credentials with SASL mechanism GSSAPI"
 
 
-GUIDE = blocks(DOCS / "security-kerberos.md")
+GUIDE = blocks(DOCS / "specialists" / "security-kerberos.md")
 #: Blocks of the guide: the properties of the broker, those of a Java client, and a program.
 BROKER_BLOCK, JAVA_BLOCK, PROGRAM = (block.text for block in GUIDE if block.language in ("properties", "python"))
 #: The queries of `kadmin` in the guide: they make the broker's principal and its keytab, a new key, and remove the old one.

@@ -89,7 +89,7 @@ def test_every_logger_of_a_broker_is_known_and_in_the_docs() -> None:
     files = [file for package in packages for file in (ROOT / package).rglob("*.py")]
     used = {name for file in files for name in calls.findall(file.read_text(encoding="utf-8"))}
     assert used - {"odradek"} == set(LOGGERS)
-    page = (DOCS / "operations.md").read_text(encoding="utf-8")
+    page = (DOCS / "specialists" / "loggers.md").read_text(encoding="utf-8")
     assert [name for name in LOGGERS if f"| `{name}` |" not in page] == []
 
 

@@ -2,8 +2,9 @@
 
 A page's blocks share one folder. A `sh` block whose title begins with "first shell" starts a broker in the background, in
 place of the last one; other `sh` blocks run to their end; `python` blocks are programs. A block whose title is a file is
-written to that file. Free ports replace 9092, 9404 and 8080; `secured.properties` has listeners of its own.
-Apache Kafka's tools are on the path under their own names.
+written to that file. tests/docs/environments.py runs the block "install". Blocks "Kafka's scripts" are for readers with
+Apache Kafka's scripts: only these blocks have them on the path. Free ports replace 9092, 9404 and 8080;
+`secured.properties` has listeners of its own.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from pathlib import Path
 from compat_tests.broker_process import free_port as free_port
 from compat_tests.java.fetch import ORACLE, classpath, java
 from compat_tests.java.tool import JVM_FLAGS
+from tests.docs.environments import search_path
 from tests.docs.pages import Block
 
 DEADLINE_S = 60
+KAFKA_SCRIPTS = "Kafka's scripts"
 #: The scripts of Apache Kafka's distribution on the pages, and the classes that they run.
 KAFKA_TOOLS = {
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
@@ -49,16 +52,16 @@ def write_kafka_tools(folder: Path) -> None:
 class Shells:
     """A first shell with a broker in the foreground, and a second shell for all other commands."""
 
-    def __init__(self, folder: Path, tools: bool = False) -> None:
+    def __init__(self, folder: Path, commands: Path | None = None) -> None:
+        """`commands`: the folder of the reader's environment; without it, the reader has that of the tests."""
         self.folder = folder / "reader"
         self.folder.mkdir()
         self.ports = {"9092": str(free_port()), "9404": str(free_port()), "8080": str(free_port())}
-        path = [str(Path(sys.executable).parent), os.environ["PATH"]]
-        if tools:
-            write_kafka_tools(folder / "kafka-tools")
-            path.insert(0, str(folder / "kafka-tools"))
+        self.commands = commands or Path(sys.executable).parent
+        self.kafka_tools = folder / "kafka-tools"
         config = str(folder / "config")  # for contexts of `odradek context`
-        self.environment = {**os.environ, "PATH": os.pathsep.join(path), "XDG_CONFIG_HOME": config}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+        self.environment = {**kept, "PATH": search_path(self.commands), "XDG_CONFIG_HOME": config}
         self.first: subprocess.Popen[str] | None = None
 
     def placed(self, text: str) -> str:
@@ -77,13 +80,13 @@ class Shells:
         if block.title.startswith("first shell"):
             self.start(text)
             return ""
-        command = (
-            [sys.executable, "-c", text] if block.language == "python" else ["bash", "-euo", "pipefail", "-c", text]
-        )
+        command = ["bash", "-euo", "pipefail", "-c", text]
+        if block.language == "python":
+            command = [str(self.commands / "python"), "-c", text]
         done = subprocess.run(
             command,
             cwd=self.folder,
-            env=self.environment,
+            env=self.environment_of(block),
             capture_output=True,
             text=True,
             timeout=DEADLINE_S,
@@ -91,6 +94,13 @@ class Shells:
         )
         assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
         return done.stdout
+
+    def environment_of(self, block: Block) -> dict[str, str]:
+        if block.title != KAFKA_SCRIPTS:
+            return self.environment
+        if not self.kafka_tools.exists():
+            write_kafka_tools(self.kafka_tools)
+        return {**self.environment, "PATH": search_path(self.commands, self.kafka_tools)}
 
     def start(self, text: str) -> None:
         self.stop()

@@ -65,7 +65,8 @@ def _has_conftest(page: Path) -> bool:
 @pytest.mark.parametrize("has_conftest", [True, False], ids=["pages with a conftest.py", "other pages"])
 def test_blocks_of_the_pages_on_testing_run_under_xdist(has_conftest: bool, tmp_path: Path) -> None:
     """A conftest.py of a page sets the properties of the broker of a whole run."""
-    pages = [page for page in sorted(DOCS.glob("testing*.md")) if _has_conftest(page) is has_conftest]
+    found = [*sorted(DOCS.glob("testing*.md")), *sorted((DOCS / "specialists").glob("testing*.md"))]
+    pages = [page for page in found if _has_conftest(page) is has_conftest]
     expected = _write(tmp_path / "blocks", pages)
     command = [sys.executable, "-m", "pytest", "-v", "--numprocesses", "2", "--import-mode=importlib"]
     command += ["-p", "no:cacheprovider", "-p", "no:django"]

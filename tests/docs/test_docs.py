@@ -49,7 +49,11 @@ def test_generated_pages_hold_every_key_command_and_public_name(tmp_path: Path) 
 def test_page_on_tls_lists_every_cipher_suite() -> None:
     from odradek.server.access.tls.contexts import TLS_1_2, TLS_1_3
 
-    lists = [set(block.text.split()) for block in blocks(DOCS / "security-tls.md") if block.language == "text"]
+    lists = [
+        set(block.text.split())
+        for block in blocks(DOCS / "specialists" / "security-tls-keys.md")
+        if block.language == "text"
+    ]
     assert {*TLS_1_2, *TLS_1_3} in lists
 
 

@@ -31,7 +31,7 @@ FOREIGN_PATHS = {
     ("docs/development/releasing.md", "dist/"),
     ("docs/generate.py", "docs/reference/"),
     ("docs/generate.py", "python.md"),
-    ("docs/security-kerberos.md", "s/"),
+    ("docs/specialists/security-kerberos.md", "s/"),
     ("docs/spark.md", "job.py"),
     ("docs/troubleshooting.md", "producer/sender.py"),
     ("testing/pytest_plugin.py", "conftest.py"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.docs.pages import DOCS, ROOT
 
-MOST_WORDS_OF_THE_PATH = 30_000
+MOST_WORDS_OF_THE_PATH = 25_000
 
 
 def users_path() -> list[Path]:

@@ -33,7 +33,7 @@ def text_of(title: str) -> str:
 
 
 def titles() -> list[str]:
-    return [block.title for block in blocks(_PAGE)]
+    return [block.title for block in blocks(_PAGE) if block.language == "python"]
 
 
 def run(python: str, folder: Path, names: list[str]) -> subprocess.CompletedProcess[str]:
