@@ -144,10 +144,11 @@ def test_linter_accepts_the_container_file_of_the_repository() -> None:
 @pytest.mark.usefixtures("processes")
 def test_container_serves_as_its_user_and_its_health_check_says_so(tmp_path: Path) -> None:
     build, image = stages()
-    assert [name for name, _ in build] == ["FROM", "RUN"]
+    assert [name for name, _ in build] == ["FROM", "COPY", "RUN"]
     has = dict(image)
     assert has["USER"] == "1000:1000" and has["COPY"] == "--from=build /opt/odradek /opt/odradek"
-    assert "/opt/odradek/bin/pip install --no-cache-dir odradek==" in build[1][1]
+    assert "/opt/odradek/bin/pip install --no-cache-dir --find-links /dist odradek==" in build[2][1]
+    assert build[1][1] == "dist /dist"
     kafka, metrics, data = free_port(), free_port(), tmp_path / "data"
 
     def placed(word: str) -> str:

@@ -66,6 +66,8 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     loaded = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', page)
     assert not loaded, "a page loads something from another host"
+    page = (tmp_path / "site" / "quotas.html").read_text(encoding="utf-8")
+    assert re.findall(r'<label for="[^"]*">([^<]*)</label>', page)[-2:] == ["odradek", "Kafka's scripts"], "two tabs"
 
 
 def test_every_page_is_in_the_navigation() -> None:
