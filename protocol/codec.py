@@ -15,6 +15,7 @@ from construct import ConstructError
 
 from .lower_decode import lower_decoder, lower_stepwise_decoder
 from .lower_encode import lower_encoder, lower_joined_encoder, lower_stepwise_encoder
+from .primitives import Sequence, Structure
 from .schema import Message
 from .tree import construct_tree, remembered
 from .varint import Buffer
@@ -73,6 +74,17 @@ def stepwise_decoder(cls: type[Message], version: int) -> StepwiseDecoder:
 def stepwise_encoder(cls: type[Message], version: int) -> StepwiseEncoder:
     """Returns `encode(message, write)`, a generator that yields after each element of an array."""
     return lower_stepwise_encoder(construct_tree(cls, version), f"{cls.__name__} v{version}")
+
+
+@remembered
+def stepwise_element_encoder(cls: type[Message], array: str, version: int) -> StepwiseEncoder:
+    """Returns `encode(element, write)` for the elements of an array of structures in the message. The pieces that it
+    writes are the content of an `Encoded` element.
+    """
+    (codec,) = (member.codec for member in construct_tree(cls, version).members if member.name == array)
+    assert isinstance(codec, Sequence)
+    assert isinstance(codec.element, Structure)
+    return lower_stepwise_encoder(codec.element, f"an element of {array} of {cls.__name__} v{version}")
 
 
 def decode(cls: type[M], version: int, buf: Buffer, pos: int = 0) -> tuple[M, int]:

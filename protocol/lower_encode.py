@@ -19,10 +19,21 @@ from .schema import is_shared
 from .source import Source, literal
 from .varint import encode_count, write_tags
 
+
+class Encoded:
+    """An element of an array that is encoded already, for an encoder in steps. `content` is for the message's version."""
+
+    __slots__ = ("content",)
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+
 #: Counts that fit into one byte, encoded.
 _BYTES = [bytes((value,)) for value in range(128)]
 _SCOPE = {
     "BYTES": _BYTES,
+    "Encoded": Encoded,
     "encode_count": encode_count,
     "encode_error_text": p.encode_error_text,
     "struct_pack": struct.pack,
@@ -158,6 +169,11 @@ class _Encoder:
         self.pieces += _FEW_PIECES
         item = source.name("e")
         with source.block(f"for {item} in {held}:"):
+            if self.in_steps and isinstance(element, p.Structure):
+                with source.block(f"if isinstance({item}, Encoded):"):
+                    self.write(f"{item}.content")
+                    source("yield")
+                    source("continue")
             self.value(element, item)
             self.flush()
             if self.in_steps:

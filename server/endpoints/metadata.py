@@ -6,7 +6,8 @@
   for that: it has UNKNOWN_TOPIC_OR_PARTITION, as Kafka's does, and the client asks again.
 - Version 0 leaves out replicas whose broker is away and adds REPLICA_NOT_AVAILABLE; later versions list them.
 - A leader without the listener is LEADER_NOT_AVAILABLE, from version 6 LISTENER_NOT_FOUND.
-- A long description, as of every topic of a large cluster, is made in slices of the loop, out of one image.
+- A long description, as of every topic of a large cluster, is made in slices of the loop, out of one image. Its topics
+  are kept encoded for the next such request (`KeptTopics`), until they or a broker change.
 - A broker that accepts connections lists itself, also in the milliseconds until the controller unfences it.
 - While leaders of a dead broker move, the response waits for a short time (`server/controller/stopped_brokers.py`).
 """
@@ -19,7 +20,9 @@ from typing import TYPE_CHECKING
 
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
+from ...protocol.codec import stepwise_element_encoder
 from ...protocol.errors import ErrorCode
+from ...protocol.lower_encode import Encoded
 from ...protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -31,6 +34,7 @@ from ...protocol.uuids import ZERO_UUID
 from ...replication.controller.state import topic_name_fault
 from ..access.authorization.requirements import Each, authorized_operations, cluster_operations
 from ..controller.cluster_view import ClusterView
+from ..network.answer_size import PLAIN_ANSWER_ITEMS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.large_requests import work_in_turns
@@ -53,6 +57,12 @@ _LAST_WITH_CLUSTER_OPERATIONS = 10
 #: Topics of a request that are kept until it is answered.
 _KEPT_TOPICS = 1000
 _FREED_AT_ONCE = 64
+#: Encoded descriptions that are kept for a listener and a version: some 300,000 partitions.
+KEPT_BYTES = 16 << 20
+#: The memory of one of them beside its content.
+KEPT_TOPIC_BYTES = 300
+#: The listeners and versions that they are kept for, the latest ones: a cluster has few kinds of clients.
+MOST_KEPT_VERSIONS = 4
 
 
 def handle(services: Services, call: Call) -> MetadataResponse | None:
@@ -119,7 +129,13 @@ def _answer(services: Services, call: Call, wanted: _Wanted, stopped_brokers: St
 
 
 def _leaders(response: MetadataResponse) -> set[int]:
-    return {partition.leader_id for topic in response.topics for partition in topic.partitions}
+    leaders: set[int] = set()
+    for topic in response.topics:
+        if isinstance(topic, KeptTopic):
+            leaders |= topic.leaders
+        else:
+            leaders.update(partition.leader_id for partition in topic.partitions)
+    return leaders
 
 
 def _respond(services: Services, call: Call, wanted: _Wanted, made: Callable[[MetadataResponse], None]) -> None:
@@ -195,7 +211,11 @@ def _describe(
         all_topics = (image.topics.by_name[name] for name in names)
         if services.authorizer is not None:
             all_topics = (t for t in all_topics if not _is_hidden(services, call, t.name, log_denied=False))
-        yield from described(services, call, request, view, all_topics, answer)
+        kept = None if request.include_topic_authorized_operations else (yield from _kept_topics(services, call, view))
+        if kept is None:
+            yield from described(services, call, request, view, all_topics, answer)
+        else:
+            yield from kept.describe(services, call, request, view, all_topics, answer)
         return
     known: list[TopicImage] = []
     missing: list[str] = []
@@ -224,6 +244,80 @@ def _describe(
 def _is_hidden(services: Services, call: Call, name: str, *, log_denied: bool = True) -> bool:
     """Returns whether the client may not describe the topic: the answer is the same whether it exists or not."""
     return _TOPICS.denies(services.authorizer, call, name, log_denied=log_denied)
+
+
+class KeptTopic(Encoded):
+    """The encoded description of a topic, as of its image."""
+
+    __slots__ = ("leaders", "partitions", "topic")
+
+    def __init__(self, content: bytes, topic: TopicImage, leaders: frozenset[int]) -> None:
+        super().__init__(content)
+        self.topic = topic
+        #: As many as the topic has partitions: see `is_large`.
+        self.partitions = range(len(topic.partitions))
+        self.leaders = leaders
+
+
+class KeptTopics:
+    """The encoded descriptions of the topics that requests for every topic got by one listener, in one version."""
+
+    def __init__(self, version: int) -> None:
+        self._encoder = stepwise_element_encoder(MetadataResponse, "topics", version)
+        self._topics: dict[str, KeptTopic] = {}
+        #: The topics describe the leaders and replicas by these.
+        self._brokers: object = None
+
+    def describe(
+        self,
+        services: Services,
+        call: Call,
+        request: MetadataRequest,
+        view: ClusterView,
+        topics: Iterable[TopicImage],
+        answer: list[MetadataResponseTopic],
+    ) -> Steps[None]:
+        """Adds the topics to the response. Those that it describes anew are kept, if there is room."""
+        brokers = view.image.cluster.brokers
+        before = self._topics if self._brokers is brokers else {}
+        now: dict[str, KeptTopic] = {}
+        room = KEPT_BYTES
+        for topic in topics:
+            kept = before.get(topic.name)
+            if kept is None or kept.topic is not topic:
+                made: list[MetadataResponseTopic] = []
+                yield from described(services, call, request, view, (topic,), made)
+                kept = yield from self._encoded(topic, made[0])
+            answer.append(kept)  # type: ignore[arg-type]
+            room -= len(kept.content) + KEPT_TOPIC_BYTES
+            if room >= 0:
+                now[topic.name] = kept
+            yield
+        before, self._topics, self._brokers = self._topics, now, brokers
+        call.connection.listener.shared.turns.free(before)
+
+    def _encoded(self, topic: TopicImage, made: MetadataResponseTopic) -> Steps[KeptTopic]:
+        pieces: list[bytes] = []
+        yield from self._encoder(made, pieces.append)
+        return KeptTopic(b"".join(pieces), topic, frozenset(one.leader_id for one in made.partitions))
+
+
+def _kept_topics(services: Services, call: Call, view: ClusterView) -> Steps[KeptTopics | None]:
+    """Returns None where there are too few partitions: a response that is encoded at once has no encoded topics."""
+    left = PLAIN_ANSWER_ITEMS
+    for topic in view.image.topics.by_name.values():
+        left -= 1 + len(topic.partitions)
+        if left < 0:
+            break
+        yield
+    else:
+        return None
+    described, key = services.metadata.described, (call.listener, call.version)
+    found: KeptTopics | None = described.pop(key, None)
+    described[key] = found = KeptTopics(call.version) if found is None else found
+    if len(described) > MOST_KEPT_VERSIONS:
+        del described[next(iter(described))]
+    return found
 
 
 def described(

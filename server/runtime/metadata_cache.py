@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ...metadata.image import EMPTY_IMAGE, MetadataImage
 
@@ -10,9 +11,11 @@ from ...metadata.image import EMPTY_IMAGE, MetadataImage
 class MetadataCache:
     """Holds the newest published image. Only the publisher replaces it."""
 
-    __slots__ = ("image", "on_published")
+    __slots__ = ("described", "image", "on_published")
 
     def __init__(self) -> None:
+        #: What `endpoints/metadata.py` keeps of its responses, by listener and version.
+        self.described: dict[tuple[str, int], Any] = {}
         self.image: MetadataImage = EMPTY_IMAGE
         #: Called with each image, when it is the one that handlers answer from.
         self.on_published: list[Callable[[MetadataImage], None]] = []

@@ -8,11 +8,13 @@ from typing import Any
 
 import odradek
 import pytest
+from immutables import Map
 from odradek import Broker
 from odradek.metadata.image import EMPTY_IMAGE
 from odradek.protocol.apis import APIS
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.server.endpoints import metadata
 from odradek.server.network import large_requests
@@ -102,3 +104,90 @@ def test_answers_of_a_connection_keep_their_order(monkeypatch: pytest.MonkeyPatc
         sent = [(request, client.send(request, 12)) for request in (every, few, every, few)]
         counts = [len(client.receive(request, 12, number).topics) for request, number in sent]
         assert counts == [2, 1, 2, 1]
+
+
+def all_topics(client: WireClient, version: int) -> list[Any]:
+    topics = client.call(MetadataRequest([] if version == 0 else None), version).topics
+    return sorted(topics, key=lambda topic: topic.name)
+
+
+def create(client: WireClient, name: str, partitions: int) -> None:
+    made = client.call(CreateTopicsRequest([CreatableTopic(name, partitions, 1)], 60_000), 7)
+    assert made.topics[0].error_code == 0
+
+
+@pytest.fixture
+def described_partitions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Returns a list to which the index of each partition is added that a response describes anew."""
+    found: list[int] = []
+    describe = metadata._partition
+
+    def counted(view: Any, version: int, index: int, partition: Any) -> Any:
+        found.append(index)
+        return describe(view, version, index, partition)
+
+    monkeypatch.setattr(metadata, "_partition", counted)
+    return found
+
+
+def test_kept_topics_are_described_as_the_first_time() -> None:
+    with Broker() as broker, WireClient(broker.bootstrap_servers) as client:
+        create(client, "many", 300)
+        create(client, "other", 250)
+        few = [MetadataRequestTopic(bytes(16), name) for name in ("many", "other")]
+        for version in range(14):
+            plain = client.call(MetadataRequest(few), version).topics
+            first, second = (all_topics(client, version) for _ in range(2))
+            assert ("PLAINTEXT", version) in broker.server.metadata.described
+            assert first == second == sorted(plain, key=lambda topic: topic.name)
+
+
+def test_every_topic_is_described_once_until_it_changes(described_partitions: list[int]) -> None:
+    with Broker() as broker, WireClient(broker.bootstrap_servers) as client:
+        create(client, "many", 600)
+        all_topics(client, 12)
+        assert len(described_partitions) == 600
+        create(client, "new", 5)
+        assert len(all_topics(client, 12)) == 2
+        assert len(described_partitions) == 605
+        client.call(DeleteTopicsRequest([DeleteTopicState("new")], timeout_ms=60_000), 6)
+        assert len(all_topics(client, 12)) == 1
+        assert len(described_partitions) == 605
+        all_topics(client, 11)
+        assert len(described_partitions) == 1205
+
+
+def test_topics_are_described_anew_when_a_broker_changes(described_partitions: list[int]) -> None:
+    with Broker() as broker, WireClient(broker.bootstrap_servers) as client:
+        create(client, "many", 600)
+        assert {one.error_code for topic in all_topics(client, 12) for one in topic.partitions} == {0}
+        held = broker.server.metadata
+        (node,) = held.image.cluster.brokers.values()
+        gone = held.image.cluster._replace(brokers=Map({1: node._replace(listeners={})}))
+        held.image = held.image._replace(cluster=gone)
+        errors = {one.error_code for topic in all_topics(client, 12) for one in topic.partitions}
+        assert errors == {ErrorCode.LISTENER_NOT_FOUND}
+        assert len(described_partitions) == 1200
+
+
+def test_kept_topics_are_bounded(described_partitions: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "KEPT_BYTES", 30_000)
+    monkeypatch.setattr(metadata, "MOST_KEPT_VERSIONS", 2)
+    with Broker() as broker, WireClient(broker.bootstrap_servers) as client:
+        for number in range(4):
+            create(client, f"topic-{number}", 400)
+        for _ in range(2):
+            assert [len(topic.partitions) for topic in all_topics(client, 12)] == [400] * 4
+        assert 1600 < len(described_partitions) < 3200
+        for version in (9, 10, 11):
+            all_topics(client, version)
+        assert [version for _, version in broker.server.metadata.described] == [10, 11]
+
+
+def test_topics_of_few_partitions_are_not_kept(described_partitions: list[int]) -> None:
+    with Broker() as broker, WireClient(broker.bootstrap_servers) as client:
+        create(client, "few", 400)
+        for _ in range(2):
+            assert len(all_topics(client, 12)) == 1
+        assert len(described_partitions) == 800
+        assert not broker.server.metadata.described
