@@ -21,8 +21,8 @@ from ...protocol.schema import Message
 from ..access.authorization.requirements import OF_NODES
 from ..controller.channel import decoded_principal, is_not_controller
 from ..network.answer_size import arrays_of
-from ..network.api_endpoint import ApiEndpoint, BoundHandle
-from ..network.call import BROKER, Call, set_throttle_time
+from ..network.api_endpoint import ApiEndpoint
+from ..network.call import BROKER, Call, Relay, set_throttle_time
 from ..network.dispatch import MAX_HEADER_BYTES
 from ..network.large_requests import decoded, in_portions, released, work_in_turns
 from ..network.sockets.addresses import decoded_client_host
@@ -99,22 +99,15 @@ def _handle(services: NodeServices, call: Call, opened: _Opened | None) -> None:
             is_token_authenticated=part.is_token_authenticated,
         )
 
-    enveloped = EnvelopedCall(
-        call,
-        api,
-        header,
-        opened.request,
-        answer,
-        principal=opened.principal,
-        client_host=opened.client_host,
-        is_token_authenticated=opened.is_token_authenticated,
-    )
+    enveloped = _enveloped_call(call, opened, answer)
     if opened.is_token_authenticated and endpoint.rejects_token_clients:
         # Their broker has refused them already, unless it is not one of ours.
         error = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         enveloped.reply(error_response_to(opened.request, enveloped.version, error))
     elif not endpoint.place.is_controller:
-        enveloped.handle(services.dispatchers[BROKER].handler(api))
+        response = services.dispatchers[BROKER].handler(api)(enveloped)
+        if response is not None:
+            enveloped.reply(response)
     elif endpoint.portionings:
         in_portions(endpoint, decide)(enveloped)
     else:
@@ -138,69 +131,43 @@ def _opened(request: EnvelopeRequest, api: Api, endpoint: ApiEndpoint) -> Steps[
     return _Opened(api, endpoint, header, inner, principal, client_host, is_token)
 
 
-class EnvelopedCall(Call):
-    """A client's request that came in an Envelope. Its response goes to the broker that forwarded it.
+def _enveloped_call(envelope: Call, opened: _Opened, answer: Callable[[Message], None]) -> Call:
+    """Returns the call of the client whose request came in an Envelope. `answer` gets its response."""
+    header = opened.header
+    # The route of the envelope: its own would compile codecs that no request uses.
+    call = Call(envelope.connection, envelope.route, header.correlation_id, header.client_id, opened.request)
+    call.api, call.version, call.client = opened.api, header.request_api_version, opened
+    call.observer = _EnvelopedAnswer(envelope, answer)
+    call.is_parked = True  # the envelope waits on the connection, not what is in it
+    return call
 
-    `principal` and `client_host` are the client's, as the envelope has them.
-    """
 
-    __slots__ = ("_answer", "_client_host", "_envelope", "_is_token_authenticated", "_principal")
+class _EnvelopedAnswer(Relay):
+    """The response to a request in an Envelope, which goes to the broker that forwarded it."""
+
+    __slots__ = ("_answer",)
 
     may_reply_in_slices = False
 
-    def __init__(
-        self,
-        envelope: Call,
-        api: Api,
-        header: RequestHeader,
-        request: Message,
-        answer: Callable[[Message], None],
-        *,
-        principal: str,
-        client_host: str,
-        is_token_authenticated: bool,
-    ) -> None:
-        # The route of the envelope: its own would compile codecs that no request uses.
-        super().__init__(envelope.connection, envelope.route, header.correlation_id, header.client_id, request)
-        self.api, self.version = api, header.request_api_version
-        #: The envelope waits on the connection, not what is in it.
-        self.is_parked = True
-        self._answer, self._envelope = answer, envelope
-        self._principal, self._client_host = principal, client_host
-        self._is_token_authenticated = is_token_authenticated
+    def __init__(self, envelope: Call, answer: Callable[[Message], None]) -> None:
+        super().__init__(envelope)
+        self._answer = answer
 
-    @property
-    def principal(self) -> str:
-        return self._principal
-
-    @property
-    def client_host(self) -> str:
-        return self._client_host
-
-    @property
-    def is_token_authenticated(self) -> bool:
-        return self._is_token_authenticated
-
-    def hold_connection(self) -> None:
-        self._envelope.hold_connection()
-
-    def handle(self, handler: BoundHandle) -> None:
-        response = handler(self)
-        if response is not None:
-            self.reply(response)
-
-    def reply(self, response: Message) -> None:
-        if self.throttle_time_ms:  # for the client; the broker that forwarded the request mutes its connection
-            set_throttle_time(response, self.throttle_time_ms)
+    def taken(self, call: Call, response: Message | None) -> None:
+        if response is None:
+            return
+        if call.throttle_time_ms:  # for the client; the broker that forwarded the request mutes its connection
+            set_throttle_time(response, call.throttle_time_ms)
         self._answer(response)
 
-    def fail(self) -> None:
-        response: Any = self.api.response()
+    def failing(self, call: Call) -> bool:
+        response: Any = call.api.response()
         if not hasattr(response, "error_code"):
-            self._envelope.fail()
-            return
+            return super().failing(call)
+        call.has_failed = True
         response.error_code = int(ErrorCode.UNKNOWN_SERVER_ERROR)
         self._answer(response)
+        return False
 
 
 def _enveloped(api: Api, header: RequestHeader, response: Message, *, is_elsewhere: bool) -> Steps[EnvelopeResponse]:

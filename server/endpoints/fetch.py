@@ -23,12 +23,11 @@ from ..fetch.fetch_path import FetchAuthorization
 from ..fetch.sessions import INITIAL_EPOCH, LARGE_FETCH, FetchContext, is_large_fetch
 from ..network.api_endpoint import ApiEndpoint, Cost
 from ..network.call import CONTROLLER
-from ..network.metered_call import MeteredCall
 
 if TYPE_CHECKING:
     from ...protocol.schema import Message
     from ..fetch.fetch_path import FetchPath
-    from ..network.call import Call
+    from ..network.call import Call, CostMeter
     from ..services import Services
 
 
@@ -55,8 +54,8 @@ def handle(services: Services, call: Call) -> Message | None:
 
         fetch(path, call, context, is_follower=is_follower)
         return None
-    if call.is_metered:
-        return _metered(path, call, context, is_follower=is_follower)
+    if call.observer is not None and call.observer.meter is not None:
+        return _metered(path, call, call.observer.meter, context, is_follower=is_follower)
     if is_follower:
         from ..fetch.follower_fetch import FollowerFetch
 
@@ -64,7 +63,9 @@ def handle(services: Services, call: Call) -> Message | None:
     return Fetch(path, call, context).start()
 
 
-def _metered(path: FetchPath, call: Call, context: FetchContext, *, is_follower: bool) -> FetchResponse | None:
+def _metered(
+    path: FetchPath, call: Call, meter: CostMeter, context: FetchContext, *, is_follower: bool
+) -> FetchResponse | None:
     """Fetches while there are quotas, which do not hold for followers."""
     from ..fetch.follower_fetch import FollowerFetch
     from ..fetch.throttled_fetch import ThrottledFetch
@@ -72,8 +73,7 @@ def _metered(path: FetchPath, call: Call, context: FetchContext, *, is_follower:
     if is_follower:
         call.exempt()
         return FollowerFetch(path, call, context).start()
-    assert isinstance(call, MeteredCall)
-    return ThrottledFetch(path, call, context).start()
+    return ThrottledFetch(path, call, meter, context).start()
 
 
 def _looks_at_many(context: FetchContext, *, is_follower: bool) -> bool:

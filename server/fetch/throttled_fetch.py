@@ -14,7 +14,7 @@ from ...protocol.messages.fetch import FetchResponse
 from .fetch import NO_NODES, Fetch, Found
 
 if TYPE_CHECKING:
-    from ..network.metered_call import MeteredCall
+    from ..network.call import Call, CostMeter
     from .fetch_path import FetchPath
     from .sessions import FetchContext
 
@@ -23,12 +23,12 @@ _PARTITION_BYTES = 64
 
 
 class ThrottledFetch(Fetch):
-    __slots__ = ("_metered",)
+    __slots__ = ("_meter",)
 
-    def __init__(self, path: FetchPath, call: MeteredCall, context: FetchContext) -> None:
+    def __init__(self, path: FetchPath, call: Call, meter: CostMeter, context: FetchContext) -> None:
         super().__init__(path, call, context)
-        self._metered = call
-        most = call.most_fetched_bytes()
+        self._meter = meter
+        most = meter.most_fetched_bytes()
         if most < self._max_bytes:
             self._max_bytes = int(most)
             self._min_bytes = min(self._min_bytes, self._max_bytes)
@@ -36,6 +36,10 @@ class ThrottledFetch(Fetch):
     def _answer(self, found: list[Found]) -> FetchResponse:
         session = self._context.session
         size = sum(one.records.size + _PARTITION_BYTES for one in found if one.records is not None)
-        if size and (session is None or session.epoch == self._context.epoch) and self._metered.throttles_fetch(size):
+        if (
+            size
+            and (session is None or session.epoch == self._context.epoch)
+            and self._meter.throttles_fetch(self._call, size)
+        ):
             return FetchResponse(0, ErrorCode.NONE, 0 if session is None else session.id, [], NO_NODES)
         return super()._answer(found)

@@ -119,19 +119,140 @@ class ClientConnection(Protocol):
         """Closes the connection for a fault of the peer."""
 
 
+class ClientIdentity(Protocol):
+    """The client of a request, as its handler sees it; a connection is one."""
+
+    @property
+    def principal(self) -> str: ...
+    @property
+    def client_host(self) -> str: ...
+    @property
+    def is_token_authenticated(self) -> bool: ...
+
+
+class Observer:
+    """Code that follows a call, or stands in for a part of it. Most calls have none, and pay nothing for the slot.
+
+    Methods that return a bool return whether the call goes on in its own way.
+    """
+
+    __slots__ = ()
+
+    #: The recorder of the call's cost; None where no client has a quota.
+    meter: CostMeter | None = None
+    #: Whether a large response is encoded in slices; not where it becomes a part of another one.
+    may_reply_in_slices = True
+
+    def parked(self, call: Call) -> None:
+        """The handler has returned, or goes on in turns."""
+
+    def replying(self, call: Call, response: Message | None) -> bool:
+        """There is a response, which is not encoded yet; None where the protocol gives none."""
+        return True
+
+    def deferred(self, call: Call) -> None:
+        """The response is encoded in later turns."""
+
+    def replied(self, call: Call) -> None:
+        """The response is with the connection."""
+
+    def finishing(self, call: Call, pieces: list[Any]) -> bool:
+        """The response is encoded."""
+        return True
+
+    def failing(self, call: Call) -> bool:
+        """The request has failed by a bug."""
+        return True
+
+    def holding(self, call: Call) -> bool:
+        """The connection is to take no further request before the response."""
+        return True
+
+    def exempt(self) -> None:
+        """No quota holds for the request."""
+
+
+class CostMeter(Observer):
+    """Records the cost of a call while clients have quotas (metering.py)."""
+
+    __slots__ = ()
+
+    def most_fetched_bytes(self) -> float:
+        """Returns the most bytes of records that the client may fetch now."""
+        raise NotImplementedError
+
+    def throttles_fetch(self, call: Call, size: int) -> bool:
+        """Records a response of `size` bytes. Returns True if it may not be sent now; then it is not recorded."""
+        raise NotImplementedError
+
+    def spent(self, call: Call, seconds: float) -> None:
+        """Counts time that the call took in a later turn of the loop."""
+        raise NotImplementedError
+
+
+class Observers(Observer):
+    """Several observers of a call, in order. None of them takes its response."""
+
+    __slots__ = ("_all", "meter")
+
+    def __init__(self, *observers: Observer) -> None:
+        self._all = observers
+        self.meter = next((one.meter for one in observers if one.meter is not None), None)
+
+    def parked(self, call: Call) -> None:
+        for one in self._all:
+            one.parked(call)
+
+    def replying(self, call: Call, response: Message | None) -> bool:
+        for one in self._all:
+            one.replying(call, response)
+        return True
+
+    def deferred(self, call: Call) -> None:
+        for one in self._all:
+            one.deferred(call)
+
+    def replied(self, call: Call) -> None:
+        for one in self._all:
+            one.replied(call)
+
+    def finishing(self, call: Call, pieces: list[Any]) -> bool:
+        for one in self._all:
+            one.finishing(call, pieces)
+        return True
+
+    def exempt(self) -> None:
+        for one in self._all:
+            one.exempt()
+
+
+class Timing(Observer):
+    """Measures the time of a call from its creation to the response."""
+
+    __slots__ = ("_began_ns",)
+
+    def __init__(self) -> None:
+        self._began_ns = perf_counter_ns()
+
+    def replied(self, call: Call) -> None:
+        call.route.times.add(perf_counter_ns() - self._began_ns)
+
+
 class Call:
     """A request in progress: the data that the handler needs, and the connection that its response goes to."""
 
     __slots__ = (
-        "_arrays",
-        "_encode",
         "_flexible",
         "api",
+        "arrays",
+        "client",
         "client_id",
         "connection",
         "correlation_id",
+        "encode",
         "has_failed",
         "is_parked",
+        "observer",
         "pieces",
         "request",
         "route",
@@ -140,15 +261,14 @@ class Call:
         "version",
     )
 
-    #: Whether its cost is recorded: some client has a quota. See metered_call.py.
-    is_metered = False
-    #: Whether a large response is encoded in slices; not where it becomes a part of another one.
-    may_reply_in_slices = True
-
     def __init__(
         self, connection: ClientConnection, route: Route, correlation_id: int, client_id: str | None, request: Any
     ) -> None:
         self.connection = connection
+        #: The client that the request is of; another one than that of the connection where a broker forwards it.
+        self.client: ClientIdentity = connection
+        #: Times it, records its cost, logs it, or takes its response; None for most calls.
+        self.observer: Observer | None = None
         self.api = route.api
         self.version = route.version
         self.correlation_id = correlation_id
@@ -167,23 +287,23 @@ class Call:
         #: For how long the client is over a quota: `reply` sends it and mutes the connection (KIP-219).
         self.throttle_time_ms = 0
         self.route = route
-        self._encode = route.encode
+        self.encode = route.encode
         self._flexible = route.flexible_answer
-        self._arrays = route.arrays
+        self.arrays = route.arrays
 
     @property
     def client_host(self) -> str:
         """The client's address as Kafka shows it: "/127.0.0.1"."""
-        return self.connection.client_host
+        return self.client.client_host
 
     @property
     def principal(self) -> str:
-        return self.connection.principal
+        return self.client.principal
 
     @property
     def is_token_authenticated(self) -> bool:
         """Returns whether the client has logged in with a delegation token."""
-        return self.connection.is_token_authenticated
+        return self.client.is_token_authenticated
 
     @property
     def listener(self) -> str:
@@ -203,14 +323,19 @@ class Call:
         if self.pieces is not None or self.has_failed:
             self._answer_again()
             return
+        observer = self.observer
+        if observer is not None and not observer.replying(self, response):
+            return
         if self.throttle_time_ms:
             self._throttle(response)
-        if self._arrays and is_large(response, self._arrays):
+        if self.arrays and is_large(response, self.arrays):
             self.connection.reply_in_slices(self, response)
+            if observer is not None:
+                observer.deferred(self)
             return
         pieces: list[Any] = [b""]
         try:
-            self._encode(response, pieces.append)
+            self.encode(response, pieces.append)
         except Exception as failure:
             # The caller may be a timer, a commit or another request. The failure must not reach it.
             self._answer_unencodable(response, failure)
@@ -219,6 +344,9 @@ class Call:
 
     def finish(self, pieces: list[Any]) -> None:
         """Sends the encoded response, with the answer's head in place of the first piece."""
+        observer = self.observer
+        if observer is not None and not observer.finishing(self, pieces):
+            return
         size = 4 + self._flexible + sum(map(len, pieces))
         if self._flexible:
             pieces[0] = _pack_flexible_head(size, self.correlation_id, 0)
@@ -227,9 +355,15 @@ class Call:
         self.pieces = pieces
         self.size = size + 4
         self.connection.answered(self)
+        if observer is not None:
+            observer.replied(self)
 
     def announce_throttle(self, response: Message) -> None:
         """Throttles the client for a response that does not go through `reply`."""
+        meter = None if self.observer is None else self.observer.meter
+        if meter is not None:
+            meter.replying(self, response)
+            meter.deferred(self)
         if self.throttle_time_ms:
             self._throttle(response)
 
@@ -241,9 +375,13 @@ class Call:
     def parked(self) -> None:
         """The connection keeps the call, which is answered later."""
         self.is_parked = True
+        if self.observer is not None:
+            self.observer.parked(self)
 
     def exempt(self) -> None:
         """The request is one of a broker, which no quota holds for."""
+        if self.observer is not None:
+            self.observer.exempt()
 
     def _throttle(self, response: Message) -> None:
         """Tells the client for how long its connection takes no request; the response itself is sent at once."""
@@ -265,16 +403,23 @@ class Call:
         if self.pieces is not None or self.has_failed:
             self._answer_again()
             return
+        observer = self.observer
+        if observer is not None and not observer.replying(self, None):
+            return
         if self.throttle_time_ms:
             self._mute()
         self.pieces = []
         self.connection.answered(self)
+        if observer is not None:
+            observer.replied(self)
 
     def fail(self) -> None:
         """Ends a request that failed: with UNKNOWN_SERVER_ERROR if the response has a field for an error of the whole
         request, otherwise by closing the connection. A response that comes later is discarded.
         """
         if self.pieces is not None or self.has_failed:
+            return
+        if self.observer is not None and not self.observer.failing(self):
             return
         response: Any = self.api.response()
         if has_error_code(response, self.version):
@@ -304,28 +449,37 @@ class Call:
 
         For answers that may be large: without it a peer could park any number of them and have all completed at once.
         """
-        self.connection.hold(self)
+        if self.observer is None or self.observer.holding(self):
+            self.connection.hold(self)
 
 
-class TimedCall(Call):
-    """A call whose time is measured, from its creation to the response."""
+class Relay(Observer):
+    """Takes the response of a call in place of the client. `outer`: the call that the connection has, and that fails or
+    holds the connection in its place.
+    """
 
-    __slots__ = ("_began_ns", "_times")
+    __slots__ = ("_outer",)
 
-    def __init__(
-        self, connection: ClientConnection, route: Route, correlation_id: int, client_id: str | None, request: Any
-    ) -> None:
-        super().__init__(connection, route, correlation_id, client_id, request)
-        self._times = route.times
-        self._began_ns = perf_counter_ns()
+    def __init__(self, outer: Call) -> None:
+        self._outer = outer
 
-    def reply(self, response: Message) -> None:
-        super().reply(response)
-        self._times.add(perf_counter_ns() - self._began_ns)
+    def taken(self, call: Call, response: Message | None) -> None:
+        """Takes the response, None where the protocol gives none."""
+        raise NotImplementedError
 
-    def reply_nothing(self) -> None:
-        super().reply_nothing()
-        self._times.add(perf_counter_ns() - self._began_ns)
+    def replying(self, call: Call, response: Message | None) -> bool:
+        call.pieces = []
+        self.taken(call, response)
+        return False
+
+    def failing(self, call: Call) -> bool:
+        call.has_failed = True
+        self._outer.fail()
+        return False
+
+    def holding(self, call: Call) -> bool:
+        self._outer.hold_connection()
+        return False
 
 
 def set_throttle_time(response: Any, throttle_time_ms: int) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from time import perf_counter_ns
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.apis import APIS, Api
 from ...protocol.codec import DECODE_FAULTS, MalformedMessage, decode
@@ -24,8 +24,20 @@ from ...protocol.internal.headers import RequestHeader
 from ...protocol.schema import Message, has_records
 from ..access.authorization.errors import AuthorizerNotReady
 from .api_endpoint import ApiEndpoint, BoundHandle
-from .call import Call, ClientConnection, ListenerKind, ProtocolViolation, TimedCall, has_error_code
+from .call import (
+    Call,
+    ClientConnection,
+    ListenerKind,
+    Observer,
+    Observers,
+    ProtocolViolation,
+    Timing,
+    has_error_code,
+)
 from .route import Route
+
+if TYPE_CHECKING:
+    from ..access.quotas.sensors import Meters
 
 log = logging.getLogger("odradek.dispatch")
 
@@ -74,38 +86,33 @@ class Dispatcher:
         self._routes: dict[tuple[int, int], Route] = {}
         #: Called with each new route: a test kit puts its faults before the handlers. None in a broker of its own.
         self.on_route: Callable[[Route], object] | None = None
-        self._plain_call: type[Call] = Call
-        self._timed_call: type[Call] = TimedCall
-        #: With quotas: the class of a request's call, and of a Produce that leads to no throttle.
-        self._metered_call: type[Call] | None = None
-        self._granted_call: type[Call] = Call
-        self._is_metered = self._is_watched = False
+        self._is_metered = self._is_watched = self._observes_all = False
         #: Bytes of the frame at hand.
         self.frame_bytes = 0
 
     def meter(self, on: bool) -> None:
         """Begins or ends to record what calls cost."""
         self._is_metered = on
-        self._choose_calls()
+        self._observes_all = on or self._is_watched
 
     def watch(self) -> None:
         """Begins to time every call for the log of slow requests (slow_calls.py)."""
-        self._is_watched = True
-        self._choose_calls()
+        self._is_watched = self._observes_all = True
 
-    def _choose_calls(self) -> None:
-        self._metered_call = None
+    def _observer(self, call: Call, *, is_timed: bool) -> Observer:
+        """Returns what follows a call: one of the few that are timed, or any while there are quotas or the log is on."""
+        if not self._observes_all:
+            return Timing()
+        observers: list[Observer] = [Timing()] if is_timed or self._is_watched else []
+        if self._is_metered:
+            from .metering import Metering
+
+            observers.append(Metering(call))
         if self._is_watched:
-            from .slow_calls import WatchedCall, WatchedMeteredCall
+            from .slow_calls import SlowLog
 
-            self._plain_call = self._timed_call = WatchedMeteredCall if self._is_metered else WatchedCall
-        elif self._is_metered:
-            from .metered_call import GrantedProduce, MeteredCall, TimedMeteredCall
-
-            self._plain_call = self._metered_call = MeteredCall
-            self._timed_call, self._granted_call = TimedMeteredCall, GrantedProduce
-        else:
-            self._plain_call, self._timed_call = Call, TimedCall
+            observers.append(SlowLog(call))
+        return observers[0] if len(observers) == 1 else Observers(*observers)
 
     def call(self, connection: ClientConnection, frame: Any) -> None:
         """Handles one frame (without its length). Raises ProtocolViolation."""
@@ -137,19 +144,33 @@ class Dispatcher:
         except DECODE_FAULTS as error:
             raise self.explained(frame, error) from None
         route.requests = count = route.requests + 1
-        # The first of 64 is timed: reading a clock twice costs more than counting.
-        make = self._plain_call if count & 63 != 1 else self._timed_call
-        meters = connection.meters
-        if meters is not None and route.is_produce and make is self._metered_call and client_id is not None:
-            began_ns = perf_counter_ns()
-            if meters.takes_produce(frame_bytes, began_ns):
-                self.handle(
-                    self._granted_call(connection, route, correlation_id, client_id, request), route, route.handle
-                )
-                if request.acks and (requests := meters.requests) is not None:
-                    requests.owed_ns += perf_counter_ns() - began_ns
-                return
-        self.handle(make(connection, route, correlation_id, client_id, request), route, route.handle)
+        call = Call(connection, route, correlation_id, client_id, request)
+        is_timed = count & 63 == 1  # the first of 64: reading a clock twice costs more than counting
+        if is_timed or self._observes_all:
+            meters = connection.meters
+            if (
+                meters is not None
+                and route.is_produce
+                and not is_timed
+                and not self._is_watched
+                and client_id is not None
+            ):
+                began_ns = perf_counter_ns()
+                if meters.takes_produce(frame_bytes, began_ns):
+                    self._handle_granted(call, route, meters, began_ns)
+                    return
+            call.observer = self._observer(call, is_timed=is_timed)
+        self.handle(call, route, route.handle)
+
+    def _handle_granted(self, call: Call, route: Route, meters: Meters, began_ns: int) -> None:
+        """Handles a Produce that leads to no throttle."""
+        from .metering import GRANTED_PRODUCE
+
+        call.observer = GRANTED_PRODUCE
+        is_answered = bool(call.request.acks)
+        self.handle(call, route, route.handle)
+        if is_answered and (requests := meters.requests) is not None:
+            requests.owed_ns += perf_counter_ns() - began_ns
 
     def _call_large(
         self,
@@ -164,8 +185,10 @@ class Dispatcher:
         from .large_requests import take
 
         route.requests = count = route.requests + 1
-        make = self._plain_call if count & 63 != 1 else self._timed_call
-        call = make(connection, route, correlation_id, client_id, None)
+        call = Call(connection, route, correlation_id, client_id, None)
+        is_timed = count & 63 == 1
+        if is_timed or self._observes_all:
+            call.observer = self._observer(call, is_timed=is_timed)
         if route.decode is None or take(self, connection, route, call, frame, pos):
             self.handle(call, route, route.handle)
 

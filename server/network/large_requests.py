@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...protocol.codec import DECODE_FAULTS, Arrays, stepwise_decoder, stepwise_encoder
@@ -20,10 +21,9 @@ from ..runtime.turn_budget import SLICE_S
 from ..runtime.turns import Task, Work
 from .answer_size import arrays_of, is_large
 from .api_endpoint import ApiEndpoint, BoundHandle
-from .call import Call, ClientConnection, ProtocolViolation, RequestDispatch
+from .call import Call, ClientConnection, ProtocolViolation, Relay, RequestDispatch
 from .departed_peers import has_left
 from .frame_buffer import READ_BUFFER_BYTES
-from .metered_call import MeteredCall
 from .portions import LARGEST_PORTION, LARGEST_WAITING_PORTION, Merged, Portion, Portioning, has_more_than, portions
 from .route import Route
 
@@ -92,8 +92,8 @@ def _begin(dispatcher: RequestDispatch, route: Route, call: Call, steps: Work) -
         dispatcher.failed_later(call, route, failure)
 
     task = call.connection.listener.shared.turns.begin(steps, failed)
-    if isinstance(call, MeteredCall):
-        task.spent = call.spent
+    if call.observer is not None and call.observer.meter is not None:
+        task.spent = partial(call.observer.meter.spent, call)
     task.api, task.version, task.client_id, task.size = route.api.name, route.version, call.client_id, call.size
     return task
 
@@ -200,7 +200,7 @@ class PortionedCall:
             pass
         elif merged.response is None:
             call.reply_nothing()
-        elif call.may_reply_in_slices and is_large(merged.response, arrays_of(type(merged.response))):
+        elif _may_slice(call) and is_large(merged.response, arrays_of(type(merged.response))):
             call.announce_throttle(merged.response)
             reply_in_slices(call, merged.response, call.route.answer_version, self._portioning.answered)
         else:
@@ -211,12 +211,13 @@ class PortionedCall:
     def _answer(self, portion: Portion) -> Generator[Any, None, Any]:
         clock = self._call.connection.listener.shared.turns.clock
         began = clock()
-        part = PartOfCall(self._call, portion.request)
+        answer = _PartAnswer(self._call)
+        part = _part_of(self._call, portion.request, answer)
         response = self._handle(part)
-        if response is None and not part.is_answered:
+        if response is None and not answer.is_there:
             took = clock() - began
             largest = LARGEST_WAITING_PORTION
-            part.awaited_by = self._task
+            answer.awaited_by = self._task
             yield WAITING
         else:
             took = clock() - began
@@ -227,46 +228,40 @@ class PortionedCall:
             self._size = max(1, self._size // 2)
         call = self._call
         call.throttle_time_ms = max(call.throttle_time_ms, part.throttle_time_ms)
-        return response if response is not None else part.response
+        return response if response is not None else answer.response
 
 
-class PartOfCall(Call):
-    """A portion of a request; its response is a part of the answer."""
+def _may_slice(call: Call) -> bool:
+    return call.observer is None or call.observer.may_reply_in_slices
 
-    __slots__ = ("_whole", "awaited_by", "is_answered", "response")
 
-    def __init__(self, whole: Call, request: Any) -> None:
-        super().__init__(whole.connection, whole.route, whole.correlation_id, whole.client_id, request)
-        self.api, self.version = whole.api, whole.version  # those of a request in an Envelope are not its route's
-        self._whole = whole
+def _part_of(whole: Call, request: Any, answer: _PartAnswer) -> Call:
+    """Returns the call of a portion of a request."""
+    part = Call(whole.connection, whole.route, whole.correlation_id, whole.client_id, request)
+    part.api, part.version = whole.api, whole.version  # those of a request in an Envelope are not its route's
+    part.client, part.observer = whole.client, answer
+    return part
+
+
+class _PartAnswer(Relay):
+    """The response to a portion of a request: a part of the response to the whole."""
+
+    __slots__ = ("awaited_by", "is_there", "response")
+
+    def __init__(self, whole: Call) -> None:
+        super().__init__(whole)
         self.response: Any = None
-        self.is_answered = False
+        self.is_there = False
         self.awaited_by: Task | None = None
 
-    @property
-    def principal(self) -> str:
-        return self._whole.principal
-
-    @property
-    def client_host(self) -> str:
-        return self._whole.client_host
-
-    def reply(self, response: Message) -> None:
-        self.response = response
-        self.reply_nothing()
-
-    def reply_nothing(self) -> None:
-        assert not self.is_answered, "a call is answered once"
-        self.is_answered = True
+    def taken(self, part: Call, response: Message | None) -> None:
+        self.response, self.is_there = response, True
         if self.awaited_by is not None:
             self.awaited_by.resume()
 
-    def fail(self) -> None:
+    def failing(self, call: Call) -> bool:
         self.awaited_by = None
-        self._whole.fail()
-
-    def hold_connection(self) -> None:
-        """The whole call holds it."""
+        return super().failing(call)
 
 
 def work_in_turns(

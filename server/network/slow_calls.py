@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol.schema import Message
 from ..runtime.slow_requests import NS_IN_MS
-from .call import Call, ClientConnection, TimedCall
-from .metered_call import TimedMeteredCall
+from .call import Call, Observer
 
 if TYPE_CHECKING:
     from .route import Route
@@ -26,65 +25,39 @@ def _wanted_wait_ns(route: Route, request: Any) -> int:
     return 0 if wanted_wait_ms is None or request is None else wanted_wait_ms(request) * NS_IN_MS
 
 
-class _Watched(Call):
-    """The part of a call that notes when it was created, parked and answered. Without slots: two kinds of calls have it."""
+class SlowLog(Observer):
+    """Notes when a call was created, parked and answered, and logs it if it is slow."""
 
-    created_ns: int
-    #: 0 until then.
-    parked_ns: int
-    replied_ns: int
-    request_bytes: int
-    wanted_wait_ns: int
-    early_request: Any
+    __slots__ = ("_created_ns", "_early_request", "_parked_ns", "_replied_ns", "request_bytes", "wanted_wait_ns")
 
-    def __init__(
-        self, connection: ClientConnection, route: Route, correlation_id: int, client_id: str | None, request: Any
-    ) -> None:
-        self.created_ns = perf_counter_ns()
-        self.parked_ns = self.replied_ns = 0
-        super().__init__(connection, route, correlation_id, client_id, request)
-        self.request_bytes = connection.dispatcher.frame_bytes
-        self.wanted_wait_ns = _wanted_wait_ns(route, request)
+    def __init__(self, call: Call) -> None:
+        self._created_ns = perf_counter_ns()
+        #: 0 until then.
+        self._parked_ns = self._replied_ns = 0
+        self.request_bytes = call.connection.dispatcher.frame_bytes
+        self.wanted_wait_ns = _wanted_wait_ns(call.route, call.request)
         #: The first request of an API, whose endpoint is not imported yet: handlers of parked calls let go of requests.
-        self.early_request = None if route.is_served else request
+        self._early_request = None if call.route.is_served else call.request
 
-    def parked(self) -> None:
-        if not self.parked_ns:
-            self.parked_ns = perf_counter_ns()
-            if self.request is not None:  # one of many items is decoded after the call was made
-                self.wanted_wait_ns = _wanted_wait_ns(self.route, self.request)
-        super().parked()
+    def parked(self, call: Call) -> None:
+        if not self._parked_ns:
+            self._parked_ns = perf_counter_ns()
+            if call.request is not None:  # one of many items is decoded after the call was made
+                self.wanted_wait_ns = _wanted_wait_ns(call.route, call.request)
 
-    def reply(self, response: Message) -> None:
-        self._note_reply()
-        super().reply(response)
+    def replying(self, call: Call, response: Message | None) -> bool:
+        self._replied_ns = self._replied_ns or perf_counter_ns()
+        return True
 
-    def finish(self, pieces: list[Any]) -> None:
-        self._note_reply()
-        super().finish(pieces)
-        self._end()
+    def finishing(self, call: Call, pieces: list[Any]) -> bool:
+        self._replied_ns = self._replied_ns or perf_counter_ns()
+        return True
 
-    def reply_nothing(self) -> None:
-        self._note_reply()
-        super().reply_nothing()
-        self._end()
-
-    def _note_reply(self) -> None:
-        self.replied_ns = self.replied_ns or perf_counter_ns()
-
-    def _end(self) -> None:
-        slow = self.connection.listener.shared.slow_requests
+    def replied(self, call: Call) -> None:
+        slow = call.connection.listener.shared.slow_requests
         if slow is not None:
-            if self.early_request is not None:
-                self.wanted_wait_ns = _wanted_wait_ns(self.route, self.early_request)
-            parked_ns = min(self.parked_ns or self.replied_ns, self.replied_ns)
-            answered_ns = perf_counter_ns() - self.replied_ns
-            slow.ended(self, parked_ns - self.created_ns, self.replied_ns - parked_ns, answered_ns)
-
-
-class WatchedCall(_Watched, TimedCall):
-    """A call that is logged if it is slow."""
-
-
-class WatchedMeteredCall(_Watched, TimedMeteredCall):
-    """The same for a call whose cost is recorded."""
+            if self._early_request is not None:
+                self.wanted_wait_ns = _wanted_wait_ns(call.route, self._early_request)
+            parked_ns = min(self._parked_ns or self._replied_ns, self._replied_ns)
+            answered_ns = perf_counter_ns() - self._replied_ns
+            slow.ended(call, self, parked_ns - self._created_ns, self._replied_ns - parked_ns, answered_ns)

@@ -26,12 +26,16 @@ class TimedRequest(Protocol):
     version: int
     client_id: str | None
     size: int
-    request_bytes: int
-    #: How long its client lets it wait.
-    wanted_wait_ns: int
 
     @property
     def principal(self) -> str: ...
+
+
+class WantedWait(Protocol):
+    """How long the client of a call lets it wait, and the bytes of its request."""
+
+    wanted_wait_ns: int
+    request_bytes: int
 
 
 class SlowRequests:
@@ -44,11 +48,11 @@ class SlowRequests:
         self._unlogged = 0
         self.count = 0
 
-    def ended(self, call: TimedRequest, handled_ns: int, waited_ns: int, answered_ns: int) -> None:
+    def ended(self, call: TimedRequest, wait: WantedWait, handled_ns: int, waited_ns: int, answered_ns: int) -> None:
         """Logs the call if it was slow."""
         if handled_ns + waited_ns + answered_ns < self._limit_ns:
             return
-        if handled_ns + answered_ns + max(0, waited_ns - call.wanted_wait_ns) < self._limit_ns:
+        if handled_ns + answered_ns + max(0, waited_ns - wait.wanted_wait_ns) < self._limit_ns:
             return
         self.count += 1
         now_ns = perf_counter_ns()
@@ -58,9 +62,9 @@ class SlowRequests:
             self._unlogged += 1
             return
         self._lines += 1
-        self._log(call, handled_ns, waited_ns, answered_ns)
+        self._log(call, wait.request_bytes, handled_ns, waited_ns, answered_ns)
 
-    def _log(self, call: TimedRequest, handled_ns: int, waited_ns: int, answered_ns: int) -> None:
+    def _log(self, call: TimedRequest, request_bytes: int, handled_ns: int, waited_ns: int, answered_ns: int) -> None:
         parts = {"handled": handled_ns, "waited": waited_ns, "answered": answered_ns}
         fields = {
             "api": call.api.name,
@@ -68,7 +72,7 @@ class SlowRequests:
             "client_id": shown(call.client_id),
             "client": call.connection.remote_address,
             "principal": shown(call.principal),
-            "request_bytes": call.request_bytes,
+            "request_bytes": request_bytes,
             "response_bytes": call.size,
             "total_ms": round(sum(parts.values()) / NS_IN_MS, 1),
             **{f"{name}_ms": round(ns / NS_IN_MS, 1) for name, ns in parts.items()},

@@ -15,7 +15,7 @@ from ...protocol.error_responses import ERROR_FIELDS, error_response, has_place_
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
 from ...protocol.schema import RECORDS, ArrayOf, Message
-from ...server.network.call import Call
+from ...server.network.call import Call, Relay
 from ...server.runtime.clock import TIMER_RESOLUTION_S
 from .matching import TopicNames, divided
 
@@ -72,7 +72,7 @@ class Flow:
         for fault in self._fits:
             if fault.strike(Struck(self, fault, answered)):
                 return
-        inner = StruckCall(self.call, answered)
+        inner = _struck_call(self.call, answered)
         response = self._handle(inner)
         if response is not None:
             inner.reply(response)
@@ -163,17 +163,15 @@ class Struck:
 
     def answer_part(self, response: Message | None, size: int) -> None:
         """Sends the first `size` bytes of the answer, its length included, and ends the connection."""
-        call, whole = self.call, []
-
-        def take(pieces: list[Any]) -> None:
-            whole.extend(pieces)
-
+        call = self.call
         if response is None:
             self.abort()
             return
-        part = _Recorded(call, take)
-        part.reply(response)
-        data = b"".join(piece.bytes() if hasattr(piece, "bytes") else bytes(piece) for piece in whole)
+        recorder: Any = _Recorder()
+        whole = Call(recorder, call.route, call.correlation_id, call.client_id, None)
+        whole.arrays = ()
+        whole.reply(response)
+        data = b"".join(piece.bytes() if hasattr(piece, "bytes") else bytes(piece) for piece in recorder.pieces)
         call.pieces = [data[: size if size >= 0 else max(0, len(data) + size)]]
         call.size = len(call.pieces[0])
         self.hold()
@@ -218,66 +216,42 @@ class Struck:
             call.connection.dispatcher.failed_later(call, call.route, failure)
 
 
-class StruckCall(Call):
-    """A call whose answer passes the faults before it is sent. The handler gets it in place of the client's."""
+def _struck_call(outer: Call, answered: Answered) -> Call:
+    """Returns the call that the handler gets in place of the client's: its response passes the faults before it is sent."""
+    call = Call(outer.connection, outer.route, outer.correlation_id, outer.client_id, outer.request)
+    call.observer = _Strike(outer, answered)
+    call.is_parked = True  # the client's call is what the connection keeps
+    return call
 
-    __slots__ = ("_answered", "_outer")
+
+class _Strike(Relay):
+    """The response to a call that faults strike."""
+
+    __slots__ = ("_pass_on",)
 
     def __init__(self, outer: Call, answered: Answered) -> None:
-        super().__init__(outer.connection, outer.route, outer.correlation_id, outer.client_id, outer.request)
-        self._outer = outer
-        self._answered = answered
-        self.is_parked = True  # the client's call is what the connection keeps
+        super().__init__(outer)
+        self._pass_on = answered
 
-    def reply(self, response: Message) -> None:
-        if self.pieces is None:
-            self.pieces = []
-            self._outer.throttle_time_ms = max(self._outer.throttle_time_ms, self.throttle_time_ms)
-            self._answered(response)
+    def taken(self, call: Call, response: Message | None) -> None:
+        self._outer.throttle_time_ms = max(self._outer.throttle_time_ms, call.throttle_time_ms)
+        self._pass_on(response)
 
-    def reply_nothing(self) -> None:
-        if self.pieces is None:
-            self.pieces = []
-            self._answered(None)
-
-    def finish(self, pieces: list[Any]) -> None:
-        """An answer that is encoded already passes as it is."""
-        self.pieces = []
+    def finishing(self, call: Call, pieces: list[Any]) -> bool:
+        """A response that is encoded already passes as it is."""
+        call.pieces = []
         self._outer.finish(pieces)
-
-    def fail(self) -> None:
-        self.has_failed = True
-        self._outer.fail()
-
-    def hold_connection(self) -> None:
-        self._outer.hold_connection()
+        return False
 
 
-class _Recorded(Call):
-    """A call whose encoded answer is taken instead of sent."""
+class _Recorder:
+    """A connection whose encoded responses are taken instead of sent."""
 
-    __slots__ = ("_take",)
+    def __init__(self) -> None:
+        self.pieces: list[Any] = []
 
-    may_reply_in_slices = False
-
-    def __init__(self, outer: Call, take: Callable[[list[Any]], None]) -> None:
-        super().__init__(outer.connection, outer.route, outer.correlation_id, outer.client_id, None)
-        self._arrays = ()
-        self._take = take
-
-    def finish(self, pieces: list[Any]) -> None:
-        connection, self.connection = self.connection, _NOWHERE
-        super().finish(pieces)
-        self.connection = connection
-        self._take(self.pieces or [])
-
-
-class _Nowhere:
     def answered(self, call: Call) -> None:
-        """Sends nothing."""
-
-
-_NOWHERE: Any = _Nowhere()
+        self.pieces += call.pieces or ()
 
 
 def kept(message: Any) -> Any:
