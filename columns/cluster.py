@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..cli.client.admin_calls import EARLIEST, LATEST, described_topics, partition_offsets
+from ..cli.client.admin_calls import EARLIEST, LATEST, described_topics, partition_offsets, replica_sizes
 from ..cli.client.connection import Connection
 from ..cli.client.errors import CommandError, from_library
 from ..cli.client.wire_requests import ask
@@ -99,6 +99,33 @@ class Cluster:
     def topics(self) -> list[str]:
         with _explained():
             return sorted(self._admin.list_topics())
+
+    def described(self, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """Topics as Metadata describes them: `name`, `topic_id`, `is_internal`, `partitions`. Raises ClusterError."""
+        with _explained():
+            return described_topics(self._admin, names)
+
+    def offsets(
+        self, topics: Sequence[Mapping[str, Any]], timestamp: int, *, committed: bool = False
+    ) -> dict[tuple[str, int], int]:
+        """Offsets by (topic, partition) of EARLIEST, LATEST or a time in ms, for which -1 is: no record has it or a later
+        one. `topics`: described ones. Raises ClusterError, also for a partition without a leader.
+        """
+        with _explained():
+            found = partition_offsets(self._admin, topics, timestamp, committed=committed)
+        for topic in topics:
+            for partition in topic["partitions"]:
+                if (topic["name"], partition["partition_index"]) not in found:
+                    raise ClusterError(f"{topic['name']}-{partition['partition_index']} has no leader at the moment")
+        return found
+
+    def sizes(self, topics: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], int]:
+        """Bytes of partitions by DescribeLogDirs; nothing where the cluster does not say."""
+        try:
+            with _explained():
+                return replica_sizes(self._admin, [topic["name"] for topic in topics])
+        except ClusterError:  # denied
+            return {}
 
     def plan(self, topic: str, request: Request) -> Plan:
         """Raises ClusterError, InvalidScan, ScanError."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import email
+import os
 import re
+import subprocess
+import sys
 import tomllib
 import zipfile
 from email.message import Message
@@ -28,9 +31,12 @@ ROOMS = (
     "protocol",
     "replication",
     "server",
+    "spark",
     "storage",
     "testing",
 )
+#: The second top-level package, by which Spark finds the data source.
+SPARK_NAME = "pyspark_odradek"
 
 
 def listed_packages() -> set[str]:
@@ -40,7 +46,7 @@ def listed_packages() -> set[str]:
 
 def packages_on_disk() -> set[str]:
     folders = [folder.parent for room in ROOMS for folder in (ROOT / room).rglob("__init__.py")]
-    return {"odradek"} | {".".join(("odradek", *folder.relative_to(ROOT).parts)) for folder in folders}
+    return {"odradek", SPARK_NAME} | {".".join(("odradek", *folder.relative_to(ROOT).parts)) for folder in folders}
 
 
 def test_the_list_of_packages_is_complete() -> None:
@@ -105,6 +111,23 @@ def test_the_wheel_holds_the_package_and_its_kernel_only(wheel: Path) -> None:
     assert {name.split("/")[0] for name in names if not name.split("/")[0].endswith(".dist-info")} == {
         "odradek",
         "odradek_kernel.abi3.so",
+        SPARK_NAME,
     }
     assert "odradek/py.typed" in names
     assert not [name for name in names if name.startswith(("odradek/tests/", "odradek/benchmarks/"))]
+
+
+def test_spark_finds_the_data_source_in_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    """By the steps of pyspark/sql/worker/lookup_data_sources.py, without Spark's JVM."""
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    program = """
+import importlib, pkgutil, sys
+found = [one.name for one in pkgutil.iter_modules() if one.name.startswith("pyspark_")]
+(source,) = [importlib.import_module(name).DefaultSource for name in found]
+assert not {"numba", "pyarrow", "kafka"} & sys.modules.keys()
+print(found, source.name(), sys.modules[source.__module__].__file__)
+"""
+    clean = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == f"['{SPARK_NAME}'] odradek {tmp_path}/odradek/spark/source.py", done.stderr

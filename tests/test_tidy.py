@@ -27,6 +27,7 @@ ROOMS = (
     "cli",
     "columns",
     "console",
+    "spark",
 )
 PURE_ROOMS = ("protocol", "metadata", "replication", "coordinator")
 

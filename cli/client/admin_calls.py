@@ -87,10 +87,10 @@ def offsets_at(admin: Any, places: Sequence[tuple[str, int]], timestamp: int) ->
             yield (where.topic, where.partition), found.offset
 
 
-def replica_sizes(admin: Any) -> dict[tuple[str, int], int]:
+def replica_sizes(admin: Any, topics: list[str] | None = None) -> dict[tuple[str, int], int]:
     """Bytes of the largest replica by (topic, partition), of all log directories that are online."""
     sizes: dict[tuple[str, int], int] = {}
-    for broker in admin.describe_log_dirs():
+    for broker in admin.describe_log_dirs(topics):
         for directory in broker["log_dirs"]:
             for topic in directory["topics"]:
                 for partition in topic["partitions"]:

@@ -67,6 +67,8 @@ def spark() -> Iterator[SparkSession]:
     """A Spark session for tests that need no separate process."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv(*next(iter(QUICK_JVM.items())))
+        # Where Spark finds `pyspark_odradek`; an editable installation is not in the list of modules that it searches.
+        environment.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
         session = spark_session("spark-examples-tests")
     yield session
     session.stop()

@@ -1,0 +1,13 @@
+"""Spark's `format("odradek")`: a Python data source over the scans of odradek.columns (`pip install 'odradek[spark]'`).
+
+| module | purpose |
+|---|---|
+| `source.py` | the data source and its batch reader |
+| `stream.py` | the streaming reader: offsets of a checkpoint, rate, restart |
+| `planning.py` | partitions and offsets of a query, and ranges that one task reads |
+| `options.py` | options with the names of Spark's Kafka connector, and their checks |
+| `rows.py` | batches of a scan as batches of Spark's schema |
+
+`pyspark_odradek`, beside this package, is the name that Spark looks up. Both are imported in every planning process, so
+nothing here imports pyarrow or numba before a query needs them.
+"""

@@ -1,0 +1,188 @@
+"""Partitions and offsets of a query, and the ranges of offsets that its tasks read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from .options import EARLIEST, LATEST, InvalidOptions, Options, Place, Position, named
+
+if TYPE_CHECKING:
+    from ..columns import Split
+    from ..columns.cluster import Cluster
+
+Offsets = dict[Place, int]
+
+
+class DataLoss(Exception):
+    """Records that a query needs are gone, and failOnDataLoss is true."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}. Some data may have been lost; to continue with the records that are left, set the source option "
+            "failOnDataLoss to false"
+        )
+
+
+def chosen_topics(cluster: Cluster, options: Options) -> list[dict[str, Any]]:
+    """Described topics with the partitions of the query, sorted. Raises ClusterError, InvalidOptions."""
+    if options.pattern:
+        pattern = re.compile(options.pattern)
+        return [
+            topic
+            for topic in cluster.described()
+            if not topic["is_internal"] and not topic["error_code"] and pattern.search(topic["name"])
+        ]
+    topics = cluster.described(options.topics or tuple(options.assigned))
+    if not options.assigned:
+        return topics
+    made = []
+    for topic in topics:
+        wanted = options.assigned[topic["name"]]
+        known = {one["partition_index"]: one for one in topic["partitions"]}
+        for partition in wanted:
+            if partition not in known:
+                raise InvalidOptions(f"Option 'assign': topic {topic['name']} has no partition {partition}")
+        made.append({**topic, "partitions": [known[one] for one in wanted]})
+    return made
+
+
+def places_of(topics: Sequence[Mapping[str, Any]]) -> list[Place]:
+    return [(topic["name"], one["partition_index"]) for topic in topics for one in topic["partitions"]]
+
+
+def resolved(
+    cluster: Cluster, topics: Sequence[Mapping[str, Any]], options: Options, position: Position, *, is_start: bool
+) -> Offsets:
+    """The offsets of a start or an end. Raises InvalidOptions for partitions that it does not name, or names too much."""
+    places = places_of(topics)
+    if position.each and set(position.each) != set(places):
+        raise InvalidOptions(
+            f"If {position.option} contains specific {'times' if position.is_time else 'offsets'}, you must specify all "
+            f"TopicPartitions. Specified: {_listed(position.each)} Assigned: {_listed(places)}"
+        )
+    wanted = {place: position.each.get(place, position.common) for place in places}
+    found: dict[Place, int] = {}
+    if position.is_time:
+        for time in sorted(set(wanted.values()) - {None}):  # type: ignore[type-var]
+            at = [place for place, one in wanted.items() if one == time]
+            for place, offset in cluster.offsets(_only(topics, at), time).items():  # type: ignore[arg-type]
+                found[place] = offset
+                if offset < 0:
+                    if is_start and not options.no_match_is_latest:
+                        raise InvalidOptions(
+                            f"No offset matched from request of topic-partition {named(place)} and timestamp {time}."
+                        )
+                    found[place] = LATEST
+    else:
+        found = {place: offset for place, offset in wanted.items() if offset is not None}
+    for special in (EARLIEST, LATEST):
+        at = [place for place, offset in found.items() if offset == special]
+        found |= cluster.offsets(_only(topics, at), special, committed=options.is_committed)
+    return found
+
+
+def _only(topics: Sequence[Mapping[str, Any]], places: Sequence[Place]) -> list[dict[str, Any]]:
+    kept = set(places)
+    made = [
+        {**topic, "partitions": [one for one in topic["partitions"] if (topic["name"], one["partition_index"]) in kept]}
+        for topic in topics
+    ]
+    return [topic for topic in made if topic["partitions"]]
+
+
+def _listed(places: Mapping[Place, int] | Sequence[Place]) -> str:
+    return ", ".join(named(place) for place in sorted(places))
+
+
+def limited(start: Offsets, end: Offsets, limit: int) -> Offsets:
+    """Ends so that about `limit` offsets are read, of each partition in proportion to what it has."""
+    sizes = {place: max(0, offset - start.get(place, 0)) for place, offset in end.items()}
+    total = sum(sizes.values())
+    if total <= limit:
+        return end
+    made = {}
+    for place, size in sizes.items():
+        share = limit * size / total
+        # A share of less than one record would stay zero for ever.
+        made[place] = min(end[place], start.get(place, 0) + (int(share) if share >= 1 else -int(-share // 1)))
+    return made
+
+
+def checked(
+    cluster: Cluster, topics: Sequence[Mapping[str, Any]], options: Options, start: Offsets, end: Offsets
+) -> tuple[Offsets, Offsets]:
+    """Starts and ends that the logs have. Raises DataLoss for offsets that they no longer have, with failOnDataLoss."""
+    first = cluster.offsets(topics, EARLIEST)
+    last = cluster.offsets(topics, LATEST, committed=options.is_committed)
+    losses, starts, ends = [], dict(start), dict(end)
+    for place in sorted(end):
+        if place not in last:
+            losses.append(f"{named(place)} is gone")
+            starts.pop(place), ends.pop(place)
+            continue
+        if start[place] < min(first[place], end[place]):
+            losses.append(f"{named(place)}: offset {start[place]} is gone: the log starts at {first[place]}")
+        if end[place] > last[place]:
+            losses.append(f"{named(place)}: the log ends at {last[place]}, before offset {end[place]}")
+        starts[place] = max(start[place], first[place])
+        ends[place] = min(end[place], last[place])
+    if losses and options.fail_on_data_loss:
+        raise DataLoss("; ".join(losses))
+    return starts, ends
+
+
+def splits(
+    cluster: Cluster, topics: Sequence[Mapping[str, Any]], options: Options, start: Offsets, end: Offsets
+) -> list[Split]:
+    """Ranges of about `splitBytes`, or more of them where minPartitions wants that. Raises ScanError."""
+    from ..columns.plan import READ_COMMITTED, READ_UNCOMMITTED, Request
+
+    made: list[Split] = []
+    nonempty = [place for place, offset in end.items() if start[place] < offset]
+    sizes = cluster.sizes(_only(topics, nonempty)) if nonempty else {}
+    for topic in _only(topics, nonempty):
+        name = topic["name"]
+        at = [one["partition_index"] for one in topic["partitions"]]
+        request = Request(
+            at,
+            start_offsets={one: start[name, one] for one in at},
+            end_offsets={one: end[name, one] for one in at},
+            isolation_level=READ_COMMITTED if options.is_committed else READ_UNCOMMITTED,
+            split_bytes=options.split_bytes,
+        )
+        for plan in cluster.plan(name, request).partitions:
+            per_offset = sizes.get((name, plan.partition), 0) / max(plan.log_end - plan.log_start, 1)
+            for split in plan.splits:
+                size = split.size or int(per_offset * (split.next_offset - split.first_offset))
+                made += divided(replace(split, size=size), -(-size // options.split_bytes))
+    return _more(made, options)
+
+
+def _more(made: list[Split], options: Options) -> list[Split]:
+    if options.min_partitions is not None and len(made) < options.min_partitions:
+        total = sum(one.next_offset - one.first_offset for one in made)
+        share = options.min_partitions / max(total, 1)
+        made = [part for one in made for part in divided(one, round((one.next_offset - one.first_offset) * share))]
+    if (most := options.max_records_per_partition) is not None:
+        made = [part for one in made for part in divided(one, -(-(one.next_offset - one.first_offset) // most))]
+    return made
+
+
+def divided(split: Split, parts: int) -> list[Split]:
+    """Cuts a split at offsets into parts of equal numbers of offsets."""
+    count = split.next_offset - split.first_offset
+    parts = max(1, min(parts, count))
+    if parts == 1:
+        return [split]
+    bounds = [split.first_offset + count * number // parts for number in range(parts + 1)]
+    # The position is that of the first batch: the others find theirs in the index.
+    hints = [(split.base_offset, split.position)] + [(-1, 0)] * (parts - 1)
+    return [
+        replace(
+            split, first_offset=first, next_offset=after, size=split.size // parts, base_offset=base, position=position
+        )
+        for first, after, (base, position) in zip(bounds, bounds[1:], hints, strict=False)
+    ]

@@ -1,0 +1,139 @@
+"""Batches of a scan as batches of Spark's schema, which has the names and types of Spark's Kafka connector."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from .options import DROP_MALFORMED, FAIL_FAST, InvalidOptions, Options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+_TYPES: dict[str, DataType] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    "headers": HEADERS,
+}
+#: Columns of Spark whose names in a scan differ.
+_SCANNED = {"timestampType": "timestamp_type"}
+_NO_TIMESTAMP = -1
+
+
+def schema_of(options: Options) -> StructType:
+    """The connector's schema: headers only with includeHeaders."""
+    if options.value_format:
+        raise InvalidOptions(
+            "Option 'valueFormat' needs .schema(...) with the fields of value: value struct<id: bigint>"
+        )
+    names = [name for name in _TYPES if name != "headers" or options.include_headers]
+    return StructType([StructField(name, _TYPES[name]) for name in names])
+
+
+def check_schema(schema: StructType, options: Options) -> None:
+    """Raises InvalidOptions for columns that there are not, or have other types."""
+    for field in schema.fields:
+        if field.name not in _TYPES:
+            raise InvalidOptions(f"schema: there is no column {field.name!r}, but {', '.join(_TYPES)}")
+        if field.name == "headers" and not options.include_headers:
+            raise InvalidOptions("schema: the column 'headers' needs the option includeHeaders")
+        expected, found = _TYPES[field.name].simpleString(), field.dataType.simpleString()
+        if field.name == "value" and options.value_format:
+            if not isinstance(field.dataType, StructType):
+                raise InvalidOptions(f"schema: with valueFormat, value is a struct<...>, not {found}")
+        elif found != expected:
+            raise InvalidOptions(f"schema: the column {field.name!r} is {expected}, not {found}")
+    if len(set(schema.names)) != len(schema.names):
+        raise InvalidOptions("schema: a column is named twice")
+
+
+class Rows:
+    """The conversion of batches with the columns `scanned` into batches of a schema."""
+
+    def __init__(self, schema: StructType, options: Options) -> None:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        self._schema: pa.Schema = to_arrow_schema(schema)
+        self._mode = options.mode
+        self._decoder: Any = None
+        columns = list(schema.names)
+        if options.value_format and "value" in columns:
+            from ..columns.values import UNDECODABLE, JsonDecoder
+
+            self._decoder = JsonDecoder(self._schema.field("value").type)
+            columns += [name for name in ("topic", "partition", "offset", "timestamp", "key") if name not in columns]
+            self._left_out = UNDECODABLE
+        self.scanned = [_SCANNED.get(name, name) for name in columns]
+
+    def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Raises InvalidOptions for a value that does not decode, with mode=FAILFAST."""
+        import pyarrow as pa
+
+        if self._decoder is not None:
+            batch = self._typed(batch)
+        columns = []
+        for field in self._schema:
+            column = batch.column(_SCANNED.get(field.name, field.name))
+            columns.append(self._column(column, field))
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _column(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        import pyarrow as pa
+
+        if field.name == "headers":
+            return _headers(column, field.type)
+        if field.name == "timestamp":
+            if column.null_count:  # the connector shows a record without a timestamp at -1 ms
+                column = column.fill_null(pa.scalar(_NO_TIMESTAMP, column.type))
+            return column.cast(field.type)
+        return column if column.type == field.type else column.cast(field.type)
+
+    def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        from ..columns import typed
+
+        made, left_out = typed(batch, self._decoder)
+        if not left_out.num_rows or self._mode == DROP_MALFORMED:
+            return made
+        row = {name: left_out.column(name)[0].as_py() for name in ("topic", "partition", "offset", "reason")}
+        if self._mode == FAIL_FAST:
+            raise InvalidOptions(
+                "{topic}-{partition}: offset {offset}: the value does not decode: {reason}".format(**row)
+            )
+        bad = batch.filter(pa.compute.is_in(batch.column("offset"), value_set=left_out.column("offset")))
+        number = bad.schema.get_field_index("value")
+        bad = bad.set_column(number, made.schema.field(number), pa.nulls(bad.num_rows, made.schema.field(number).type))
+        table = pa.Table.from_batches([made, bad.cast(made.schema)]).sort_by("offset").combine_chunks()
+        return table.to_batches()[0]
+
+
+def _headers(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Lists of headers, which are null where a record has none, as in the connector."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not len(column.values):
+        return pa.nulls(len(column), kind)
+    if column.offset:
+        column = pa.concat_arrays([column])
+    mask = pc.equal(pc.list_value_length(column), 0)
+    values = column.values.cast(kind.value_type)
+    return pa.ListArray.from_arrays(column.offsets, values, type=kind, mask=mask)

@@ -1,0 +1,172 @@
+"""`format("odradek")` in Spark: the rows of the stock connector, in batches and in streams."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient, TopicPartition
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from tests.columns.harness.logs import NOW_MS
+from tests.columns.harness.world import CODECS, World
+
+TOPICS = [*CODECS, "append-time", "transactions"]
+COMMITTED = {"kafka.isolation.level": "read_committed"}
+PRUNED = "timestampType int, value binary, offset bigint"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    made = World(tmp_path_factory.mktemp("world"))
+    with made.broker:
+        for seed, codec in enumerate(CODECS):
+            made.create(codec, internal_segment_bytes="6000")
+            made.fill(codec, 300, seed, compression_type=codec)
+        made.create("append-time", message_timestamp_type="LogAppendTime")
+        made.fill("append-time", 100, 8)
+        made.create("transactions", internal_segment_bytes="2000")
+        made.fill_transactions("transactions")
+        yield made
+
+
+def reading(spark: SparkSession, world: World, form: str, **options: Any) -> DataFrame:
+    given = {"kafka.bootstrap.servers": world.broker.bootstrap_servers, "includeHeaders": "true"} | options
+    return spark.read.format(form).options(**given).load()
+
+
+def rows(frame: DataFrame) -> list[Row]:
+    return sorted(frame.collect(), key=lambda row: (row.topic, row.partition, row.offset))
+
+
+@pytest.mark.parametrize("isolation", [{}, COMMITTED], ids=["uncommitted", "committed"])
+def test_rows_equal_those_of_the_stock_connector(spark: SparkSession, world: World, isolation: dict[str, str]) -> None:
+    stock, ours = (
+        reading(spark, world, form, subscribe=",".join(TOPICS), **isolation) for form in ("kafka", "odradek")
+    )
+    assert ours.schema == stock.schema
+    expected = rows(stock)
+    assert rows(ours) == expected
+    assert {row.topic for row in expected} == set(TOPICS) and {row.timestampType for row in expected} == {0, 1}
+    assert {row.headers is None for row in expected} == {row.value is None for row in expected} == {True, False}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {
+            "assign": '{"zstd":[0],"lz4":[0]}',
+            "startingOffsets": '{"zstd":{"0":17},"lz4":{"0":-2}}',
+            "endingOffsets": '{"zstd":{"0":-1},"lz4":{"0":230}}',
+        },
+        {
+            "subscribePattern": "^(z|l)",
+            "startingTimestamp": str(NOW_MS + 900_000),
+            "startingOffsetsByTimestampStrategy": "latest",
+            "endingOffsetsByTimestamp": json.dumps({"zstd": {"0": NOW_MS + 950_000}, "lz4": {"0": NOW_MS * 2}}),
+        },
+    ],
+    ids=["offsets", "times"],
+)
+def test_ranges_equal_those_of_the_stock_connector(spark: SparkSession, world: World, options: dict[str, str]) -> None:
+    expected = rows(reading(spark, world, "kafka", **options))
+    assert expected and rows(reading(spark, world, "odradek", **options)) == expected
+
+
+def test_columns_of_the_schema_are_read_in_parts_that_fit_together(spark: SparkSession, world: World) -> None:
+    given = {"kafka.bootstrap.servers": world.broker.bootstrap_servers, "subscribe": "none", "minPartitions": "6"}
+    frame = spark.read.format("odradek").schema(PRUNED).options(**given).load()
+    found = frame.selectExpr("*", "spark_partition_id() as part").collect()
+    assert frame.columns == ["timestampType", "value", "offset"]
+    assert sorted(row.offset for row in found) == list(range(300)) and 4 <= len({row.part for row in found}) <= 8
+
+
+def test_json_values_are_decoded_into_columns(spark: SparkSession, world: World) -> None:
+    world.create("orders")
+    producer = world.producer()
+    for value in (b'{"id":1,"name":"a"}', b"no order", b'{"id":3}', None):
+        producer.produce("orders", value, partition=0)
+    producer.flush()
+    given = {"kafka.bootstrap.servers": world.broker.bootstrap_servers, "subscribe": "orders", "valueFormat": "json"}
+    source = spark.read.format("odradek").schema("value struct<id:bigint,name:string>, offset bigint").options(**given)
+    found = {row.offset: row.value and tuple(row.value) for row in source.load().collect()}
+    assert found == {0: (1, "a"), 1: None, 2: (3, None), 3: None}
+    with pytest.raises(PySparkException, match="orders-0: offset 1: the value does not decode"):
+        source.option("mode", "FAILFAST").load().collect()
+
+
+def test_an_error_of_the_options_reaches_the_user(spark: SparkSession, world: World) -> None:
+    with pytest.raises(PySparkException, match="has no option 'startingoffset'; did you mean 'startingOffsets'"):
+        reading(spark, world, "odradek", subscribe="none", startingOffset="latest")
+    with pytest.raises(PySparkException, match="topic nowhere"):
+        reading(spark, world, "odradek", subscribe="nowhere").collect()
+
+
+class Stream:
+    """A query that appends its rows to `found`, with one checkpoint."""
+
+    def __init__(self, spark: SparkSession, world: World, topic: str, checkpoint: Path) -> None:
+        self._spark = spark
+        self._options = {"kafka.bootstrap.servers": world.broker.bootstrap_servers, "subscribe": topic}
+        self._checkpoint = str(checkpoint)
+        self.found: list[bytes] = []
+        self.batches: list[int] = []
+
+    def run(self, trigger: dict[str, Any], until: int | None = None, **options: str) -> None:
+        """Runs until the query ends, or `until` rows are there."""
+
+        def take(batch: DataFrame, _: int) -> None:
+            taken = [bytes(row.value) for row in batch.orderBy("offset").collect()]
+            self.batches.append(len(taken))
+            self.found += taken
+
+        source = self._spark.readStream.format("odradek").options(**self._options | options).load()
+        query = source.writeStream.foreachBatch(take).option("checkpointLocation", self._checkpoint).trigger(**trigger)
+        running = query.start()
+        try:
+            if until is None:
+                running.awaitTermination()
+            deadline = time.monotonic() + 60
+            while until is not None and len(self.found) < until and time.monotonic() < deadline:
+                assert running.exception() is None
+                time.sleep(0.05)
+        finally:
+            running.stop()
+
+
+def test_a_stream_continues_after_a_restart_and_reports_lost_records(
+    spark: SparkSession, world: World, tmp_path: Path
+) -> None:
+    world.create("stream")
+
+    def produce(first: int, after: int) -> None:
+        producer = world.producer()
+        for number in range(first, after):
+            producer.produce("stream", b"%d" % number, partition=0)
+        producer.flush()
+
+    def values(first: int, after: int) -> list[bytes]:
+        return [b"%d" % number for number in range(first, after)]
+
+    produce(0, 100)
+    stream = Stream(spark, world, "stream", tmp_path)
+    stream.run({"processingTime": "0 seconds"}, 100, startingOffsets="earliest", maxOffsetsPerTrigger="40")
+    assert stream.found == values(0, 100) and max(stream.batches) == 40
+    produce(100, 150)
+    stream.run({"availableNow": True})
+    assert stream.found == values(0, 150)
+
+    produce(150, 200)
+    admin = KafkaAdminClient(bootstrap_servers=world.broker.bootstrap_servers)
+    admin.delete_records({TopicPartition("stream", 0): 170})
+    admin.close()
+    lost = "stream-0: offset 150 is gone: the log starts at 170. Some data may have been lost"
+    with pytest.raises(PySparkException, match=lost):
+        stream.run({"availableNow": True})
+    stream.run({"availableNow": True}, failOnDataLoss="false")
+    assert stream.found == values(0, 150) + values(170, 200)
