@@ -5,7 +5,7 @@ field of JSON, so that no engine leaves a value out. CPU is that of all processe
 in seconds for a million records, without the start of the engine. Times of one run on a busy machine differ by a tenth.
 
 - `decoder`: the bytes of segments in memory to Arrow, with and without the CRC, for each codec; on one core.
-- `engines`: the connector, Parquet read by Spark, scans into DuckDB and Polars.
+- `engines`: Spark's connector, `format("odradek")`, Parquet read by Spark, scans into DuckDB and Polars.
 - `count`: `count()` of a topic of a hundred million records, by batch headers. It writes 3 GB.
 """
 
@@ -139,13 +139,25 @@ def spark_rows(session: Any, bootstrap: str, topic: str, parquet: str) -> dict[s
     def values(frame: Any) -> Any:
         return frame.agg(f.sum(f.length("value")), f.max("offset")).collect()
 
-    fields = "id bigint, customer string, amount double"
+    fields = "id: bigint, customer: string, amount: double"
 
     def decoded(frame: Any) -> Any:
         parsed = frame.select(f.from_json(f.col("value").cast("string"), fields).alias("o"))
         return parsed.agg(f.sum("o.amount"), f.max("o.customer"), f.max("o.id")).collect()
 
+    def source(schema: str, **options: str) -> Any:
+        given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "includeHeaders": "true"} | options
+        return session.read.format("odradek").schema(schema).options(**given).load()
+
+    def summed(frame: Any) -> Any:
+        return frame.agg(f.sum("value.amount"), f.max("value.customer"), f.max("value.id")).collect()
+
+    all_columns = connector().schema
     return {
+        "format odradek, 8 columns": lambda: everything(source(all_columns)),
+        "format odradek, value and offset": lambda: values(source("value binary, offset bigint")),
+        "format odradek, JSON": lambda: summed(source(f"value struct<{fields}>", valueFormat="json")),
+        "format odradek, from_json": lambda: decoded(source("value binary")),
         "connector, 8 columns": lambda: everything(connector()),
         "connector, value and offset": lambda: values(connector()),
         "connector, JSON": lambda: decoded(connector()),
@@ -186,6 +198,7 @@ def scan_rows(path: Path, bootstrap: str, topic: str) -> dict[str, Callable[[], 
 
 def engines(count: int) -> list[dict[str, Any]]:
     sys.path.insert(0, str(ROOT / "spark_examples"))
+    os.environ["PYTHONPATH"] = str(ROOT)  # where Spark finds `pyspark_odradek`, also beside an editable installation
     from session import spark_session
 
     found = []

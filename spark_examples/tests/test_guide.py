@@ -50,7 +50,7 @@ def test_blocks_of_the_guide_run_in_order(odradek_broker: odradek.Broker, tmp_pa
     done = subprocess.run(
         command,
         cwd=tmp_path,
-        env={**os.environ, **QUICK_JVM},
+        env={**os.environ, **QUICK_JVM, "PYTHONPATH": str(ROOT)},  # of `pyspark_odradek`, see conftest.py
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,
@@ -61,7 +61,7 @@ def test_blocks_of_the_guide_run_in_order(odradek_broker: odradek.Broker, tmp_pa
 
     assert set(re.findall(r"too late: (\d+)", done.stdout)) == {"0"}
     assert (tmp_path / "revenue.png").read_bytes()[:4] == b"\x89PNG"
-    for table in ("revenue.parquet", "live.parquet", "revenue-again.parquet"):
+    for table in ("revenue.parquet", "live.parquet", "revenue-again.parquet", "amounts.parquet"):
         assert any((tmp_path / table).rglob("*.parquet")), table
     orders = sum(1 for _ in read_topic(bootstrap, "order-events"))
     copied = sum(1 for _ in read_topic(bootstrap, "backup.order-events"))
