@@ -139,7 +139,7 @@ def spark_rows(session: Any, bootstrap: str, topic: str, parquet: str) -> dict[s
     def values(frame: Any) -> Any:
         return frame.agg(f.sum(f.length("value")), f.max("offset")).collect()
 
-    fields = "id: bigint, customer: string, amount: double"
+    fields = "id bigint, customer string, amount double"
 
     def decoded(frame: Any) -> Any:
         parsed = frame.select(f.from_json(f.col("value").cast("string"), fields).alias("o"))

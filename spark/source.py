@@ -1,27 +1,22 @@
-"""The data source `odradek`: batch queries, and what the tasks of all queries do."""
+"""The data source `odradek` and its batch reader."""
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from .options import EARLIEST, FORMAT, LATEST, InvalidOptions, Options, Position, named, parse
 from .planning import checked, chosen_topics, resolved, splits
-from .rows import Rows, check_schema, schema_of
+from .rows import check_schema, schema_of
+from .tasks import Range, read_range
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..columns import Split
     from .stream import StreamReader
-
-_is_frozen = False
 
 
 class OdradekSource(DataSource):
@@ -51,13 +46,6 @@ class OdradekSource(DataSource):
         return StreamReader(self.checked, schema)
 
 
-@dataclass
-class Range(InputPartition):
-    """Offsets that one task reads; None: no records at all."""
-
-    split: Split | None
-
-
 class BatchReader(DataSourceReader):
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
@@ -81,29 +69,3 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_range(partition, self._options, self._schema)
-
-
-def read_range(partition: Any, options: Options, schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Yields the records of a range from the data directory where this machine has it, from the brokers otherwise."""
-    if partition.split is None:
-        return
-    from ..columns import read_split
-
-    rows = Rows(schema, options)
-    _freeze()
-    reader = read_split(partition.split, rows.scanned, on_unreadable="raise" if options.fail_on_data_loss else "skip")
-    for batch in reader:
-        yield rows.convert(batch)
-    for unread in reader.unread:
-        print(f"odradek: skipped, since failOnDataLoss is false: {unread}", file=sys.stderr)
-
-
-def _freeze() -> None:
-    """Takes the objects of the imported libraries out of the collections of garbage: Spark's worker runs a full one after
-    each task, which costs a tenth of a second over those of numba and pyarrow.
-    """
-    global _is_frozen
-    if not _is_frozen:
-        _is_frozen = True
-        gc.collect()
-        gc.freeze()
