@@ -118,7 +118,7 @@ def test_the_wheel_holds_the_package_and_its_kernel_only(wheel: Path) -> None:
 
 
 def test_spark_finds_the_data_source_in_the_wheel(wheel: Path, tmp_path: Path) -> None:
-    """By the steps of pyspark/sql/worker/lookup_data_sources.py, without Spark's JVM."""
+    """By the steps of `pyspark.sql.worker.lookup_data_sources`, without Spark's JVM."""
     zipfile.ZipFile(wheel).extractall(tmp_path)
     program = """
 import importlib, pkgutil, sys
