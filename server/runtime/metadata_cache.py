@@ -14,7 +14,7 @@ class MetadataCache:
     __slots__ = ("described", "image", "on_published")
 
     def __init__(self) -> None:
-        #: What `endpoints/metadata.py` keeps of its responses, by listener and version.
+        #: The topics that `endpoints/metadata.py` keeps encoded, by listener and version.
         self.described: dict[tuple[str, int], Any] = {}
         self.image: MetadataImage = EMPTY_IMAGE
         #: Called with each image, when it is the one that handlers answer from.
