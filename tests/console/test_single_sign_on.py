@@ -29,7 +29,11 @@ def test_settings_have_defaults(tmp_path: Path) -> None:
 
 
 def test_settings_of_the_guide_are_read(tmp_path: Path) -> None:
-    (block,) = (one for one in blocks(ROOT / "docs" / "console.md") if one.language == "properties")
+    (block,) = (
+        one
+        for one in blocks(ROOT / "docs" / "specialists" / "console-single-sign-on.md")
+        if one.language == "properties"
+    )
     (tmp_path / "oidc.properties").write_text(block.text)
     found = read_settings(tmp_path / "oidc.properties")
     assert (found.role_claim, found.viewers) == ("groups", {"kafka-viewers", "staff"})

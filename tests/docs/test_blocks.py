@@ -26,7 +26,7 @@ ELSEWHERE = {
 PASTED = ("sh", "python")
 #: Blocks of other languages, and those that need other servers; with the tests that run them.
 TRIED_BY = {
-    ("docs/console.md", "properties"): "tests/console/test_single_sign_on.py",
+    ("docs/specialists/console-single-sign-on.md", "properties"): "tests/console/test_single_sign_on.py",
     ("docs/operations.md", "ini"): "tests/docs/test_deployment.py",
     ("docs/operations.md", "properties"): "tests/docs/test_deployment.py",
     ("docs/operations.md", "dockerfile"): "tests/docs/test_deployment.py",
