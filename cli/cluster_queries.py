@@ -8,6 +8,7 @@ from collections.abc import Callable, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..client.peers import Peers
 from ..protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     PartitionDataRequest,
@@ -15,7 +16,6 @@ from ..protocol.messages.describe_quorum import (
 )
 from ..protocol.messages.metadata import MetadataRequest
 from ..server.network.endpoint import Endpoint
-from ..server.peers.peers import Peers
 from .cluster_plan import ListenerNames, Node, Plan, properties_file
 
 _TIMEOUT_MS = 5000

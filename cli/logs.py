@@ -91,7 +91,7 @@ class OneLineFormatter(logging.Formatter):
     """Keeps each message on one line and within a size, whatever text of a peer is in it. A traceback follows as it is."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        from ..server.runtime.log_lines import shown as bounded
+        from ..client.shown_text import shown as bounded
 
         record.message = bounded(record.message, MOST_MESSAGE_CHARACTERS)
         return super().formatMessage(record)
@@ -101,7 +101,7 @@ class JsonFormatter(logging.Formatter):
     """A JSON object on one line. `fields` of a record stand beside the message; a traceback is a text."""
 
     def format(self, record: logging.LogRecord) -> str:
-        from ..server.runtime.log_lines import shown as bounded
+        from ..client.shown_text import shown as bounded
 
         line: dict[str, Any] = {
             "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z",

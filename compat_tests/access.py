@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from odradek.cli.client.properties import jaas_options, read_client_properties
+from odradek.client.sasl import PasswordLogin
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from odradek.server.access.authentication.client import PasswordLogin
 
 from .wire import WireClient
 

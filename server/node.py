@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from .runtime.halting import decide
 
 if TYPE_CHECKING:
+    from ..client.peers import Peers
     from ..replication.controller.security.policies import Policies
     from ..storage.directory import LogDirectory
     from ..storage.files.open_files import LogDirectoryFailure
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from .partitions.directories import DirectoryReports
     from .partitions.partitions import Partitions
     from .partitions.roles import PartitionChanges
-    from .peers.peers import Peers
     from .produce.produce import ProducePath
     from .produce.transactional_produce import TransactionalProduce
     from .replicas.cleaner import LogCleaner

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ..client.peers import Peers
     from ..storage.directory import LogDirectory
     from .access.audit import AuditLog
     from .access.authorization.authorization import Authorization
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from .network.dispatch import Dispatcher, Endpoints
     from .network.listener_set import ListenerSet
     from .partitions.partitions import Partitions
-    from .peers.peers import Peers
     from .produce.produce import ProducePath
     from .produce.transactional_produce import TransactionalProduce
     from .replicas.cleaner import LogCleaner

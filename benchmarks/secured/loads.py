@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
+from odradek.client.sasl import PasswordLogin, ScramClient
 from odradek.protocol.codec import decode
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from odradek.server.access.authentication.client import PasswordLogin, ScramClient
 
 from ..data_path import MIB, Bench, Peer, frame
 from .nodes import PASSWORD, USER, Node

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import jwt
 import pytest
+from odradek.client.sasl import AuthenticationFailed
 from odradek.metadata.configs import InvalidConfig
-from odradek.server.access.authentication.sasl import AuthenticationFailed
 
 from compat_tests.java.fetch import ORACLE, classpath, java
 from compat_tests.oracle import QUICK_JVM

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from odradek.client.sasl import PasswordLogin
 from odradek.protocol.messages.alter_configs import AlterableConfig as LegacyConfig
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest
 from odradek.protocol.messages.alter_configs import AlterConfigsResource as LegacyResource
@@ -30,7 +31,6 @@ from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestT
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
-from odradek.server.access.authentication.client import PasswordLogin
 
 from compat_tests.access import log_in
 from compat_tests.broker_process import BrokerProcess, free_port

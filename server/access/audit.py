@@ -12,8 +12,8 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ...client.shown_text import shown
 from ..runtime.clock import Clock
-from ..runtime.log_lines import shown
 
 log = logging.getLogger("odradek.audit")
 

@@ -12,6 +12,7 @@ from ..replicas.healing import Healer
 from ..runtime.internal_topics import SHARE_GROUP_STATE_TOPIC
 
 if TYPE_CHECKING:
+    from ...client.peers import Peers
     from ...metadata.image import BrokerImage
     from ...protocol.schema import Message
     from ..controller.auto_creation import AutoCreation
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from ..controller.stopped_brokers import StoppedBrokers
     from ..controller.tasks import TokenExpiry
     from ..node import Node
-    from ..peers.peers import Peers
     from ..replicas.healing import ReplicaRequests
     from ..replicas.replication import Replication
 
@@ -164,7 +164,7 @@ def forwarding(node: Node) -> Forwarding:
 
 
 def peers(node: Node) -> Peers:
-    from ..peers.peers import Peers
+    from ...client.peers import Peers
 
     return Peers(f"odradek-{node.node_id}", node.sasl.login, node.listeners.tls.connection_arguments)
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Unpack
 
+from ...client.shown_text import shown, shown_reason
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ...protocol.schema import Message
 from ..runtime.internal_topics import INTERNAL_TOPICS
-from ..runtime.log_lines import shown, shown_reason
 
 if TYPE_CHECKING:
     from ..runtime.log_lines import RepeatedLines

@@ -25,11 +25,11 @@ from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from ...client.probes import is_gone
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from ..partitions.partitions import CORDONED_KEY
-from ..peers.probes import is_gone
 from .registration import new_incarnation_id
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...client.probes import is_gone
 from ...metadata.image import BrokerImage
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -30,7 +31,6 @@ from ...replication.controller.result import RequestError
 from ...replication.controller.state import BrokerSessions
 from ..network.api_endpoint import Place
 from ..network.call import Call
-from ..peers.probes import is_gone
 
 if TYPE_CHECKING:
     from ..network.call import ClientConnection

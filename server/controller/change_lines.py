@@ -10,9 +10,9 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ...client.shown_text import shown
 from ...metadata.configs import ResourceType
 from ...metadata.image import EMPTY_IMAGE, TopicImage
-from ..runtime.log_lines import shown
 
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta, TopicDelta

@@ -25,7 +25,7 @@ from ...replication.controller.result import RequestError
 from ..network.sockets.addresses import encoded_client_host
 
 if TYPE_CHECKING:
-    from ..peers.peers import Peers
+    from ...client.peers import Peers
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
     from .commits import ClientFields

@@ -34,13 +34,13 @@ from .snapshots import QuorumVoters
 from .startup import take_over
 
 if TYPE_CHECKING:
+    from ...client.peers import Peers
     from ...replication.controller.controller import Controller
     from ...replication.controller.security.policies import Policies
     from ...storage.directory import LogDirectory
     from ..access.authorization.authorization import Authorization
     from ..access.quotas.client_quotas import ClientQuotas
     from ..config.broker_config import BrokerConfig
-    from ..peers.peers import Peers
     from ..runtime.background import BackgroundTasks
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy

@@ -18,8 +18,8 @@ from ...replication.quorum.voters import Address, ReplicaKey, Voter, VoterSet
 from ..network.endpoint import Endpoint
 
 if TYPE_CHECKING:
+    from ...client.peers import Peers
     from ..config.broker_config import BrokerConfig
-    from ..peers.peers import Peers
     from ..runtime.lazy import Lazy
 
 _FIRST_BOOTSTRAP_ID = -2

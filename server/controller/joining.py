@@ -18,9 +18,9 @@ from .raft import QuorumRaft, ReplicatedQuorumLog
 from .state_file import CorruptQuorumState, QuorumState, read_quorum_state
 
 if TYPE_CHECKING:
+    from ...client.peers import Peers
     from ..config.broker_config import BrokerConfig
     from ..network.endpoint import Endpoint
-    from ..peers.peers import Peers
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
     from ..runtime.thread_pools import ThreadPool

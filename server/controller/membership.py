@@ -13,8 +13,8 @@ from .single_voter import LoneVoter
 from .snapshots import QuorumVoters
 
 if TYPE_CHECKING:
+    from ...client.peers import Peers
     from ..config.broker_config import BrokerConfig
-    from ..peers.peers import Peers
     from ..runtime.background import BackgroundTasks
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy

@@ -11,7 +11,7 @@ from ..network.api_endpoint import Place
 from ..network.call import BROKER, CONTROLLER, Call
 
 if TYPE_CHECKING:
-    from ..peers.peers import Peers
+    from ...client.peers import Peers
     from ..runtime.lazy import Lazy
     from .driver import QuorumDriver
 

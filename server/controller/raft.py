@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
+from ...client.probes import is_gone
 from ...protocol.codec import MalformedMessage
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
@@ -46,7 +47,6 @@ from ...replication.quorum.replica import QuorumReplica
 from ...replication.quorum.roles import Follower, Leader, Resigned
 from ...storage.files.open_files import LogDirectoryFailure, open_fd, open_for_reading, sync_directory, write_fully
 from ..network.endpoint import Endpoint
-from ..peers.probes import is_gone
 from ..runtime.background import BackgroundTasks
 from ..runtime.halting import cause_of
 from .metadata_log import QuorumLog

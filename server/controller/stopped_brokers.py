@@ -17,11 +17,11 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
+from ...client.probes import AGAIN_S, is_gone
 from ...metadata.image import BrokerImage, ClusterImage, MetadataImage
-from ..peers.probes import AGAIN_S, is_gone
 
 if TYPE_CHECKING:
-    from ..peers.peers import Peers
+    from ...client.peers import Peers
     from ..runtime.lazy import Lazy
     from ..runtime.metadata_cache import MetadataCache
 

@@ -19,8 +19,8 @@ from ..runtime.gather import gather
 from .share_state_driver import coordinator_key
 
 if TYPE_CHECKING:
+    from ...client.peers import Peers
     from ..controller.cluster_view import Leaders
-    from ..peers.peers import Peers
     from ..runtime.lazy import Lazy
     from ..runtime.metadata_cache import MetadataCache
     from .share_state_driver import ShareStateDriver

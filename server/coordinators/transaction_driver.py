@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...client.shown_text import shown
 from ...coordinator.common.result import Record
 from ...coordinator.transactions.shard import TransactionLoader
 from ...coordinator.transactions.state import (
@@ -37,12 +38,12 @@ from ...protocol.messages.write_txn_markers import (
 from ...protocol.schema import Message
 from ..partitions.hosted_partition import Marker
 from ..runtime.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from ..runtime.log_lines import shown
 from .coordinator_driver import CoordinatorDriver
 from .pending_requests import Client, Pending
 from .shard_driver import ShardDriver
 
 if TYPE_CHECKING:
+    from ...client.peers import Peers
     from ...metadata.delta import MetadataDelta
     from ...metadata.image import MetadataImage
     from ..config.broker_config import BrokerConfig
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from ..controller.producer_ids import ProducerIds
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.partitions import Partitions
-    from ..peers.peers import Peers
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
     from ..runtime.metadata_cache import MetadataCache

@@ -21,9 +21,9 @@ from ...protocol.messages.add_partitions_to_txn import (
 )
 
 if TYPE_CHECKING:
+    from ...client.peers import Peers
     from ..config.broker_config import BrokerConfig
     from ..controller.cluster_view import Leaders
-    from ..peers.peers import Peers
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
     from .pending_requests import Client

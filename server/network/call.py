@@ -8,9 +8,9 @@ from collections.abc import Hashable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from ...client.shown_text import shown
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
-from ..runtime.log_lines import shown
 from .answer_size import is_large
 
 if TYPE_CHECKING:

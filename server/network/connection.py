@@ -20,8 +20,8 @@ from collections import deque
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, cast
 
+from ...client.shown_text import shown_reason
 from ...storage.segments.segment import LogSlice
-from ..runtime.log_lines import shown_reason
 from ..runtime.turn_budget import TURN_BUDGET_S
 from .call import Call, ProtocolViolation, RequestDispatch
 from .file_sender import AnswerSender, FileSender

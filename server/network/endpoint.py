@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: The client software (KIP-511) of the connections that nodes open to one another.
-PEER_SOFTWARE = "odradek"
-
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:

@@ -13,11 +13,12 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ...client.connection import SOFTWARE
 from ...metadata.configs import InvalidConfig
 from .call import BROKER, CONTROLLER, ListenerKind
 from .descriptors import DESCRIPTORS
 from .dispatch import Dispatcher
-from .endpoint import PEER_SOFTWARE, Endpoint
+from .endpoint import Endpoint
 from .listener import Listener
 from .receive_budget import ReceiveBudget
 from .shared_parts import SharedParts
@@ -122,7 +123,7 @@ class ListenerSet(SharedParts):
     def has_clients(self) -> bool:
         """Returns whether clients are connected that have sent a request; other nodes are none."""
         return any(
-            connection.has_asked and (connection.software is None or connection.software[0] != PEER_SOFTWARE)
+            connection.has_asked and (connection.software is None or connection.software[0] != SOFTWARE)
             for listener in self._listeners
             if listener.kind == BROKER
             for connection in listener.connections

@@ -37,13 +37,13 @@ from ...storage.segments.damage import DamagedRange
 from ..runtime.background import BackgroundTasks
 
 if TYPE_CHECKING:
+    from ...client.peers import Peers
     from ...storage.log.log import Log
     from ...storage.segments.segment import Segment
     from ..config.broker_config import BrokerConfig
     from ..controller.cluster_view import Leaders
     from ..network.endpoint import Endpoint
     from ..partitions.hosted_partition import HostedPartition
-    from ..peers.peers import Peers
     from ..runtime.clock import Clock
     from ..runtime.counters import DamageCounters
     from ..runtime.lazy import Lazy

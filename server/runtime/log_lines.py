@@ -1,7 +1,8 @@
-"""Makes a peer's text safe for a log line: bounded, on one line, and without control characters.
+"""Limits log lines that a peer can provoke at will: the first is logged immediately, then one a minute with a count.
 
-A client id or a topic name is up to 32,767 bytes of the client's choice. Printed unchanged, it could fill the disk,
-forge log lines, or send control sequences to a reader's terminal.
+Lines with the same key count as the same: usually the peer's address without its port, and the reason. A peer that
+varies the reason gets only a few keys. At the end of each period the counts are logged, and keys without a count
+are removed.
 """
 
 from __future__ import annotations
@@ -10,39 +11,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Hashable
-
-#: The maximum characters of one value; a topic name has 249 at most.
-MOST_VALUE_CHARACTERS = 256
-#: The maximum characters of a whole reason, which may contain several values.
-MOST_REASON_CHARACTERS = 512
-
-
-def shown(text: object, most: int = MOST_VALUE_CHARACTERS) -> str:
-    """Returns the text with control characters escaped as Python does, truncated to `most` characters with a mark."""
-    found = str(text)
-    cut = found[:most]
-    if not cut.isprintable():
-        cut = "".join(_escaped(character) for character in cut)[:most]
-    return cut if len(found) <= most and len(cut) <= most else f"{cut[:most]}... ({len(found)} characters)"
-
-
-def shown_reason(text: object) -> str:
-    """Works as `shown`, for messages that contain values of a peer."""
-    return shown(text, MOST_REASON_CHARACTERS)
-
-
-def _escaped(character: str) -> str:
-    if character.isprintable():
-        return character
-    return character.encode("unicode_escape", "backslashreplace").decode("ascii")
-
-
-# Limits log lines that a peer can provoke at will: the first is logged immediately, then one a minute with a count.
-#
-# Lines with the same key count as the same: usually the peer's address without its port, and the reason. A peer that
-# varies the reason gets only a few keys. At the end of each period the counts are logged, and keys without a count
-# are removed.
-
 
 #: The time from the first line to the counts, and between counts.
 PERIOD_S = 60.0

@@ -9,7 +9,7 @@ import logging
 from time import perf_counter_ns
 from typing import Any, Protocol
 
-from .log_lines import shown
+from ...client.shown_text import shown
 
 log = logging.getLogger("odradek.slow")
 

@@ -12,8 +12,8 @@ import logging
 import struct
 from collections.abc import Callable
 
+from ...client.shown_text import shown
 from ...protocol.apis import APIS
-from .log_lines import shown
 
 log = logging.getLogger("odradek.turns")
 

@@ -33,12 +33,12 @@ from ...storage.log.log import Log, OffsetOutOfRange
 from ..partitions.hosted_partition import ALL_IN_SYNC
 
 if TYPE_CHECKING:
+    from ...client.peers import Peers
     from ..config.broker_config import BrokerConfig
     from ..controller.cluster_view import Leaders
     from ..coordinators.topic_creation import CreateTopics
     from ..network.endpoint import Endpoint
     from ..partitions.hosted_partition import HostedPartition
-    from ..peers.peers import Peers
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
     from ..runtime.metadata_cache import MetadataCache

@@ -34,12 +34,12 @@ from ..coordinators.persister import ASKER
 from ..runtime.gather import gather
 
 if TYPE_CHECKING:
+    from ...client.peers import Peers
     from ..controller.cluster_view import Leaders
     from ..coordinators.coordinator_driver import GroupDriver
     from ..coordinators.persister import Persister
     from ..network.endpoint import Endpoint
     from ..partitions.partitions import Partitions
-    from ..peers.peers import Peers
     from ..runtime.lazy import Lazy
 
 

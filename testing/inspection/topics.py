@@ -74,7 +74,7 @@ def _connected(address: str, files: ClientFiles | None) -> socket.socket:
 
 def _log_in(connection: socket.socket, files: ClientFiles) -> None:
     """Raises RuntimeError."""
-    from ...server.access.authentication.client import PasswordLogin
+    from ...client.sasl import PasswordLogin
 
     security = files.security
     user = security.first_user

@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs.pages import DOCS, ROOT, blocks
 
-PACKAGES = ("server/access", "server/network", "server/peers")
+PACKAGES = ("server/access", "server/network", "client")
 #: Words of the system's libraries, names of exceptions and values of the examples, which are in no source.
 NOT_IN_SOURCES = re.compile(
     r"certificate has expired|Unspecified GSS failure\..*|ValueError|'GSSAPI'|PLAIN|https://issuer\.acme\.com/token"

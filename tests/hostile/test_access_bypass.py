@@ -14,6 +14,7 @@ from typing import Any
 
 import odradek
 import pytest
+from odradek.client.sasl import PasswordLogin
 from odradek.metadata.acls import ResourceType
 from odradek.protocol.apis import APIS
 from odradek.protocol.errors import ErrorCode
@@ -29,7 +30,6 @@ from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.schema import Message
 from odradek.server.access import audit
-from odradek.server.access.authentication.client import PasswordLogin
 from odradek.server.controller.channel import encoded_principal
 
 from compat_tests.access import log_in

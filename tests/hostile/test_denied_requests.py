@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from odradek.server.access.authentication.client import PasswordLogin
+from odradek.client.sasl import PasswordLogin
 from odradek.server.runtime.turn_budget import TURN_BUDGET_S
 
 from compat_tests.access import log_in

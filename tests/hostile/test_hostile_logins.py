@@ -17,8 +17,8 @@ from pathlib import Path
 import psutil
 import pytest
 from odradek.cli.scram_option import scram_user
+from odradek.client.sasl import PasswordLogin
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.server.access.authentication.client import PasswordLogin
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.formatting import format_directories
 

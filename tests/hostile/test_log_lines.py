@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from odradek.cli.logs import MOST_MESSAGE_CHARACTERS, OneLineFormatter
-from odradek.server.runtime.log_lines import MOST_KEYS, MOST_KEYS_OF_ONE, MOST_VALUE_CHARACTERS, RepeatedLines, shown
+from odradek.client.shown_text import MOST_VALUE_CHARACTERS, shown
+from odradek.server.runtime.log_lines import MOST_KEYS, MOST_KEYS_OF_ONE, RepeatedLines
 
 from compat_tests.broker_process import free_port
 from compat_tests.odradek_process import OdradekProcess

@@ -10,9 +10,9 @@ from typing import Any
 
 import jwt
 import pytest
+from odradek.client.sasl import AuthenticationFailed
 from odradek.metadata.configs import InvalidConfig
 from odradek.server.access.authentication.oauth import OAuthBearerServer
-from odradek.server.access.authentication.sasl import AuthenticationFailed
 from odradek.server.access.authentication.sasl_listeners import SaslListeners
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.runtime.metadata_cache import MetadataCache

@@ -10,6 +10,7 @@ from typing import Any
 
 import jwt
 import pytest
+from odradek.client.sasl import AuthenticationFailed
 from odradek.metadata.configs import InvalidConfig
 from odradek.server.access.authentication import oauth as jwks
 from odradek.server.access.authentication.oauth import (
@@ -24,7 +25,7 @@ from odradek.server.access.authentication.oauth import (
     signing_keys,
     unsecured_validator,
 )
-from odradek.server.access.authentication.sasl import AuthenticationFailed, Identity
+from odradek.server.access.authentication.sasl import Identity
 from odradek.server.access.authentication.sasl_listeners import SaslListeners
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.runtime.metadata_cache import MetadataCache

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from odradek.client.sasl import AuthenticationFailed
 from odradek.metadata.configs import InvalidConfig
-from odradek.server.access.authentication.sasl import AuthenticationFailed, Identity
+from odradek.server.access.authentication.sasl import Identity
 from odradek.server.access.authentication.sasl_listeners import SaslListeners
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.runtime.metadata_cache import MetadataCache

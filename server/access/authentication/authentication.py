@@ -22,8 +22,9 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import NamedTuple
 
+from ....client.sasl import AuthenticationFailed
 from ....protocol.errors import ErrorCode
-from .sasl import AuthenticationFailed, Identity, Mechanism, SaslServer
+from .sasl import Identity, Mechanism, SaslServer
 
 API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE = 18, 17, 36
 #: A connection is not authenticated again more often.

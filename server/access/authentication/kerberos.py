@@ -1,20 +1,20 @@
 """SASL GSSAPI (RFC 4752): Kerberos by the library of the system, through the package `gssapi`.
 
 After the tokens of the GSS-API the server offers security layers and the client chooses one. There is no layer: as
-in Kafka, TLS protects a connection. An acceptor needs its keytab and no server, so it may run on the event loop; an
-initiator asks the key distribution center, and runs on a thread.
+in Kafka, TLS protects a connection. An acceptor needs its keytab and no server, so it may run on the event loop.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ....client.kerberos import NO_LAYER, OFFER, credentials_of, library, words_of
+from ....client.sasl import AuthenticationFailed
 from ....metadata.configs import InvalidConfig
 from ..java_replacement import expanded
-from .sasl import AuthenticationFailed, Identity
+from .sasl import Identity
 
 # `sasl.kerberos.principal.to.local.rules`: how a Kerberos principal becomes the name of a user.
 #
@@ -141,29 +141,6 @@ def _parsed(text: str) -> _Rule | None:
     )
 
 
-#: The layer, then the largest message that the server takes in one: none (RFC 4752, section 3.3).
-_NO_LAYER = 1
-_OFFER = bytes((_NO_LAYER, 0, 0, 0))
-_ids = itertools.count(1)
-
-
-def library() -> Any:
-    """Returns the package for the GSS-API. Raises InvalidConfig where it is not installed."""
-    try:
-        import gssapi
-    except ImportError as error:
-        raise InvalidConfig(
-            f"GSSAPI (Kerberos) needs a package that is not installed: pip install 'odradek[kerberos]' ({error})"
-        ) from None
-    return gssapi
-
-
-def words_of(error: Exception) -> str:
-    """Returns the library's words, which have no secret."""
-    text = str(error).partition(": ")[2] or type(error).__name__
-    return " ".join(text.split())
-
-
 def default_realm() -> str:
     """Returns the default realm of the system's Kerberos configuration; "" if there is none."""
     gssapi = library()
@@ -172,12 +149,6 @@ def default_realm() -> str:
     except gssapi.exceptions.GSSError:
         return ""
     return str(name).rpartition("@")[2]
-
-
-def _credentials(principal: str, usage: str, store: dict[str, str]) -> Any:
-    gssapi = library()
-    name = gssapi.Name(principal, gssapi.NameType.kerberos_principal)
-    return gssapi.Credentials(name=name, usage=usage, mechs=[gssapi.MechType.kerberos], store=store)
 
 
 class KerberosServer:
@@ -206,12 +177,12 @@ class KerberosServer:
         elif token:
             raise AuthenticationFailed("Kerberos: a token where the client has nothing left to send")
         self._has_offered = True
-        return bytes(context.wrap(_OFFER, False).message)
+        return bytes(context.wrap(OFFER, False).message)
 
     def _chosen(self, token: bytes) -> bytes:
         """The client's choice, and the name as which it wants to act, which Kafka does not look at either."""
         choice: bytes = self._context.unwrap(token).message
-        if len(choice) < len(_OFFER) or choice[0] != _NO_LAYER:
+        if len(choice) < len(OFFER) or choice[0] != NO_LAYER:
             raise AuthenticationFailed("Kerberos: the client chose a security layer that the broker does not offer")
         principal = str(self._context.initiator_name)
         try:
@@ -225,74 +196,7 @@ def kerberos_mechanism(principal: str, keytab: str | None, names: ShortNames) ->
     """Raises InvalidConfig where the keytab has no key of the principal. Without one it is the system's default."""
     gssapi = library()
     try:
-        credentials = _credentials(principal, "accept", {"keytab": keytab} if keytab else {})
+        credentials = credentials_of(principal, "accept", {"keytab": keytab} if keytab else {})
     except gssapi.exceptions.GSSError as error:
         raise InvalidConfig(f"GSSAPI: no key of {principal}: {words_of(error)}") from None
     return lambda: KerberosServer(credentials, names)
-
-
-class KerberosLogin(NamedTuple):
-    """The principal of this node's login at another node's `service`."""
-
-    username: str
-    keytab: str | None
-    service: str
-    #: Where tickets are kept, in the memory of this process.
-    tickets: str
-    mechanism: str = "GSSAPI"
-    may_wait: bool = True
-
-    def client(self, host: str) -> KerberosClient:
-        return KerberosClient(self, host)
-
-
-def kerberos_login(principal: str, keytab: str | None, service: str) -> KerberosLogin:
-    """Raises InvalidConfig where the package is not installed."""
-    library()
-    return KerberosLogin(principal, keytab, service, f"MEMORY:odradek-{next(_ids)}")
-
-
-class KerberosClient:
-    """One exchange of the client, see SaslClient."""
-
-    def __init__(self, login: KerberosLogin, host: str) -> None:
-        self.is_complete = False
-        self._login = login
-        self._host = host
-        self._context: Any = None
-        self._has_chosen = False
-
-    def first(self) -> bytes:
-        gssapi, login = library(), self._login
-        try:
-            store = {"ccache": login.tickets} | ({"client_keytab": login.keytab} if login.keytab else {})
-            flags = gssapi.RequirementFlag.mutual_authentication | gssapi.RequirementFlag.integrity
-            self._context = gssapi.SecurityContext(
-                name=gssapi.Name(f"{login.service}@{self._host}", gssapi.NameType.hostbased_service),
-                creds=_credentials(login.username, "initiate", store),
-                mech=gssapi.MechType.kerberos,
-                flags=flags,
-                usage="initiate",
-            )
-            return bytes(self._context.step())
-        except gssapi.exceptions.GSSError as error:
-            raise AuthenticationFailed(f"no ticket of {login.username} for it: {words_of(error)}") from None
-
-    def answer(self, challenge: bytes) -> bytes | None:
-        try:
-            return self._answered(challenge)
-        except library().exceptions.GSSError as error:
-            raise AuthenticationFailed(f"its Kerberos token is not valid: {words_of(error)}") from None
-
-    def _answered(self, challenge: bytes) -> bytes | None:
-        context = self._context
-        if not context.complete:
-            return context.step(challenge) or b""
-        if self._has_chosen:
-            self.is_complete = True
-            return None
-        offer = context.unwrap(challenge).message
-        if len(offer) != len(_OFFER) or not offer[0] & _NO_LAYER:
-            raise AuthenticationFailed("it offers only security layers, which Odradek does not support")
-        self._has_chosen = True
-        return bytes(context.wrap(_OFFER + self._login.username.encode(), False).message)

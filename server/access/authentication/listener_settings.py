@@ -9,11 +9,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ....client.sasl import PASSWORD_MECHANISMS, Login, PasswordLogin
 from ....metadata.configs import InvalidConfig, Password
 from ....metadata.credentials import BY_NAME
 from ..plugins import is_own_class, load_class
 from .authentication import Settings
-from .client import PASSWORD_MECHANISMS, Login, PasswordLogin
 from .jaas import KERBEROS_MODULE, PLAIN_MODULE, JaasEntry, parse_jaas
 from .plain import PasswordCheck, password_check, plain_mechanism
 from .sasl import HANDLER, Mechanism
@@ -82,7 +82,7 @@ def read_login(config: BrokerConfig, listener: str, key: str) -> Login:
     if entry is None:
         raise InvalidConfig(f"{name} is not set: it names the user with which this node logs in on listener {listener}")
     if mechanism == GSSAPI:
-        from .kerberos import kerberos_login  # which few nodes need
+        from ....client.kerberos import kerberos_login
 
         return kerberos_login(*_kerberos(config, listener))
     if mechanism == OAUTHBEARER:

@@ -15,12 +15,13 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+from ....client.sasl import AuthenticationFailed
 from ....metadata.configs import BrokerValues, InvalidConfig
 from ....storage.files.regular_files import read_regular_file
 from ..plugins import is_own_class, load_class
 from ..tls.contexts import client_context, read_stores
 from ..tls.settings import read_settings
-from .sasl import HANDLER, AuthenticationFailed, Identity
+from .sasl import HANDLER, Identity
 
 if TYPE_CHECKING:
     from ...config.broker_config import BrokerConfig

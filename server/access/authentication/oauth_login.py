@@ -22,12 +22,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from ....client.sasl import AuthenticationFailed, OAuthClient
 from ....metadata.configs import InvalidConfig, Password
 from ....storage.files.regular_files import read_regular_file
 from ..plugins import is_own_class, load_class
 from .jaas import OAUTHBEARER_MODULE, JaasEntry
 from .oauth import TIMEOUT_S, TokenRejected, is_readable, issuer_context, parts_of, read, shown_url
-from .sasl import AuthenticationFailed
 
 # Assertions: tokens that this node signs, for which the endpoint gives tokens to log in with (KIP-1139, RFC 7523).
 #
@@ -114,7 +114,6 @@ class _Signer:
         return headers, self._claims | dict(template.get("payload", {})) | times | ids
 
 
-_ERROR_SEEN = b"\x01"
 _CLIENT_CREDENTIALS = "client_credentials"
 _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -297,25 +296,6 @@ class OAuthLogin(NamedTuple):
 
     def client(self, host: str) -> OAuthClient:
         return OAuthClient(self.token.get, self.extensions)
-
-
-class OAuthClient:
-    """One exchange of the client, see SaslClient."""
-
-    def __init__(self, token: Callable[[], str], extensions: Mapping[str, str]) -> None:
-        self.is_complete = False
-        self._token = token
-        self._extensions = extensions
-
-    def first(self) -> bytes:
-        pairs = {"auth": f"Bearer {self._token()}", **self._extensions}
-        return "\x01".join(("n,,", *(f"{key}={value}" for key, value in pairs.items()), "", "")).encode()
-
-    def answer(self, challenge: bytes) -> bytes | None:
-        if challenge:  # an error, which the server repeats once it is acknowledged (RFC 7628, section 3.2.3)
-            return _ERROR_SEEN
-        self.is_complete = True
-        return None
 
 
 # How a node logs in by OAUTHBEARER at others, as its configuration describes it (KIP-255, KIP-768).

@@ -12,7 +12,8 @@ import secrets
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from .sasl import AuthenticationFailed, Identity
+from ....client.sasl import AuthenticationFailed
+from .sasl import Identity
 
 _KEY = secrets.token_bytes(32)
 _UNKNOWN_USER = secrets.token_bytes(32)

@@ -26,18 +26,6 @@ class Identity(NamedTuple):
     authorization_id: str = ""
 
 
-class AuthenticationFailed(Exception):
-    """The exchange has failed. `reason` is for this broker's log and never has a secret.
-
-    `shown` is what the client gets; without it, the client gets a sentence that is the same for every reason.
-    """
-
-    def __init__(self, reason: str, shown: str | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.shown = shown
-
-
 class SaslServer(Protocol):
     """One exchange."""
 

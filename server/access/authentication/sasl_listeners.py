@@ -10,12 +10,12 @@ from ....metadata.configs import InvalidConfig
 from ...runtime.lazy import Lazy
 
 if TYPE_CHECKING:
+    from ....client.sasl import Login
     from ....metadata.credentials import ScramMechanism
     from ....metadata.image import ScramCredential
     from ...config.broker_config import BrokerConfig
     from ...runtime.metadata_cache import MetadataCache
     from .authentication import Settings
-    from .client import Login
     from .gate import Outcomes, SaslListener
     from .oauth import KeySets
     from .scram import TokenCredential, TokenUsers

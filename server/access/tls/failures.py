@@ -52,15 +52,6 @@ def _words_of(reason: str, settings: TlsSettings) -> str:
     return f"the TLS handshake failed: {reason}"
 
 
-def node_failure(error: BaseException) -> str | None:
-    """Returns why TLS to another node failed; None for an error that is not TLS's."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS failed: {error.reason or error}"
-    return None
-
-
 # Finds peers that renegotiate TLS 1.2, which no listener allows.
 #
 # OpenSSL answers such a hello with a warning and reads on, without an error (`OP_NO_RENEGOTIATION`). Bytes to send

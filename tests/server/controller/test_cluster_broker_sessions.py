@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Collection
 
 import pytest
+from odradek.client import probes
 from odradek.server.controller import broker_sessions as sessions_module
-from odradek.server.peers import probes
 from odradek.testing.simulation import Node, Simulation
 
 from tests.server.harness.simulated_cluster import NODES, active, controller_of, create_topic, nodes, partition, until

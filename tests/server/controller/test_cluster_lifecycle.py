@@ -11,6 +11,7 @@ from typing import Any
 
 import odradek
 import pytest
+from odradek.client.probes import is_gone, is_refused
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from odradek.protocol.messages.alter_partition import AlterPartitionRequest
@@ -24,7 +25,6 @@ from odradek.protocol.schema import Message
 from odradek.server.broker import BrokerServer
 from odradek.server.controller.broker_lifecycle import LifecycleState
 from odradek.server.network.endpoint import Endpoint
-from odradek.server.peers.probes import is_gone, is_refused
 
 from tests.server.harness.remote_broker import RemoteBroker, first_node, until
 

@@ -12,13 +12,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import odradek
+from odradek.client.peers import Peers
 from odradek.metadata.image import MetadataImage
 from odradek.server.broker import BrokerServer
 from odradek.server.controller.broker_lifecycle import BrokerLifecycle
 from odradek.server.controller.channel import Forwarding
 from odradek.server.controller.registration import Registration
 from odradek.server.network.endpoint import Endpoint
-from odradek.server.peers.peers import Peers
 from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache
 

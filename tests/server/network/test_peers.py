@@ -11,6 +11,9 @@ from typing import Any
 
 import odradek
 import pytest
+from odradek.client import peers as peers_module
+from odradek.client.connection import BUFFER_BYTES, SMALL_ANSWERS, PeerConnection
+from odradek.client.peers import Peers
 from odradek.protocol.codec import encode
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -19,9 +22,6 @@ from odradek.protocol.messages.vote import VoteRequest
 from odradek.protocol.schema import Message
 from odradek.server.controller.stopped_brokers import StoppedBrokers
 from odradek.server.network.endpoint import Endpoint
-from odradek.server.peers import peers as peers_module
-from odradek.server.peers.peer_connection import BUFFER_BYTES, SMALL_ANSWERS, PeerConnection
-from odradek.server.peers.peers import Peers
 from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache
 

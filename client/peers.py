@@ -10,17 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import select
+import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ...metadata.configs import InvalidConfig
-from ...protocol.schema import Message
-from ..access.tls.failures import node_failure
-from .peer_connection import PeerConnection
+from ..metadata.configs import InvalidConfig
+from ..protocol.schema import Message
+from .connection import PeerConnection
 
 if TYPE_CHECKING:
-    from ..access.authentication.client import Login
-    from ..network.endpoint import Endpoint
+    from .sasl import Login
 
 log = logging.getLogger("odradek.peers")
 
@@ -37,6 +36,19 @@ MOST_BACKOFF_S = 1.0
 MAX_UNANSWERED = 1000
 #: For a connection to stand and to tell its versions.
 SETUP_TIMEOUT_S = 3.0
+
+
+class Endpoint(Protocol):
+    """The address of a node, and the name of its listener."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def port(self) -> int: ...
 
 
 class Peers:
@@ -111,6 +123,15 @@ class Peers:
     def _lost(self, endpoint: Endpoint) -> None:
         if self.on_any_lost is not None:
             self.on_any_lost(endpoint.host, endpoint.port)
+
+
+def tls_failure(error: BaseException) -> str | None:
+    """Returns why the TLS of a connection to a node failed; None for an error that is not TLS's."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed: {error.reason or error}"
+    return None
 
 
 class _Asked:
@@ -219,7 +240,7 @@ class _Peer:
         except Exception as error:
             if not isinstance(error, OSError | ValueError):  # a timeout is the first, a host that is no name the second
                 log.exception("a bug: no connection to %s:%d; it is tried again", *self._address)
-            made.fault = made.fault or node_failure(error) or (str(error) if isinstance(error, InvalidConfig) else "")
+            made.fault = made.fault or tls_failure(error) or (str(error) if isinstance(error, InvalidConfig) else "")
             log.debug("no connection to %s:%d: %s", *self._address, error)
             made.end()
             self._drop(made)

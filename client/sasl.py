@@ -1,13 +1,14 @@
-"""The client's part of SASL, for connections of this node to others: logins with a password (PLAIN and SCRAM)."""
+"""The client's part of SASL: PLAIN, SCRAM and OAUTHBEARER. Kerberos is in `kerberos.py`."""
 
 from __future__ import annotations
 
 import hmac
 import secrets
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-from ....metadata.credentials import (
+from ..metadata.credentials import (
     BY_NAME,
     MAX_ITERATIONS,
     MIN_ITERATIONS,
@@ -18,13 +19,31 @@ from ....metadata.credentials import (
     salted_password,
     server_key,
 )
-from .sasl import AuthenticationFailed
-from .scram import InvalidScramMessage, ServerFirst, encoded, parse_server_first, sasl_name, server_signature_of
+from .scram_messages import (
+    InvalidScramMessage,
+    ServerFirst,
+    encoded,
+    parse_server_first,
+    sasl_name,
+    server_signature_of,
+)
 
 _NONCE_BYTES = 24
 _GS2_HEADER = b"n,,"
 #: Salted passwords that are kept: one for each user that this node logs in as, while its credential is the same.
 _KEPT_PASSWORDS = 8
+
+
+class AuthenticationFailed(Exception):
+    """The exchange has failed. `reason` is for the log and never has a secret.
+
+    `shown` is what the client gets; without it, the client gets a sentence that is the same for every reason.
+    """
+
+    def __init__(self, reason: str, shown: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.shown = shown
 
 
 class SaslClient(Protocol):
@@ -41,7 +60,7 @@ class SaslClient(Protocol):
 
 
 class Login(Protocol):
-    """How this node logs in on a listener of other nodes."""
+    """How this process logs in on a listener."""
 
     @property
     def mechanism(self) -> str: ...
@@ -131,6 +150,29 @@ class ScramClient:
         proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
         self._expected = hmac_of(mechanism, server_key(mechanism, salted), signed)
         return without_proof + b",p=" + encoded(proof).encode()
+
+
+#: The acknowledgement of an error, after which the server repeats it (RFC 7628, section 3.2.3).
+_ERROR_SEEN = b"\x01"
+
+
+class OAuthClient:
+    """One exchange of the client, see SaslClient."""
+
+    def __init__(self, token: Callable[[], str], extensions: Mapping[str, str]) -> None:
+        self.is_complete = False
+        self._token = token
+        self._extensions = extensions
+
+    def first(self) -> bytes:
+        pairs = {"auth": f"Bearer {self._token()}", **self._extensions}
+        return "\x01".join(("n,,", *(f"{key}={value}" for key, value in pairs.items()), "", "")).encode()
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        if challenge:  # an error, which the server repeats once it is acknowledged (RFC 7628, section 3.2.3)
+            return _ERROR_SEEN
+        self.is_complete = True
+        return None
 
 
 #: Mechanisms of PasswordLogin.

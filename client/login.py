@@ -1,4 +1,4 @@
-"""The login of this node on a connection that it has opened: SaslHandshake, then SaslAuthenticate until it is done.
+"""The login of this process on a connection that it has opened: SaslHandshake, then SaslAuthenticate until it is done.
 
 A session with an end (KIP-368) is renewed before it: the owner of the connection is called in time.
 """
@@ -9,13 +9,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from ...protocol.messages.sasl_handshake import SaslHandshakeRequest
-from ...protocol.schema import Message
-from ..access.authentication.client import Login, SaslClient
-from ..access.authentication.sasl import AuthenticationFailed
-from ..runtime.log_lines import shown_reason
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from ..protocol.messages.sasl_handshake import SaslHandshakeRequest
+from ..protocol.schema import Message
+from .sasl import AuthenticationFailed, Login, SaslClient
+from .shown_text import shown_reason
 
 #: The part of a session after which it is renewed. Kafka's clients draw one between 0.85 and 0.95.
 RENEWED_AFTER = 0.85

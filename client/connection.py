@@ -1,4 +1,4 @@
-"""A connection to another node that this process opened: it sends requests and receives responses.
+"""A connection to a node that this process opened: it sends requests and receives responses.
 
 Its first request asks for the peer's versions (KIP-511). Then it logs in, if the peer's listener asks for that, and
 `ready` is called. While a session is renewed, requests wait. Responses arrive in the order of the requests. A frame is
@@ -14,19 +14,20 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ...protocol.apis import API_VERSIONS_KEY, APIS, Api
-from ...protocol.codec import MalformedMessage, decode, encode_pieces
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ...protocol.schema import Message
-from ..network.endpoint import PEER_SOFTWARE
+from ..protocol.apis import API_VERSIONS_KEY, APIS, Api
+from ..protocol.codec import MalformedMessage, decode, encode_pieces
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ..protocol.schema import Message
 
 if TYPE_CHECKING:
-    from ..access.authentication.client import Login
-    from .peer_login import PeerLogin
+    from .login import PeerLogin
+    from .sasl import Login
 
 log = logging.getLogger("odradek.peers")
 
+#: The client software (KIP-511) of these connections. Brokers know nodes of their cluster by it.
+SOFTWARE = "odradek"
 #: The first buffer, and what a connection keeps when it has received something large.
 BUFFER_BYTES = 64 * 1024
 KEPT_BUFFER_BYTES = 2 * 1024 * 1024
@@ -75,7 +76,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._in_flight: deque[_InFlight] = deque()
         self._versions: dict[int, tuple[int, int]] = {}
         self._ended_by_us = False
-        #: Why the peer did not let this node in.
+        #: Why the peer did not let this process in.
         self.fault = ""
         self._login: PeerLogin | None = None
         #: Requests that wait for the renewal of a session; None while nothing is renewed.
@@ -140,7 +141,7 @@ class PeerConnection(asyncio.BufferedProtocol):
             cast(asyncio.Transport, transport).abort()
             return
         self._transport = cast(asyncio.Transport, transport)
-        request = ApiVersionsRequest(client_software_name=PEER_SOFTWARE, client_software_version="1")
+        request = ApiVersionsRequest(client_software_name=SOFTWARE, client_software_version="1")
         self._write(APIS[API_VERSIONS_KEY], _API_VERSIONS_VERSION, request, self._learn_versions)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -227,7 +228,7 @@ class PeerConnection(asyncio.BufferedProtocol):
     def log_in_as(self, login: Login | None, host: str) -> None:
         """Has the connection log in at that host before it is ready; called before it is made."""
         if login is not None:
-            from .peer_login import PeerLogin  # which nodes without SASL do not need
+            from .login import PeerLogin  # which nodes without SASL do not need
 
             self._login = PeerLogin(
                 login, host, self._send_now, self._logged_in, self._login_failed, self._renew_session

@@ -1,0 +1,4 @@
+"""Requests to brokers: connections, logins, the search for a node, and repetition.
+
+Nodes send theirs to one another by it, and commands, the console and the test kit send those that no client library has.
+"""

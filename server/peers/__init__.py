@@ -1,1 +1,0 @@
-"""Requests to other nodes."""
