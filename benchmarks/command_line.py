@@ -1,6 +1,7 @@
-"""Compares `odradek consume` with kcat and kafka-console-consumer on one broker: `python -m benchmarks.command_line`.
+"""Compares `odradek consume` and `produce` with kcat and kafka-console-consumer: `python -m benchmarks.command_line`.
 
-Two reads: a million records as JSON, beside `kcat -J`; three records, beside kafka-console-consumer. Times are from the
+Two reads: a million records as JSON, beside `kcat -J`; three records, beside kafka-console-consumer. One write: a file of a
+million lines, beside `kcat -P -l`. Times are from the
 start of each process to its end. A round runs every command in both orders (A B B A), so that a growing or shrinking load
 affects both alike; ratios are of the sums of a round, and their median counts. CPU seconds are valid on a busy machine,
 wall-clock seconds are not. kcat is Debian's, kafka-console-consumer Apache Kafka 4.3.1's.
@@ -28,6 +29,9 @@ RECORDS = 1_000_000
 SMALL = 3
 #: The reference for the other commands.
 OURS = "odradek consume"
+WRITES = "odradek produce"
+#: The limit of the CPU time of `odradek produce`, as a multiple of kcat's.
+MOST_TIMES_CPU = 2
 VALUE = b'{"id":%d,"name":"abcdefghijklmnopqrstuvwxyz","value":"0123456789012345678901234567890"}'
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "specialists" / "benchmarks" / "command-line.md"
 
@@ -56,7 +60,7 @@ def measured(command: list[str]) -> tuple[float, float, int]:
 
 @dataclass(frozen=True)
 class Compared:
-    """Medians over the rounds: seconds, seconds of CPU, and both as multiples of `odradek consume` in the same round."""
+    """Medians over the rounds: seconds, seconds of CPU, and both as multiples of our own command in the same round."""
 
     seconds: float
     cpu: float
@@ -64,18 +68,20 @@ class Compared:
     times_cpu: float
 
 
-def compared(commands: dict[str, list[str]], rounds: int, lines: int) -> dict[str, Compared]:
+def compared(
+    commands: dict[str, list[str]], rounds: int, lines: int | None, reference: str = OURS
+) -> dict[str, Compared]:
     """Runs all commands in both orders in each round."""
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for _ in range(rounds):
         sums = dict.fromkeys(commands, (0.0, 0.0))
         for name in (*commands, *reversed(commands)):
             seconds, cpu, written = measured(commands[name])
-            assert written == lines, (name, written)
+            assert lines is None or written == lines, (name, written)
             sums[name] = (sums[name][0] + seconds, sums[name][1] + cpu)
         for name, (seconds, cpu) in sums.items():
             found[name].append((seconds / 2, cpu / 2))
-    ours = found[OURS]
+    ours = found[reference]
     return {
         name: Compared(
             statistics.median(seconds for seconds, _ in runs),
@@ -109,9 +115,15 @@ def commands_of(bootstrap: str) -> tuple[dict[str, list[str]], dict[str, list[st
     return large, small
 
 
-def table(results: dict[str, Compared]) -> str:
+def writes_of(bootstrap: str, file: Path) -> dict[str, list[str]]:
+    ours = [sys.executable, "-m", "odradek", "produce", "written", str(file), "-b", bootstrap]
+    kcat = ["kcat", "-b", bootstrap, "-P", "-t", "written", "-l", str(file)]
+    return {WRITES: ours} | ({"kcat -P -l": kcat} if shutil.which("kcat") else {})
+
+
+def table(results: dict[str, Compared], reference: str = OURS) -> str:
     lines = [
-        "| command | seconds | CPU seconds | times `odradek consume` | times its CPU |",
+        f"| command | seconds | CPU seconds | times `{reference}` | times its CPU |",
         "|---|---|---|---|---|",
     ]
     lines += [
@@ -121,14 +133,17 @@ def table(results: dict[str, Compared]) -> str:
     return "\n".join(lines)
 
 
-def page(large: dict[str, Compared], small: dict[str, Compared], rounds: int) -> str:
+def page(large: dict[str, Compared], small: dict[str, Compared], written: dict[str, Compared], rounds: int) -> str:
+    kcat = written.get("kcat -P -l")
     met = {
         "at least as fast as `kcat -J`": "kcat -J" in large and large["kcat -J"].times_seconds >= 1,
         "10 times kafka-console-consumer on small reads": small["kafka-console-consumer"].times_seconds >= 10,
+        f"`odradek produce` in {MOST_TIMES_CPU} times the CPU time of `kcat -P -l`": kcat is not None
+        and kcat.times_cpu >= 1 / MOST_TIMES_CPU,
     }
     targets = "\n".join(f"- Target: {words}: {'met' if is_met else 'missed'}" for words, is_met in met.items())
     head = (
-        f"- Reads of one Odradek broker on {os.cpu_count()} cores, medians of {rounds} rounds.\n"
+        f"- Reads and writes of one Odradek broker on {os.cpu_count()} cores, medians of {rounds} rounds.\n"
         "- A round runs each command twice, forth and back, each process from start to end; ratios are within a round.\n"
         f"- The machine's load was {os.getloadavg()[1]:.1f}, this benchmark included: above 2, CPU seconds say more.\n"
     )
@@ -137,7 +152,7 @@ def page(large: dict[str, Compared], small: dict[str, Compared], rounds: int) ->
         "CPU time kcat, written in C, needs less."
     )
     parts = (
-        "# Reads of the command line",
+        "# Reads and writes of the command line",
         head + targets,
         "<!-- Written by `python -m benchmarks.command_line`. -->",
         f"## {RECORDS:,} records of about 100 bytes as JSON",
@@ -145,6 +160,9 @@ def page(large: dict[str, Compared], small: dict[str, Compared], rounds: int) ->
         why,
         f"## {SMALL} records",
         table(small),
+        f"## A file of {RECORDS:,} lines",
+        table(written, WRITES),
+        "`odradek produce` is idempotent and waits for all replicas; kcat is not idempotent.",
     )
     return "\n\n".join(parts) + "\n"
 
@@ -156,7 +174,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, OdradekProcess(Path(folder)) as broker:
         write(broker.bootstrap, "big", RECORDS)
         large, small = commands_of(broker.bootstrap)
-        text = page(compared(large, rounds, RECORDS), compared(small, rounds, SMALL), rounds)
+        file = Path(folder) / "lines"
+        with file.open("wb") as lines:
+            lines.writelines(VALUE % number + b"\n" for number in range(RECORDS))
+        written = compared(writes_of(broker.bootstrap, file), rounds, None, WRITES)
+        text = page(compared(large, rounds, RECORDS), compared(small, rounds, SMALL), written, rounds)
     PAGE.write_text(text, encoding="utf-8")
     print(text)
     return 0

@@ -42,7 +42,7 @@ def credentials_of(principal: str, usage: str, store: dict[str, str]) -> Any:
 
 
 class KerberosLogin(NamedTuple):
-    """The principal of this node's login at another node's `service`."""
+    """The principal of a login at a node's `service`; "" for that of the tickets that the user has."""
 
     username: str
     keytab: str | None
@@ -79,7 +79,7 @@ class KerberosClient:
             flags = gssapi.RequirementFlag.mutual_authentication | gssapi.RequirementFlag.integrity
             self._context = gssapi.SecurityContext(
                 name=gssapi.Name(f"{login.service}@{self._host}", gssapi.NameType.hostbased_service),
-                creds=credentials_of(login.username, "initiate", store),
+                creds=credentials_of(login.username, "initiate", store) if login.username else None,
                 mech=gssapi.MechType.kerberos,
                 flags=flags,
                 usage="initiate",
@@ -105,4 +105,6 @@ class KerberosClient:
         if len(offer) != len(OFFER) or not offer[0] & NO_LAYER:
             raise AuthenticationFailed("it offers only security layers, which Odradek does not support")
         self._has_chosen = True
-        return bytes(context.wrap(OFFER + self._login.username.encode(), False).message)
+        return bytes(
+            context.wrap(OFFER + (self._login.username or str(context.initiator_name)).encode(), False).message
+        )

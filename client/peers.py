@@ -66,6 +66,8 @@ class Peers:
         self._peers: dict[_Key, _Peer] = {}
         #: Called with host and port of each connection that the other side has ended, see `on_lost`.
         self.on_any_lost: Callable[[str, int], None] | None = None
+        #: Called with host, port and the reason that a connection could not be made; None logs a warning.
+        self.on_fault: Callable[[str, int, str], None] | None = None
 
     def send(
         self,
@@ -118,7 +120,15 @@ class Peers:
         if key not in self._peers:
             self._peers[key] = peer = _Peer(endpoint, self._client_id, self._login, self._tls)
             peer.on_lost.append(lambda: self._lost(endpoint))
+            peer.on_fault = self._failed
         return self._peers[key]
+
+    def _failed(self, host: str, port: int, fault: str) -> bool:
+        """Returns whether the reason was taken, so that no warning is logged."""
+        if self.on_fault is None:
+            return False
+        self.on_fault(host, port, fault)
+        return True
 
     def _lost(self, endpoint: Endpoint) -> None:
         if self.on_any_lost is not None:
@@ -167,6 +177,7 @@ class _Peer:
 
     def __init__(self, endpoint: Endpoint, client_id: str, login: LoginOf, tls: TlsOf) -> None:
         self.on_lost: list[Callable[[], None]] = []
+        self.on_fault: Callable[[str, int, str], bool] = lambda host, port, fault: False
         self._address = (endpoint.host, endpoint.port)
         self._listener = endpoint.name
         self._client_id = client_id
@@ -268,7 +279,9 @@ class _Peer:
         """Drops a connection, established or not: all requests that wait for it fail."""
         if connection not in (self._connection, self._made):
             return
-        if connection.fault and connection.fault != self._logged_fault:
+        if connection.fault and self.on_fault(*self._address, connection.fault):
+            pass
+        elif connection.fault and connection.fault != self._logged_fault:
             self._logged_fault = connection.fault
             log.warning("no connection to %s:%d: %s", *self._address, connection.fault)
         if self._connecting is not None and self._connecting is not asyncio.current_task():

@@ -17,6 +17,7 @@ MOST_MEDIAN_FUNCTION_LINES = 20
 #: Tables, whose length has no limit.
 TABLES = ("protocol/messages/", "protocol/internal/")
 ROOMS = (
+    "client",
     "protocol",
     "metadata",
     "storage",

@@ -117,7 +117,7 @@ class SettingsReader:
                 self.warnings.append(f"configs of broker {node} are not in the backup: it is fenced")
             else:
                 yield from self._of_resource(_BROKER, str(node), _OF_BROKER, node)
-        _, newest = self._admin._manager.broker_version_data.api_versions.get(_LIST_CONFIG_RESOURCES, (0, 0))
+        _, newest = self._admin.requests.versions().get(_LIST_CONFIG_RESOURCES, (0, 0))
         if newest < _WITH_TYPES:
             self.warnings.append(
                 "configs of groups and client metrics are not in the backup: the brokers do not list them"

@@ -127,9 +127,3 @@ def alter_configs(
                 status = status_of_code(int(code[1])) if code is not None else FAILED
                 hint = f"; `odradek config get {kind} {name} --all` lists the keys" if status == FAILED else ""
                 raise CommandError(f"{kind} {name}: {(words or error).rstrip('.')}{hint}", status)
-
-
-def send(admin: Any, request: Any, node_id: int | None = None) -> Any:
-    """Sends one of kafka-python's requests that its admin client has no method for. Returns the response."""
-    manager = admin._manager
-    return manager.run(manager.send, request) if node_id is None else manager.run(manager.send, request, node_id)

@@ -13,14 +13,17 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .contexts import read_contexts
-from .errors import NOT_FOUND, UNREACHABLE, CommandError, Misused
+from .errors import NOT_FOUND, UNREACHABLE, CommandError, CoordinatorMoves, Misused
 from .kafka_python import ssl_context
 from .librdkafka import check_names, librdkafka_settings
 from .properties import pairs, read_client_properties
 from .security import Security, security_of
+
+if TYPE_CHECKING:
+    from ...client.cluster import Cluster
 
 T = TypeVar("T")
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -42,40 +45,76 @@ _TLS_ALERT = b"\x15\x03"
 _NO_TLS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 
 
+class Admin:
+    """kafka-python's admin client, and the client of requests that it lacks (`requests`)."""
+
+    def __init__(self, make: Callable[[], Any], make_requests: Callable[[], Cluster]) -> None:
+        self._make = make
+        self._make_requests = make_requests
+        self._library: Any = make()
+        self._requests: Cluster | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._library is None:
+            self._library = self._make()
+        return getattr(self._library, name)
+
+    @property
+    def requests(self) -> Cluster:
+        if self._requests is None:
+            self._requests = self._make_requests()
+        return self._requests
+
+    def forget_places(self) -> None:
+        """Begins anew: kafka-python's client keeps the first answer about coordinators and the controller for ever, and a
+        broker that has died or lost them fails every later call.
+        """
+        library, self._library = self._library, None
+        if library is not None:
+            library.close()
+
+    def close(self) -> None:
+        self.forget_places()
+        if self._requests is not None:
+            self._requests.close()
+
+
 class Patient:
-    """kafka-python's admin client. It repeats a query while brokers do not agree yet: one has just died or started, or leads
+    """An `Admin` that repeats a query while brokers do not agree yet: one has just died or started, or leads
     since a moment. A change is repeated only when it was not sent.
     """
 
-    def __init__(self, client: Any, query_s: float, change_s: float) -> None:
-        self._patient_client = client
+    def __init__(self, client: Admin, query_s: float, change_s: float) -> None:
+        self._client = client
         self._query_s = query_s
         self._change_s = change_s
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._patient_client, name)
         is_query = name.startswith(("list_", "describe_"))
         if not is_query and name not in _SENT_TO_CONTROLLER:
-            return found
+            return getattr(self._client, name)
 
         def asked(*given: Any, **named: Any) -> Any:
-            return self.repeated(lambda: found(*given, **named), is_query=is_query)
+            return self.repeated(lambda: getattr(self._client, name)(*given, **named), is_query=is_query)
 
         return asked
 
     @property
-    def impatient(self) -> Any:
+    def impatient(self) -> Admin:
         """The client itself, whose queries end with the first error."""
-        return self._patient_client
+        return self._client
 
     def repeated(self, step: Callable[[], T], *, is_query: bool = True) -> T:
         """Runs a step again while brokers do not agree yet: a query, or a change that an error leaves unsent."""
         from kafka import errors
 
+        from ...client.cluster import UnknownNode
+
         # The controller is known from one broker, and its address from another, which may not have heard of it.
-        passing: tuple[type[Exception], ...] = (errors.UnknownBrokerIdError,)
+        passing: tuple[type[Exception], ...] = (errors.UnknownBrokerIdError, errors.NotControllerError, UnknownNode)
         if is_query:
             passing += (
+                CoordinatorMoves,
                 errors.KafkaConnectionError,
                 errors.Cancelled,  # requests that were under way when the broker closed the connection
                 ConnectionError,
@@ -95,16 +134,8 @@ class Patient:
                     if isinstance(error, ConnectionError | errors.Cancelled):
                         raise errors.KafkaConnectionError(str(error)) from None
                     raise
-                self.forget_places()
+                self._client.forget_places()
                 time.sleep(_PAUSE_S)
-
-    def forget_places(self) -> None:
-        """Has the client ask anew where coordinators and the controller are: kafka-python's keeps the first answer for ever,
-        and a broker that has died or lost them fails every later call.
-        """
-        self._patient_client._manager.cluster._coordinators.clear()
-        self._patient_client._controller_id = None
-        self._patient_client._manager.cluster.request_update()
 
 
 class Connection:
@@ -140,20 +171,32 @@ class Connection:
 
     @contextlib.contextmanager
     def admin(self) -> Iterator[Any]:
-        """kafka-python's `KafkaAdminClient`, closed at the end."""
+        """A `Patient` client, closed at the end."""
         import logging
 
-        from .kafka_python import admin_settings
+        from .kafka_python import admin_settings, without_figures
 
         self.reach()
         logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
         from kafka.admin import KafkaAdminClient
 
-        client = KafkaAdminClient(**admin_settings(self.properties, self.security, self.timeout_s))
+        settings = admin_settings(self.properties, self.security, self.timeout_s)
+        client = Admin(lambda: KafkaAdminClient(**settings, kafka_client=without_figures), self.cluster)
         try:
             yield Patient(client, min(self.timeout_s, self.patience_s), min(self.timeout_s, _PATIENCE_S))
         finally:
             client.close()
+
+    def cluster(self) -> Cluster:
+        """The client of requests that no library has. The caller closes it."""
+        from ...client.cluster import Address, Cluster
+        from .kafka_python import connection_arguments, login_of
+
+        self.reach()
+        addresses = [Address(*_host_and_port(one)) for one in self.bootstrap.split(",") if one.strip()]
+        login, client_id = login_of(self.security), self.properties.get("client.id", "odradek-cli")
+        arguments = connection_arguments(self.security)
+        return Cluster(addresses, client_id, self.timeout_s, lambda listener: login, arguments)
 
     def reach(self) -> None:
         """Raises CommandError unless something listens at one of the addresses: libraries retry in silence for long."""

@@ -58,13 +58,20 @@ def status_of_code(code: int) -> int:
 
 
 def from_library(error: Exception) -> CommandError | None:
-    """Returns the error of confluent-kafka or kafka-python as a line of ours; None for an exception of neither."""
+    """Returns the error of confluent-kafka, kafka-python or odradek.client as a line of ours; None for another exception."""
     library = type(error).__module__.partition(".")[0]
     if library in ("confluent_kafka", "cimpl"):
         return _from_confluent(error)
     if library == "kafka":
         return _from_kafka_python(error)
+    if type(error).__module__ == "odradek.client.cluster":
+        return _from_own_client(error)
     return None
+
+
+def _from_own_client(error: Exception) -> CommandError:
+    status = DENIED if type(error).__name__ == "LoginRejected" else UNREACHABLE
+    return CommandError(f"{error}{_advice(status)}", status)
 
 
 def _from_confluent(error: Exception) -> CommandError:

@@ -1,4 +1,4 @@
-"""Kafka's client properties as settings of kafka-python's admin client."""
+"""Kafka's client properties as settings of kafka-python's admin client, and as logins of `odradek.client`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import tempfile
 import urllib.parse
 import urllib.request
 from base64 import b64encode
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from .errors import DENIED, CommandError, Misused
 from .security import Security
+
+if TYPE_CHECKING:
+    from ...client.sasl import Login, SaslClient
 
 #: Limit of a token endpoint's response.
 _MOST_TOKEN_BYTES = 1 << 20
@@ -47,6 +50,60 @@ def _sasl(security: Security) -> dict[str, Any]:
     else:
         made |= {"sasl_plain_username": security.username, "sasl_plain_password": security.password}
     return made
+
+
+def without_figures(**settings: Any) -> Any:
+    """The network client of kafka-python without the 10 KB of figures that it keeps for each connection."""
+    from kafka.net.compat import KafkaNetClient
+
+    return KafkaNetClient(**{**settings, "metrics": None})
+
+
+def login_of(security: Security) -> Login | None:
+    """The login of `odradek.client`; None where the protocol has none."""
+    if not security.has_sasl:
+        return None
+    if security.mechanism == "GSSAPI":
+        from ...client.kerberos import KerberosLogin
+
+        return KerberosLogin("", None, security.kerberos_service, "")
+    if security.mechanism == "OAUTHBEARER":
+        return TokenLogin(security)
+    from ...client.sasl import PasswordLogin
+
+    return PasswordLogin(security.mechanism, security.username, security.password)
+
+
+class TokenLogin:
+    """A login with a token of the token endpoint (OAUTHBEARER), see `odradek.client.sasl.Login`."""
+
+    mechanism = "OAUTHBEARER"
+    may_wait = True
+
+    def __init__(self, security: Security) -> None:
+        self.username = security.client_id
+        self._tokens = _TokenProvider(security)
+
+    def client(self, host: str) -> SaslClient:
+        from ...client.sasl import OAuthClient
+
+        return OAuthClient(self._token, {})
+
+    def _token(self) -> str:
+        from ...client.sasl import AuthenticationFailed
+
+        try:
+            return self._tokens.token()
+        except CommandError as error:
+            raise AuthenticationFailed(str(error)) from None
+
+
+def connection_arguments(security: Security) -> Callable[[str, str], dict[str, Any]]:
+    """Arguments of asyncio's `create_connection` for the TLS of a host."""
+    if not security.has_tls:
+        return lambda listener, host: {}
+    context = ssl_context(security)
+    return lambda listener, host: {"ssl": context, "server_hostname": host}
 
 
 def ssl_context(security: Security) -> ssl.SSLContext:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...metadata.unsupported import TIERED_TOPIC_KEY
-from ..client.admin_calls import config_values, described_topics, send
+from ..client.admin_calls import config_values, described_topics
+from ..client.wire_requests import ask
 
 APACHE, ODRADEK = "Apache Kafka", "Odradek"
 #: The highest stable metadata.version of each release of Apache Kafka.
@@ -83,14 +84,14 @@ def survey(admin: Any) -> Survey:
 
 
 def _describe(admin: Any, node: Node) -> None:
-    from kafka.protocol.metadata import ApiVersionsRequest
+    from ...protocol.messages.api_versions import ApiVersionsRequest
 
     loggers = config_values(admin, "broker_logger", str(node.id))
     node.program = ODRADEK if any(name.startswith(_OWN_LOGGERS) for name in loggers) else APACHE
     set_ones = config_values(admin, "broker", str(node.id), which="modified")
     node.configs = {name: one["value"] for name, one in sorted(set_ones.items())}
-    request = ApiVersionsRequest(client_software_name="odradek-cli", client_software_version="1", min_version=3)
-    answered = send(admin, request, node.id)
+    request = ApiVersionsRequest(client_software_name="odradek-cli", client_software_version="1")
+    answered = ask(admin, request, node.id)
     node.supported = {one.name: (one.min_version, one.max_version) for one in answered.supported_features or ()}
 
 

@@ -11,23 +11,27 @@ _FEWEST = 2
 
 
 class Progress:
-    """`with Progress("creating topics", total) as progress: progress.advance()`. `total` None: not known."""
+    """`with Progress("creating topics", total) as progress: progress.advance()`. `total` None: not known. `is_bytes`: the
+    bar shows sizes, as of a file that is read.
+    """
 
-    def __init__(self, words: str, total: int | None, *, shown: bool | None = None) -> None:
+    def __init__(self, words: str, total: int | None, *, shown: bool | None = None, is_bytes: bool = False) -> None:
         is_long = total is None or total >= _FEWEST
         self._is_shown = (sys.stderr.isatty() if shown is None else shown) and is_long
         self._words = words
         self._total = total
+        self._is_bytes = is_bytes
         self._bar: Any = None
         self._task: Any = None
 
     def __enter__(self) -> Progress:
         if self._is_shown:
             from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
             from rich.progress import Progress as Bar
 
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            done = DownloadColumn() if self._is_bytes else MofNCompleteColumn()
+            columns = (TextColumn("{task.description}"), BarColumn(), done, TimeElapsedColumn())
             self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
             self._bar.start()
             self._task = self._bar.add_task(self._words, total=self._total)

@@ -7,7 +7,7 @@ import binascii
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +18,8 @@ from .positions import timestamp_ms
 
 #: Limit of a line, and of a file that is one record. Brokers take 1 MB by default.
 MOST_RECORD_BYTES = 64 << 20
+#: Lines that are read at once.
+_READ_BYTES = 64 << 10
 
 
 class InputForm(StrEnum):
@@ -85,6 +87,37 @@ def _by_name(source: Path | None) -> InputForm:
 
 
 # ---- lines
+
+
+def value_batches(sources: Sequence[Path | None], stdin: BinaryIO) -> Iterator[list[bytes]]:
+    """The lines of files, or of standard input for None, in batches, without a step for each."""
+    for source in sources:
+        name = str(source) if source is not None else "standard input"
+        try:
+            file = source.open("rb") if source is not None else stdin
+        except OSError as error:
+            raise Misused(f"cannot read {source}: {error.strerror}") from None
+        try:
+            number = 0
+            while data := file.readlines(_READ_BYTES):
+                number += len(data)
+                if len(data[-1]) > MOST_RECORD_BYTES:
+                    raise _too_long(name, number)
+                text = b"".join(data)
+                yield text.removesuffix(b"\n").split(b"\n")
+        finally:
+            if source is not None:
+                file.close()
+
+
+def size_of(sources: Sequence[Path | None]) -> int | None:
+    """Bytes of all files together; None where one has no known size, as standard input."""
+    files = [source for source in sources if source is not None and source.is_file()]
+    return sum(file.stat().st_size for file in files) if len(files) == len(sources) else None
+
+
+def is_lines(source: Path | None, form: InputForm | None) -> bool:
+    return (form or _by_name(source)) is InputForm.lines
 
 
 def _lines(file: BinaryIO, name: str, shape: Shape) -> Iterator[Record]:

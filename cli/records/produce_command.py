@@ -25,7 +25,7 @@ from .consume_options import (
 )
 from .decoding import Coding, Form
 from .encoding import Encode, encoder
-from .inputs import InputForm, Record, Shape, records_of
+from .inputs import InputForm, Record, Shape, is_lines, records_of, size_of, value_batches
 from .positions import timestamp_ms
 from .produce_options import (
     AcksOption,
@@ -117,6 +117,12 @@ def produce(
         sender = Sender(connection, topic, settings, transactional_id=chosen, transaction_size=transaction_size)
     else:
         sender = Sender(connection, topic, settings)
+        sources: list[Path | None] = [*(files or [])] or [None]
+        is_plain = shape == Shape() and encoders == (None, None) and all(is_lines(one, input_form) for one in sources)
+        if is_plain and not (fixed.is_of_each or repeat or rate or count):
+            batches = value_batches(sources, sys.stdin.buffer)
+            _show(output, topic, sender.send_values(batches, fixed.key, partition, size_of(sources)), dry_run=False)
+            return
     _show(output, topic, sender.send(limited, rate, count), dry_run=False)
 
 
@@ -171,11 +177,16 @@ class _Fixed:
     def __init__(
         self, key: bytes | None, headers: list[tuple[str, bytes]], partition: int | None, timestamp: int | None
     ) -> None:
-        self._key, self._headers, self._partition, self._timestamp = key, headers, partition, timestamp
+        self.key, self._headers, self._partition, self._timestamp = key, headers, partition, timestamp
+
+    @property
+    def is_of_each(self) -> bool:
+        """Whether a record has more than a value, a key and a partition."""
+        return bool(self._headers) or self._timestamp is not None
 
     def applied(self, record: Record) -> Record:
         if record.key is None:
-            record.key = self._key
+            record.key = self.key
         if self._headers:
             record.headers = [*record.headers, *self._headers]
         if self._partition is not None:

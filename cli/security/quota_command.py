@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from ..client.admin_calls import check, send
+from ..client.admin_calls import check
 from ..client.connection import Connection
 from ..client.errors import Misused
 from ..client.options import DryRun, Output, client_command, new_app
 from ..client.properties import pairs
+from ..client.wire_requests import ask
 from ..output.results import Table
 
 app = new_app("List and set quotas of users, client ids and IP addresses.")
@@ -35,15 +36,14 @@ def list_quotas(
     connection: Connection, output: Output, user: User = None, client_id: ClientId = None, ip: Address = None
 ) -> None:
     """List quotas: all, or only those of a user, a client id or an IP address."""
-    from kafka.protocol.admin import DescribeClientQuotasRequest
+    from ...protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 
-    component = DescribeClientQuotasRequest.ComponentData
     asked = [
-        component(entity_type=kind, match_type=_EXACT if name is not None else _MATCH_DEFAULT, match=name)
+        ComponentData(entity_type=kind, match_type=_EXACT if name is not None else _MATCH_DEFAULT, match=name)
         for kind, name in _entity(user, client_id, ip)
     ]
     with connection.admin() as admin:
-        answered = send(admin, DescribeClientQuotasRequest(components=asked, strict=False))
+        answered = ask(admin, DescribeClientQuotasRequest(components=asked, strict=False))
     check("quotas", answered.error_code, answered.error_message)
     found = [
         {
@@ -80,7 +80,7 @@ def set_quotas(
     dry_run: DryRun = False,
 ) -> None:
     """Set or delete quotas: producer_byte_rate, consumer_byte_rate, request_percentage and others."""
-    from kafka.protocol.admin import AlterClientQuotasRequest
+    from ...protocol.messages import alter_client_quotas as alter
 
     entity = _entity(user, client_id, ip)
     if not entity:
@@ -93,13 +93,12 @@ def set_quotas(
             raise Misused(f"{key}={text!r}: a quota must be a number") from None
     if not changes:
         raise Misused("nothing to change: give KEY=VALUE or --delete KEY")
-    entry = AlterClientQuotasRequest.EntryData
     with connection.admin() as admin:
-        asked = entry(
-            entity=[entry.EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
-            ops=[entry.OpData(key=key, value=value or 0.0, remove=value is None) for key, value in changes.items()],
+        asked = alter.EntryDataRequest(
+            entity=[alter.EntityDataRequest(entity_type=kind, entity_name=name) for kind, name in entity],
+            ops=[alter.OpData(key=key, value=value or 0.0, remove=value is None) for key, value in changes.items()],
         )
-        answered = send(admin, AlterClientQuotasRequest(entries=[asked], validate_only=dry_run))
+        answered = ask(admin, alter.AlterClientQuotasRequest(entries=[asked], validate_only=dry_run))
     for one in answered.entries:
         check(f"quota of {_words(entity)}", one.error_code, one.error_message)
     output.changed("set", [_change(entity, key, value) for key, value in changes.items()], dry_run=dry_run)

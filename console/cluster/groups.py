@@ -8,9 +8,7 @@ from typing import Any
 
 from ...cli.client.admin_calls import check
 from ...cli.client.errors import NOT_FOUND, UNREACHABLE, CommandError
-from .own_messages import call, coordinator_of
-
-_CONSUMER_DESCRIBE, _SHARE_DESCRIBE, _STREAMS_DESCRIBE, _SHARE_OFFSETS = 69, 77, 89, 90
+from ...cli.client.wire_requests import ask, coordinator_now
 
 
 @dataclass(slots=True)
@@ -52,7 +50,7 @@ class CoordinatorAway(CommandError):
 
 def described(admin: Any, name: str, away: frozenset[int] = frozenset()) -> Group:
     """Raises CommandError for a group that does not exist, and CoordinatorAway where a broker of `away` coordinates it."""
-    coordinator = admin.repeated(lambda: coordinator_of(admin, name))
+    coordinator = admin.repeated(lambda: coordinator_now(admin, name))
     if coordinator in away:
         raise CoordinatorAway(
             f"broker {coordinator}, which coordinates group {name}, does not answer: when the controller has fenced it,"
@@ -112,7 +110,7 @@ def _consumer(admin: Any, name: str, coordinator: int) -> Group:
     from ...protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 
     request = ConsumerGroupDescribeRequest(group_ids=[name])
-    found = _one(call(admin, _CONSUMER_DESCRIBE, request, coordinator), name)
+    found = _one(ask(admin, request, coordinator), name)
     return Group(
         name,
         "consumer",
@@ -128,7 +126,7 @@ def _share(admin: Any, name: str, coordinator: int) -> Group:
     from ...protocol.messages.share_group_describe import ShareGroupDescribeRequest
 
     request = ShareGroupDescribeRequest(group_ids=[name])
-    found = _one(call(admin, _SHARE_DESCRIBE, request, coordinator), name)
+    found = _one(ask(admin, request, coordinator), name)
     return Group(
         name,
         "share",
@@ -144,7 +142,7 @@ def _streams(admin: Any, name: str, coordinator: int) -> Group:
     from ...protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 
     request = StreamsGroupDescribeRequest(group_ids=[name], include_topology_description=True)
-    found = _one(call(admin, _STREAMS_DESCRIBE, request, coordinator), name)
+    found = _one(ask(admin, request, coordinator), name)
     group = Group(
         name,
         "streams",
@@ -214,7 +212,7 @@ def share_offsets(admin: Any, name: str) -> list[ShareOffset]:
     request = messages.DescribeShareGroupOffsetsRequest(
         groups=[messages.DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None)]
     )
-    found = _one(call(admin, _SHARE_OFFSETS, request, coordinator_of(admin, name)), name)
+    found = _one(ask(admin, request, coordinator_now(admin, name)), name)
     return sorted(
         (
             ShareOffset(topic.topic_name, one.partition_index, one.start_offset, one.lag if one.lag >= 0 else None)

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...cli.client.errors import CommandError, from_library
+from ...cli.client.wire_requests import coordinator_now
 from ...cli.groups.lag import Lag, Positions, Reading, committed_positions, lags_of, read_topics, shared_positions
 from .groups import share_offsets
-from .own_messages import coordinator_of
 
 #: Partitions of which the ends are read in one poll.
 MOST_ENDS = 2000
@@ -66,7 +66,7 @@ def behind(admin: Any, kinds: Mapping[str, str], away: frozenset[int]) -> tuple[
             break
         taken += 1
         with known_failures():
-            node = coordinator_of(admin, name)
+            node = coordinator_now(admin, name)
             if node in away:
                 continue
             positions[name] = _shared(admin, name) if kind == "share" else committed_positions(admin, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,8 @@ from ...cli.client.errors import UNREACHABLE, CommandError
 #: it asks.
 _MOST_CLIENTS = 3
 _WAIT_S = 20.0
+#: After this time a client asks anew where coordinators and the controller are, see `Admin.forget_places`.
+_FRESH_S = 30.0
 
 
 class AdminLink:
@@ -24,15 +27,16 @@ class AdminLink:
         self._connection = connection
         self._stack: contextlib.ExitStack | None = None
         self._admin: Any = None
+        self._since = 0.0
 
     def open(self) -> Any:
         if self._stack is None:
             with contextlib.ExitStack() as stack:
                 self._admin = stack.enter_context(self._connection.admin())
-                # kafka-python keeps 10 KB of figures for each connection, and 200 brokers have 200.
-                self._admin._patient_client._manager.config["metrics"] = None
-                self._stack = stack.pop_all()
-        _forget_places(self._admin)
+                self._stack, self._since = stack.pop_all(), time.monotonic()
+        elif time.monotonic() - self._since > _FRESH_S:
+            self._admin.forget_places()
+            self._since = time.monotonic()
         return self._admin
 
     def close(self) -> None:
@@ -40,15 +44,6 @@ class AdminLink:
         if stack is not None:
             with contextlib.suppress(Exception):
                 stack.close()
-
-
-def _forget_places(admin: Any) -> None:
-    """Has the client ask anew where coordinators and the controller are: kafka-python's keeps the first answer for ever,
-    and a broker that has died or lost them fails every later call.
-    """
-    client = admin._patient_client
-    client._manager.cluster._coordinators.clear()
-    client._controller_id = None
 
 
 class Links:

@@ -8,11 +8,10 @@ from typing import Any
 
 from ...cli.client.admin_calls import EARLIEST, LATEST, check, config_values, partition_offsets
 from ...cli.client.errors import NOT_FOUND, CommandError, Misused
+from ...cli.client.wire_requests import ask, coordinator_now
 from ...cli.groups.offsets import topics_of
 from ...cli.records.positions import BEGINNING, END, Position
-from .own_messages import call, coordinator_of
 
-_ALTER = 91
 _QUEUE = "errors.deadletterqueue.topic.name"
 Place = tuple[str, int]
 
@@ -53,7 +52,7 @@ def alter_share_offsets(admin: Any, group: str, offsets: Mapping[Place, int]) ->
         for topic, partitions in by_topic.items()
     ]
     request = AlterShareGroupOffsetsRequest(group_id=group, topics=topics)
-    response = call(admin, _ALTER, request, coordinator_of(admin, group))
+    response = ask(admin, request, coordinator_now(admin, group))
     check(f"group {group}", response.error_code, response.error_message)
     for topic in response.responses:
         for one in topic.partitions:

@@ -7,8 +7,9 @@ from typing import Any
 
 from starlette.requests import Request
 
-from ...cli.client.admin_calls import api_error, check, send
+from ...cli.client.admin_calls import api_error, check
 from ...cli.client.errors import CommandError, Misused, from_library
+from ...cli.client.wire_requests import ask
 from ..actions import Done, required
 from ..actions import Form as Fields
 from ..backend import Backend
@@ -121,9 +122,9 @@ def _users(admin: Any) -> Table:
 
 
 def _quotas(admin: Any) -> Table:
-    from kafka.protocol.admin import DescribeClientQuotasRequest
+    from ...protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 
-    answered = admin.repeated(lambda: send(admin, DescribeClientQuotasRequest(components=[], strict=False)))
+    answered = admin.repeated(lambda: ask(admin, DescribeClientQuotasRequest(components=[], strict=False)))
     check("quotas", answered.error_code, answered.error_message)
     rows = []
     for entry in (answered.entries or ())[:_MOST_ROWS]:
@@ -266,22 +267,21 @@ def delete_quota(backend: Backend, form: Fields) -> Done:
 
 
 def _alter_quota(backend: Backend, form: Fields, value: float | None) -> Done:
-    from kafka.protocol.admin import AlterClientQuotasRequest
+    from ...protocol.messages import alter_client_quotas as alter
 
     key = required(form, "key")
     entity = {kind: form[kind].strip() for kind in ("user", "client-id", "ip") if form.get(kind, "").strip()}
     if not entity:
         raise Misused("give a user, a client id or an address")
-    entry = AlterClientQuotasRequest.EntryData
-    asked = entry(
+    asked = alter.EntryDataRequest(
         entity=[
-            entry.EntityData(entity_type=kind, entity_name=None if name == _DEFAULT else name)
+            alter.EntityDataRequest(entity_type=kind, entity_name=None if name == _DEFAULT else name)
             for kind, name in entity.items()
         ],
-        ops=[entry.OpData(key=key, value=value or 0.0, remove=value is None)],
+        ops=[alter.OpData(key=key, value=value or 0.0, remove=value is None)],
     )
     with backend.links.admin() as admin:
-        answered = send(admin, AlterClientQuotasRequest(entries=[asked], validate_only=False))
+        answered = ask(admin, alter.AlterClientQuotasRequest(entries=[asked], validate_only=False))
     for one in answered.entries:
         check("quota", one.error_code, one.error_message)
     return Done(f"{key} was {'deleted' if value is None else 'set'}.", "/access")

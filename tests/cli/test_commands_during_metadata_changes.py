@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import odradek
 import pytest
@@ -25,11 +26,18 @@ def broker() -> Iterator[odradek.Broker]:
 
 def test_change_that_was_not_sent_is_repeated(broker: odradek.Broker) -> None:
     with Connection({"bootstrap.servers": broker.bootstrap_servers}).admin() as admin:
-        client = admin._patient_client
-        client._controller_id = UNKNOWN
-        with pytest.raises(UnknownBrokerIdError):
-            client.create_topics({"orders": {"num_partitions": 2, "replication_factor": 1}})
+        calls = []
+
+        def fails_once(topics: Any) -> Any:
+            calls.append(topics)
+            if len(calls) == 1:
+                raise UnknownBrokerIdError(UNKNOWN)
+            del admin.impatient.create_topics
+            return admin.impatient.create_topics(topics)
+
+        admin.impatient.create_topics = fails_once
         admin.create_topics({"orders": {"num_partitions": 2, "replication_factor": 1}})
+    assert len(calls) == 2
     assert len(broker.topic("orders").end_offsets) == 2
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.cli.client.connection import Connection
-from odradek.console.cluster.own_messages import coordinator_of
+from odradek.cli.client.wire_requests import coordinator_of
 from odradek.protocol.schema import Message
 
 from compat_tests.recipes import eventually

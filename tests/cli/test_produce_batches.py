@@ -1,0 +1,70 @@
+"""Lines without anything of their own are sent in batches, whose order and number are those of the input."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import odradek
+import pytest
+from odradek.cli.client.connection import Connection
+from odradek.cli.client.errors import CommandError
+from odradek.cli.records import inputs
+from odradek.cli.records.inputs import size_of, value_batches
+from odradek.cli.records.sending import Sender
+
+from compat_tests.cli.commands import odradek_command
+
+COUNT = 3000
+
+
+@pytest.fixture(scope="module")
+def broker(sockets: None) -> Iterator[odradek.Broker]:
+    with odradek.Broker() as running:
+        yield running
+
+
+def lines(count: int) -> list[bytes]:
+    return [b"line %d" % number for number in range(count)]
+
+
+def test_batches_have_the_lines_of_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "_READ_BYTES", 64)
+    file = tmp_path / "lines"
+    file.write_bytes(b"a\n\nb\r\n" + b"\n".join(lines(50)))
+    expected = [b"a", b"", b"b\r", *lines(50)]
+    found = list(value_batches([file, None], io.BytesIO(b"last\n\n")))
+    assert len(found) > 3
+    assert [value for batch in found for value in batch] == [*expected, b"last", b""]
+    assert size_of([file]) == file.stat().st_size
+    assert size_of([file, None]) is None
+
+
+def test_line_over_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "MOST_RECORD_BYTES", 100)
+    with pytest.raises(CommandError, match="longer than"):
+        list(value_batches([None], io.BytesIO(b"short\n" + b"x" * 101 + b"\n")))
+
+
+def test_full_queue_loses_and_repeats_no_line(broker: odradek.Broker) -> None:
+    connection = Connection({"bootstrap.servers": broker.bootstrap_servers, "queue.buffering.max.messages": "100"})
+    sender = Sender(connection, "full", {})
+    sent = sender.send_values([lines(COUNT)], b"key", 0, None)
+    assert sent.records == COUNT
+    assert sent.bytes == sum(map(len, lines(COUNT))) + len(b"key") * COUNT
+    found = broker.topic("full").records()
+    assert [record.value for record in found] == lines(COUNT)
+    assert {record.key for record in found} == {b"key"}
+
+
+def test_command_sends_a_file_and_says_what_was_refused(broker: odradek.Broker, tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_bytes(b"\n".join(lines(COUNT)) + b"\n")
+    done = odradek_command("produce", "whole", str(file), "-p", "0", "-b", broker.bootstrap_servers)
+    assert done.status == 0, done.err
+    assert [record.value for record in broker.topic("whole").records()] == lines(COUNT)
+    file.write_bytes(b"x" * 2_000_000)
+    done = odradek_command("produce", "whole", str(file), "-b", broker.bootstrap_servers)
+    assert done.status == 1
+    assert "too large" in done.err

@@ -1,0 +1,108 @@
+"""The client that waits for its responses, against real brokers."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from ssl import create_default_context
+
+import odradek
+import pytest
+from odradek.client.cluster import (
+    TRANSACTION_COORDINATOR,
+    Address,
+    Cluster,
+    LoginRejected,
+    NoResponse,
+    NotSupported,
+    UnknownNode,
+)
+from odradek.client.sasl import PasswordLogin
+from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
+from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.vote import VoteRequest
+
+pytestmark = pytest.mark.usefixtures("sockets")
+TIMEOUT_S = 20.0
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[odradek.Broker]:
+    with odradek.Broker() as running:
+        yield running
+
+
+def address_of(broker: odradek.Broker) -> Address:
+    host, _, port = broker.bootstrap_servers.rpartition(":")
+    return Address(host, int(port))
+
+
+@pytest.fixture
+def cluster(broker: odradek.Broker) -> Iterator[Cluster]:
+    made = Cluster([address_of(broker)], "test", TIMEOUT_S)
+    yield made
+    made.close()
+
+
+def unused() -> Address:
+    """An address that refuses connections: nothing listens at the port of a socket that was only bound."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return Address("127.0.0.1", bound.getsockname()[1])
+
+
+def test_any_broker_and_a_named_broker_respond(cluster: Cluster) -> None:
+    assert cluster.ask(DescribeClusterRequest()).error_code == 0
+    (node,) = cluster.ask(MetadataRequest(topics=[])).brokers
+    assert cluster.ask(DescribeClusterRequest(), node.node_id).error_code == 0
+
+
+def test_coordinators_of_both_kinds_are_found(cluster: Cluster) -> None:
+    (node,) = cluster.ask(MetadataRequest(topics=[])).brokers
+    assert cluster.coordinator("billing") == node.node_id
+    assert cluster.coordinator("payments", TRANSACTION_COORDINATOR) == node.node_id
+
+
+def test_unknown_node_and_unsupported_api_are_errors(cluster: Cluster) -> None:
+    with pytest.raises(UnknownNode, match="broker 99"):
+        cluster.ask(DescribeClusterRequest(), 99)
+    with pytest.raises(NotSupported, match="Vote"):  # which only a controller's listener has
+        cluster.ask(VoteRequest(topics=[]))
+
+
+def test_next_address_is_tried_where_one_refuses(broker: odradek.Broker) -> None:
+    cluster = Cluster([unused(), address_of(broker)], "test", TIMEOUT_S)
+    try:
+        assert cluster.ask(DescribeClusterRequest()).error_code == 0
+    finally:
+        cluster.close()
+
+
+def test_no_response_names_the_addresses() -> None:
+    address = unused()
+    cluster = Cluster([address], "test", TIMEOUT_S)
+    with pytest.raises(NoResponse, match=f"127.0.0.1:{address.port}"):
+        cluster.ask(DescribeClusterRequest())
+    cluster.close()
+    cluster.close()  # a second time does nothing
+
+
+def test_scram_login_and_its_rejection() -> None:
+    with odradek.Broker(security="scram") as secured:
+        settings = secured.client_settings("confluent-kafka")
+        user, password = settings["sasl.username"], settings["sasl.password"]
+        mechanism = settings.get("sasl.mechanism") or settings["sasl.mechanisms"]
+        tls = (
+            {"ssl": create_default_context(cafile=settings["ssl.ca.location"])} if "ssl.ca.location" in settings else {}
+        )
+
+        def cluster(given: str) -> Cluster:
+            login = PasswordLogin(mechanism, user, given)
+            return Cluster([address_of(secured)], "test", TIMEOUT_S, lambda _: login, lambda *_: tls)
+
+        good, bad = cluster(password), cluster("wrong")
+        assert good.ask(DescribeClusterRequest()).error_code == 0
+        with pytest.raises(LoginRejected, match="rejected the login of"):
+            bad.ask(DescribeClusterRequest())
+        good.close()
+        bad.close()
