@@ -1,0 +1,261 @@
+"""Measures how costs grow, beside Apache Kafka: `python -m benchmarks.growth_beside_apache [--partitions N]
+[--connections N] [--records MB] [--rows NAME ...] [--only-odradek] [--write DIR]`.
+
+Sizes double up to the given limits, and both brokers take each size in turn, as a single node with its defaults. The
+table names the size from which a curve bends: from there on, the cost of one more is over 1.5 times the least that was
+measured before. `--write` draws one curve for each row (`growth-beside-apache.svg`).
+
+- `partitions`: CPU of creating one, CPU of Metadata of all topics, and the time of a stop, of a clean start and of a start
+  after kill -9 until every partition has a leader.
+- `connections`: CPU of a small Produce, with as many producers in turn.
+- `records`: the latencies of a paced producer beside one that sends records of so many megabytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.records.record import Record, encode_batch
+
+from compat_tests.broker_process import BrokerProcess
+from compat_tests.recipes import eventually
+from compat_tests.wire import WireClient
+
+from .brokers import APACHE_NAME, ODRADEK_NAME, Cost, apache, odradek
+
+PARTITIONS_PER_TOPIC = 250
+#: A process's CPU is counted in hundredths of a second, so that as many requests are measured as take some of these.
+METADATA_REQUESTS = 50
+PRODUCE_REQUESTS = 4000
+PACE_S = 0.002
+MEGABYTE = 10**6
+#: The factor by which the cost of one more is over the least cost where a curve bends.
+BEND = 1.5
+_CREATE, _METADATA, _PRODUCE = 7, 12, 9
+
+BROKERS: dict[str, Callable[[Path], BrokerProcess]] = {ODRADEK_NAME: odradek, APACHE_NAME: apache}
+
+
+class Point(NamedTuple):
+    """A measured value. `is_total`: the value is of all, so that the cost of one is a part of it."""
+
+    row: str
+    unit: str
+    size: int
+    value: float
+    is_total: bool
+
+
+Measure = Callable[[BrokerProcess, int], Iterator[Point]]
+
+
+def main() -> None:
+    options = arguments()
+    measured: dict[str, list[Point]] = {name: [] for name in BROKERS}
+    for name, first, most in (
+        ("partitions", PARTITIONS_PER_TOPIC, options.partitions),
+        ("connections", 10, options.connections),
+        ("records", 1, options.records),
+    ):
+        for size in doubled(first, most) if name in options.rows else ():
+            for broker, points in measured.items():
+                if broker == ODRADEK_NAME or not options.only_odradek:
+                    points += measure(broker, MEASURES[name], size)
+    print(table(measured))
+    if options.write:
+        draw(measured, options.write / "growth-beside-apache.svg")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--partitions", type=int, default=2000, help="at most (default: 2,000)")
+    parser.add_argument("--connections", type=int, default=640, help="at most (default: 640)")
+    parser.add_argument("--records", type=int, default=32, help="megabytes of a record at most (default: 32)")
+    parser.add_argument("--rows", nargs="+", choices=tuple(MEASURES), default=list(MEASURES))
+    parser.add_argument("--only-odradek", action="store_true")
+    parser.add_argument("--write", type=Path, metavar="DIR", help="the folder for the curves")
+    return parser.parse_args()
+
+
+def doubled(first: int, most: int) -> Iterator[int]:
+    while first <= most:
+        yield first
+        first *= 2
+
+
+def measure(name: str, row: Measure, size: int) -> list[Point]:
+    with tempfile.TemporaryDirectory(prefix="growth-") as folder, BROKERS[name](Path(folder)) as broker:
+        found = []
+        for point in row(broker, size):
+            print(f"{name}: {point.row}, {point.size}: {point.value:.4g} {point.unit}", flush=True)
+            found.append(point)
+        return found
+
+
+def create(client: WireClient, name: str, partitions: int, **configs: str) -> None:
+    settings = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
+    request = CreateTopicsRequest([CreatableTopic(name, partitions, 1, configs=settings)], 60_000)
+    assert client.call(request, _CREATE).topics[0].error_code == 0
+
+
+def produce_request(topic: str, size: int) -> ProduceRequest:
+    batch = encode_batch([Record(0, time.time_ns() // MEGABYTE, None, os.urandom(size))])
+    data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])
+    return ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data])
+
+
+# ---- the rows
+
+
+def of_partitions(broker: BrokerProcess, size: int) -> Iterator[Point]:
+    with WireClient(broker.bootstrap) as client:
+        before = Cost.of(broker.pid).cpu_s
+        for number in range(size // PARTITIONS_PER_TOPIC):
+            create(client, f"grows-{number}", PARTITIONS_PER_TOPIC)
+        yield Point("creating partitions", "s of CPU", size, Cost.of(broker.pid).cpu_s - before, True)
+        before = Cost.of(broker.pid).cpu_s
+        for _ in range(METADATA_REQUESTS):
+            client.call(MetadataRequest(None), _METADATA)
+        spent_ms = (Cost.of(broker.pid).cpu_s - before) / METADATA_REQUESTS * 1000
+        yield Point("Metadata of all topics", "ms of CPU", size, spent_ms, True)
+    yield Point("stop", "s", size, timed(broker.stop), True)
+    yield Point("clean start", "s", size, timed(lambda: start(broker, size)), True)
+    broker.kill()
+    yield Point("start after kill -9", "s", size, timed(lambda: start(broker, size)), True)
+
+
+def timed(run: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
+
+
+def start(broker: BrokerProcess, size: int) -> None:
+    broker.start()
+    with WireClient(broker.bootstrap) as client:
+
+        def led() -> bool:
+            topics = client.call(MetadataRequest(None), _METADATA).topics
+            return sum(one.leader_id >= 0 for topic in topics for one in topic.partitions) >= size
+
+        eventually(led, what="every partition has a leader")
+
+
+def of_connections(broker: BrokerProcess, size: int) -> Iterator[Point]:
+    with ExitStack() as stack:
+        clients = [stack.enter_context(WireClient(broker.bootstrap)) for _ in range(size)]
+        create(clients[0], "small", 1)
+        request, before = produce_request("small", 100), 0.0
+        rounds = max(1, PRODUCE_REQUESTS // size)
+        for number in range(rounds + 1):
+            if number == 1:  # the first round makes what is made once
+                before = Cost.of(broker.pid).cpu_s
+            sent = [client.send(request, _PRODUCE) for client in clients]
+            for client, correlation_id in zip(clients, sent, strict=True):
+                client.receive(request, _PRODUCE, correlation_id)
+        spent_us = (Cost.of(broker.pid).cpu_s - before) / rounds / size * 1e6
+        yield Point("a Produce of so many connections", "us of CPU", size, spent_us, False)
+
+
+def of_records(broker: BrokerProcess, size: int) -> Iterator[Point]:
+    with WireClient(broker.bootstrap) as client:
+        create(client, "small", 1)
+        create(client, "large", 1, max_message_bytes=str(2 * MEGABYTE * size), retention_bytes=str(256 * MEGABYTE))
+        is_over = threading.Event()
+        bulk = threading.Thread(target=send_large, args=(broker.bootstrap, size, is_over))
+        bulk.start()
+        try:
+            latencies = sorted(paced(client, 2000))
+        finally:
+            is_over.set()
+            bulk.join()
+    for name, share in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)):
+        yield Point(f"{name} beside large records (MB)", "ms", size, latencies[int(len(latencies) * share)], False)
+
+
+def send_large(bootstrap: str, size: int, is_over: threading.Event) -> None:
+    with WireClient(bootstrap) as client:
+        request = produce_request("large", size * MEGABYTE)
+        while not is_over.is_set():
+            client.call(request, _PRODUCE)
+
+
+def paced(client: WireClient, count: int) -> Iterator[float]:
+    """Yields the latencies of Produce requests at a steady pace, in milliseconds."""
+    request, due = produce_request("small", 100), time.perf_counter()
+    for _ in range(count):
+        due += PACE_S
+        time.sleep(max(0.0, due - time.perf_counter()))
+        yield timed(lambda: client.call(request, _PRODUCE)) * 1000
+
+
+MEASURES: dict[str, Measure] = {"partitions": of_partitions, "connections": of_connections, "records": of_records}
+
+
+# ---- results
+
+
+def curves(points: list[Point]) -> dict[tuple[str, str], list[Point]]:
+    found: dict[tuple[str, str], list[Point]] = {}
+    for point in points:
+        found.setdefault((point.row, point.unit), []).append(point)
+    return found
+
+
+def bend(curve: list[Point]) -> int | None:
+    """Returns the size from which one more costs over `BEND` times the least cost before; None for a curve without one."""
+    least: float | None = None
+    last = Point("", "", 0, 0.0, True)
+    for point in curve:
+        if point.is_total:
+            cost = (point.value - last.value) / (point.size - last.size)
+        else:
+            cost = point.value
+        if least is not None and cost > BEND * least > 0:
+            return last.size
+        least = cost if least is None else min(least, cost)
+        last = point
+    return None
+
+
+def table(measured: dict[str, list[Point]]) -> str:
+    lines = ["| row | broker | values | bends at |", "|---|---|---|---|"]
+    for broker, points in measured.items():
+        for (row, unit), curve in curves(points).items():
+            values = ", ".join(f"{point.size}: {point.value:.3g}" for point in curve)
+            lines.append(f"| {row} | {broker} | {values} {unit} | {bend(curve) or '-'} |")
+    return "\n".join(lines)
+
+
+def draw(measured: dict[str, list[Point]], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows = sorted({key for points in measured.values() for key in curves(points)})
+    figure, axes = plt.subplots(len(rows), 1, figsize=(7, 2.6 * len(rows)), squeeze=False)
+    for axis, (row, unit) in zip(axes[:, 0], rows, strict=True):
+        for broker, points in measured.items():
+            curve = curves(points).get((row, unit), [])
+            axis.plot([point.size for point in curve], [point.value for point in curve], marker="o", label=broker)
+        axis.set(title=row, ylabel=unit, xscale="log", ylim=(0, None))
+        axis.legend()
+    figure.tight_layout()
+    figure.savefig(path)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    main()
