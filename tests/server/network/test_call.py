@@ -44,7 +44,7 @@ class Steps(Observer):
         self.seen.append(f"replied {call.size} bytes")
 
 
-class Taken(Relay):
+class RecordingRelay(Relay):
     def __init__(self, outer: Call) -> None:
         super().__init__(outer)
         self.responses: list[Message | None] = []
@@ -72,13 +72,13 @@ def test_observers_follow_a_call_in_order() -> None:
 def test_relay_takes_the_response_and_leaves_the_connection_to_the_outer_call() -> None:
     connection = Connection()
     outer = call_of(connection)
-    relay = Taken(outer)
+    relay = RecordingRelay(outer)
     inner = call_of(connection, relay)
     inner.hold_connection()
     response = HeartbeatResponse()
     inner.reply(response)
     assert (relay.responses, connection.answers, connection.held_by) == ([response], [], [outer])
-    failing = call_of(connection, Taken(outer))
+    failing = call_of(connection, RecordingRelay(outer))
     failing.fail()
     assert failing.has_failed and connection.answers == [outer], "the failure is that of the outer call"
 
