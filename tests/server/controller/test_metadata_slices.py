@@ -43,6 +43,7 @@ def asked(server: Any, request: MetadataRequest, answers: list[Any], held: list[
         client_id="c",
         is_parked=True,
         size=0,
+        observer=None,
         route=SimpleNamespace(api=APIS[3], version=13),
         connection=SimpleNamespace(
             dispatcher=server.dispatchers["broker"], closed=False, listener=SimpleNamespace(shared=server.listeners)
