@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.functions import col, concat_ws, count, from_json, struct, sum, to_date, to_json, window
+from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
 #: Money is whole cents: sums of whole numbers do not depend on the order of tasks.
@@ -21,29 +21,29 @@ ORDER = (
 
 def parse_orders(records: DataFrame) -> DataFrame:
     """Parses the values of Kafka's records as orders; leaves out invalid values."""
-    parsed = records.select(from_json(col("value").cast("string"), ORDER).alias("order"))
+    parsed = records.select(f.from_json(f.col("value").cast("string"), ORDER).alias("order"))
     return parsed.select("order.*").where("order_id is not null and event_time is not null")
 
 
 def revenue_by(orders: DataFrame, *groups: Column) -> DataFrame:
     """Returns the number of orders and their revenue per group."""
-    return orders.groupBy(*groups).agg(count("*").alias("orders"), sum("amount_cents").alias("revenue_cents"))
+    return orders.groupBy(*groups).agg(f.count("*").alias("orders"), f.sum("amount_cents").alias("revenue_cents"))
 
 
 def revenue_per_minute(orders: DataFrame) -> DataFrame:
     """Columns: window_start, region, orders, revenue_cents. Rows: one per minute and region that had an order."""
-    revenue = revenue_by(orders, window("event_time", "1 minute"), col("region"))
-    return revenue.select(col("window.start").alias("window_start"), "region", "orders", "revenue_cents")
+    revenue = revenue_by(orders, f.window("event_time", "1 minute"), f.col("region"))
+    return revenue.select(f.col("window.start").alias("window_start"), "region", "orders", "revenue_cents")
 
 
 def as_records(revenue: DataFrame) -> DataFrame:
     """Returns revenue as Kafka's records. The key is minute and region; the last record of a key is valid."""
-    minute = col("window_start").cast("string")
-    key = concat_ws("|", minute, "region")
-    value = to_json(struct(minute.alias("window_start"), "region", "orders", "revenue_cents"))
+    minute = f.col("window_start").cast("string")
+    key = f.concat_ws("|", minute, "region")
+    value = f.to_json(f.struct(minute.alias("window_start"), "region", "orders", "revenue_cents"))
     return revenue.select(key.alias("key"), value.alias("value"))
 
 
 def with_date(revenue: DataFrame) -> DataFrame:
     """Adds the column that partitions the Parquet files."""
-    return revenue.withColumn("date", to_date("window_start"))
+    return revenue.withColumn("date", f.to_date("window_start"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -26,7 +28,7 @@ from spark_examples.tests.counting import (
     revenue_of,
     unique_orders,
 )
-from spark_examples.tests.programs import ORDERS, run_program
+from spark_examples.tests.programs import ORDERS, QUICK_JVM, command, run_program
 
 FROM, TO = START + timedelta(minutes=20), START + timedelta(minutes=50)
 
@@ -129,3 +131,13 @@ def test_a_range_of_offsets_is_exact_also_inside_of_batches(
     source = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap)
     rows = source.option("subscribe", orders_topic).options(**piece).load().collect()
     assert sorted((row.partition, row.offset) for row in rows) == [*((0, at) for at in range(1_234, 1_241)), (1, 7)]
+
+
+def test_a_program_prints_no_warning_of_spark(bootstrap: str, orders_topic: str) -> None:
+    quick = {**os.environ, **QUICK_JVM}
+    report = command("batch_report.py", "--bootstrap", bootstrap, "--topic", orders_topic, "--json")
+    done = subprocess.run(report, capture_output=True, text=True, timeout=360, env=quick, check=True)
+    # Of Java itself, before Spark: the options of QUICK_JVM, and a module that Spark uses.
+    of_java = ("Picked up JAVA_TOOL_OPTIONS", "WARNING: Using incubator modules")
+    assert [line for line in done.stderr.splitlines() if line and not line.startswith(of_java)] == []
+    assert json.loads(done.stdout)
