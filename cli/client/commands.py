@@ -43,6 +43,7 @@ COMMANDS: dict[tuple[str, ...], ClientCommand] = {
     ("cluster", "log-dirs"): ClientCommand(
         "clusters.command:log_dirs_app", "show log directories and their disk space"
     ),
+    ("reassign",): ClientCommand("reassign.command", "move replicas between brokers, by a plan that balances them"),
     ("backup",): ClientCommand("backup.command", "back up topics and group offsets"),
     ("restore",): ClientCommand("backup.command:restore_app", "restore a backup to a cluster"),
     ("doctor",): ClientCommand("doctor.command", "check a data directory or a running cluster"),
@@ -52,6 +53,8 @@ COMMANDS: dict[tuple[str, ...], ClientCommand] = {
     ("acl",): ClientCommand("security.acl_command", "list, create and delete ACLs"),
     ("user",): ClientCommand("security.user_command", "list, create and delete users with SCRAM credentials"),
     ("quota",): ClientCommand("security.quota_command", "list and set quotas of users, client ids and IP addresses"),
+    ("token",): ClientCommand("security.token_command", "create, list, renew and expire delegation tokens"),
+    ("schema",): ClientCommand("records.schema_command", "list, get, register, check and delete schemas of a registry"),
     ("console",): ClientCommand(".console.command", "serve the web console"),
     ("context",): ClientCommand("client.context_command", "manage named clusters: addresses and client properties"),
     ("completion",): ClientCommand("client.completion_command", "print the shell's completion script"),

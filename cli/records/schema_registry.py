@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..client.errors import DENIED, NOT_FOUND, UNREACHABLE, CommandError, Misused
+from ..options import shown
 
 _TIMEOUT_S = 10
 #: Limit of one schema.
 _MOST_BYTES = 4 << 20
+#: Limit of the text of an error.
+_MOST_REASON_BYTES = 64 << 10
 #: Schemas of a schema's references, all levels together.
 _MOST_REFERENCES = 100
 
@@ -77,18 +80,36 @@ class SchemaRegistry:
             self._add_references(into, answer.get("references") or [])
 
     def _get(self, path: str) -> dict[str, Any]:
-        request = urllib.request.Request(f"{self._url}{path}", headers=self._headers)
-        try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
-                found = json.loads(answer.read(_MOST_BYTES))
-        except urllib.error.HTTPError as error:
-            status = {401: DENIED, 403: DENIED, 404: NOT_FOUND}.get(error.code, 1)
-            raise CommandError(f"the schema registry returned HTTP status {error.code} for {path}", status) from None
-        except (OSError, ValueError) as error:
-            raise CommandError(f"no response from the schema registry at {self._url}: {error}", UNREACHABLE) from None
+        found = self.ask("GET", path)
         if not isinstance(found, dict) or "schema" not in found:
             raise CommandError(f"the schema registry's response for {path} has no schema")
         return found
+
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """Sends a request of the REST interface. Returns the JSON of the response. Raises CommandError."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = self._headers | ({"Content-Type": "application/vnd.schemaregistry.v1+json"} if data else {})
+        request = urllib.request.Request(f"{self._url}{path}", data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
+                return json.loads(answer.read(_MOST_BYTES))
+        except urllib.error.HTTPError as error:
+            status = {401: DENIED, 403: DENIED, 404: NOT_FOUND}.get(error.code, 1)
+            reason = _reason(error)
+            raise CommandError(
+                f"the schema registry returned HTTP status {error.code} for {path}{reason}", status
+            ) from None
+        except (OSError, ValueError) as error:
+            raise CommandError(f"no response from the schema registry at {self._url}: {error}", UNREACHABLE) from None
+
+
+def _reason(error: urllib.error.HTTPError) -> str:
+    """The registry's own words, on one line."""
+    try:
+        words = str(json.loads(error.read(_MOST_REASON_BYTES))["message"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return f": {shown(' '.join(words.split()))}"
 
 
 def framed(data: bytes) -> tuple[int, bytes]:

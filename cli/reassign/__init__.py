@@ -1,0 +1,1 @@
+"""Moves of replicas between brokers: plans, and their run."""

@@ -1,0 +1,132 @@
+"""`odradek schema`: subjects and schemas of a registry with Confluent's REST interface."""
+
+from __future__ import annotations
+
+import urllib.parse
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..client.connection import Connection
+from ..client.errors import CommandError, Misused
+from ..client.options import Output, Yes, client_command, new_app
+from ..output.results import Table
+from .schema_registry import SchemaRegistry
+
+app = new_app("List, get, register, check and delete schemas of a registry.")
+
+_KINDS = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
+_MOST_SCHEMA_BYTES = 4 << 20
+
+Registry = Annotated[
+    str,
+    typer.Option("--schema-registry", metavar="URL", envvar="ODRADEK_SCHEMA_REGISTRY", help="URL of the registry"),
+]
+Subject = Annotated[str, typer.Argument(metavar="SUBJECT", help="such as orders-value")]
+SchemaFile = Annotated[Path, typer.Argument(metavar="FILE", help=".avsc, .proto or .json")]
+Version = Annotated[int | None, typer.Option("--version", help="default: the newest")]
+
+
+@app.command("list")
+@client_command
+def list_subjects(connection: Connection, output: Output, schema_registry: Registry) -> None:
+    """List subjects with their versions."""
+    registry = _registry(connection, schema_registry)
+    found = [
+        {"subject": str(name), "versions": registry.ask("GET", f"{_path(name)}/versions")}
+        for name in sorted(registry.ask("GET", "/subjects"))
+    ]
+    rows = [(one["subject"], ", ".join(map(str, one["versions"]))) for one in found]
+    output.show(found, Table("", ("SUBJECT", "VERSIONS"), rows))
+
+
+@app.command("get")
+@client_command
+def get(
+    subject: Subject, connection: Connection, output: Output, schema_registry: Registry, version: Version = None
+) -> None:
+    """Print a schema, or with --output json all that the registry has about it."""
+    path = f"{_path(subject)}/versions/{_version(version)}"
+    found = _registry(connection, schema_registry).ask("GET", path)
+    if output.form == "table":
+        typer.echo(found["schema"])
+        return
+    output.show([found], Table("", [name.upper() for name in found], [list(found.values())]))
+
+
+@app.command("register")
+@client_command
+def register(
+    subject: Subject, file: SchemaFile, connection: Connection, output: Output, schema_registry: Registry
+) -> None:
+    """Register the schema of a file under a subject."""
+    found = _registry(connection, schema_registry).ask("POST", f"{_path(subject)}/versions", _body(file))
+    output.changed("registered", [f"{subject}: id {found['id']}"], dry_run=False)
+
+
+@app.command("check")
+@client_command
+def check(
+    subject: Subject,
+    file: SchemaFile,
+    connection: Connection,
+    output: Output,
+    schema_registry: Registry,
+    version: Version = None,
+) -> None:
+    """Check whether a schema is compatible with a subject. The exit status is 1 if it is not."""
+    path = f"/compatibility{_path(subject)}/versions/{_version(version)}?verbose=true"
+    found = _registry(connection, schema_registry).ask("POST", path, _body(file))
+    if not found["is_compatible"]:
+        reasons = "; ".join(str(one) for one in found.get("messages") or ())
+        raise CommandError(f"{file} is not compatible with {subject}{': ' if reasons else ''}{reasons}")
+    output.changed("compatible", [subject], dry_run=False)
+
+
+@app.command("delete")
+@client_command
+def delete(
+    subject: Subject,
+    connection: Connection,
+    output: Output,
+    schema_registry: Registry,
+    version: Version = None,
+    permanent: Annotated[bool, typer.Option("--permanent", help="also what was deleted before, for good")] = False,
+    yes: Yes = False,
+) -> None:
+    """Delete a subject, or one version of it."""
+    name = subject if version is None else f"{subject}, version {version}"
+    if not yes:
+        typer.confirm(f"delete {name}?", abort=True, err=True)
+    path = _path(subject) if version is None else f"{_path(subject)}/versions/{version}"
+    _registry(connection, schema_registry).ask("DELETE", path + ("?permanent=true" if permanent else ""))
+    output.changed("deleted", [name], dry_run=False)
+
+
+def _registry(connection: Connection, url: str) -> SchemaRegistry:
+    return SchemaRegistry(url, connection.properties.get("schema.registry.basic.auth.user.info"))
+
+
+def _path(subject: str) -> str:
+    return f"/subjects/{urllib.parse.quote(subject, safe='')}"
+
+
+def _version(version: int | None) -> str:
+    if version is not None and version < 1:
+        raise Misused("--version must be at least 1")
+    return "latest" if version is None else str(version)
+
+
+def _body(file: Path) -> dict[str, Any]:
+    kind = _KINDS.get(file.suffix.lower())
+    if kind is None:
+        raise Misused(f"{file} is not a schema: its name ends in .avsc, .proto or .json")
+    try:
+        with file.open("rb") as opened:
+            text = opened.read(_MOST_SCHEMA_BYTES).decode()
+    except OSError as error:
+        raise Misused(f"cannot read {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise Misused(f"{file} is not UTF-8") from None
+    return {"schema": text, "schemaType": kind}
