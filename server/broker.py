@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from .access.authentication.sasl_listeners import SaslListeners
 from .access.quotas.client_quotas import ClientQuotas
-from .assembly import cluster, coordinators, data, paths, security, share, telemetry
+from .assembly import cluster, coordinators, data, paths, security, telemetry
 from .controller.formatting import ensure_formatted
 from .endpoints import NodeEndpoints
 from .life_lines import log_started, log_starting, log_stopped, log_stopping
@@ -102,6 +102,7 @@ class BrokerServer(Node):
         self.damage = DamageCounters()
         self.background = BackgroundTasks()
         self.directories = []
+        self.subsystems = []
         self.forwarding = Lazy(lambda: cluster.forwarding(self))
         self.peers = Lazy(lambda: cluster.peers(self))
         self.replica_requests = Lazy(lambda: cluster.replica_requests(self))
@@ -114,16 +115,6 @@ class BrokerServer(Node):
         self.transaction_verification = Lazy(lambda: coordinators.transaction_verification(self))
         self.transactional_produce = Lazy(lambda: paths.transactional_produce(self))
         self.streams_topics = Lazy(lambda: coordinators.streams_topics(self))
-        self.share_configs = Lazy(lambda: share.share_configs(self))
-        self.share_partitions = Lazy(lambda: share.share_partitions(self))
-        self.share_sessions = Lazy(lambda: share.share_sessions(self))
-        self.share_fetches = Lazy(lambda: share.share_fetches(self))
-        self.share_acknowledgements = Lazy(lambda: share.share_acknowledgements(self))
-        self.share_group_states = Lazy(lambda: share.share_group_states(self))
-        self.latest_offsets = Lazy(lambda: share.latest_offsets(self))
-        self.dead_letters = Lazy(lambda: share.dead_letters(self))
-        self.persister = Lazy(lambda: coordinators.persister(self))
-        self.share_states = Lazy(lambda: coordinators.share_states(self))
         self._is_stopping = False
 
     async def start(self) -> None:
@@ -155,6 +146,8 @@ class BrokerServer(Node):
                 self.groups = coordinators.groups(self)
                 self.fetch_path = paths.fetch_path(self)
                 self.produce_path = paths.produce_path(self)
+                self.share = coordinators.share(self)
+                self.subsystems.append(self.share)
             self.controller = cluster.controller(self)
             self.services = self._services()
             if self.metrics_server is not None:
@@ -214,9 +207,10 @@ class BrokerServer(Node):
         for name in ("healer", "scrubber", "cleaner", "maintenance"):
             if hasattr(self, name):  # the start came so far
                 yield getattr(self, name).stop
-        for part in (self.share_partitions.made, self.share_states.made, self.transactions.made):
-            if part is not None:
-                yield part.stop
+        for subsystem in reversed(self.subsystems):
+            yield subsystem.stop
+        if self.transactions.made is not None:
+            yield self.transactions.made.stop
         for name in ("groups", "controller", "broker_sessions", "token_expiry", "stopped_brokers"):
             if getattr(self, name, None) is not None:
                 yield getattr(self, name).stop

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from .runtime.halting import decide
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from ..client.peers import Peers
+    from ..metadata.delta import MetadataDelta
+    from ..metadata.image import MetadataImage
     from ..replication.controller.security.policies import Policies
     from ..storage.directory import LogDirectory
     from ..storage.files.open_files import LogDirectoryFailure
@@ -27,8 +31,6 @@ if TYPE_CHECKING:
     from .controller.stopped_brokers import StoppedBrokers
     from .controller.tasks import TokenExpiry
     from .coordinators.coordinator_driver import GroupDriver
-    from .coordinators.persister import Persister
-    from .coordinators.share_state_driver import ShareStateDriver
     from .coordinators.topic_creation import StreamsTopics
     from .coordinators.transaction_driver import TransactionDriver, TransactionMarkers
     from .coordinators.transaction_verification import TransactionVerification
@@ -62,13 +64,20 @@ if TYPE_CHECKING:
     from .runtime.turns import Turns
     from .runtime.waiters import Deadlines, Wakeups
     from .services import NodeServices
-    from .share.dead_letters import DeadLetters
-    from .share.share_acknowledge import ShareAcknowledgements
-    from .share.share_fetch import ShareFetches
-    from .share.share_groups import LatestOffsets, ShareGroupStates
-    from .share.share_partitions import ShareConfigs, SharePartitions
-    from .share.share_sessions import ShareSessions
+    from .share.subsystem import ShareSubsystem
     from .telemetry import ClientTelemetry
+
+
+class Subsystem(Protocol):
+    """A subsystem of the node, whose parts are its own."""
+
+    name: str
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Follows a new image."""
+
+    def stop(self) -> Awaitable[None] | None:
+        """Stops what the subsystem has made."""
 
 
 class Node:
@@ -102,17 +111,6 @@ class Node:
     producer_ids: Lazy[ProducerIds]
     auto_creation: Lazy[AutoCreation]
     streams_topics: Lazy[StreamsTopics]
-    # Made with their first use: a broker alone without share groups makes none.
-    share_configs: Lazy[ShareConfigs]
-    share_partitions: Lazy[SharePartitions]
-    share_sessions: Lazy[ShareSessions]
-    share_fetches: Lazy[ShareFetches]
-    share_acknowledgements: Lazy[ShareAcknowledgements]
-    share_group_states: Lazy[ShareGroupStates]
-    latest_offsets: Lazy[LatestOffsets]
-    persister: Lazy[Persister]
-    dead_letters: Lazy[DeadLetters]
-    share_states: Lazy[ShareStateDriver]
     #: Requests of this node to an active controller on another node.
     forwarding: Lazy[Forwarding]
     #: Requests to other nodes.
@@ -123,6 +121,8 @@ class Node:
     replication: Lazy[Replication]
 
     # Made by the start.
+    #: Subsystems, in the order of their start: each follows images, and stops in the reverse order.
+    subsystems: list[Subsystem]
     cluster_id: str
     #: The failure because of which the node cannot continue.
     failed: asyncio.Future[Exception]
@@ -145,6 +145,7 @@ class Node:
     fetch_path: FetchPath
     produce_path: ProducePath
     transactional_produce: Lazy[TransactionalProduce]
+    share: ShareSubsystem
     controller: QuorumDriver
     #: The dependencies of the handlers.
     services: NodeServices

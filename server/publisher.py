@@ -20,7 +20,7 @@ from ..metadata.image import EMPTY_IMAGE
 from ..metadata.unsupported import unsupported
 from .controller.change_lines import log_changes
 from .runtime.halting import UnsupportedMetadata, cause_of
-from .runtime.internal_topics import SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from .runtime.internal_topics import TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from ..metadata.delta import MetadataDelta
@@ -70,8 +70,9 @@ class Publisher:
             if node.transactions.made is not None or image.topic(TRANSACTION_STATE_TOPIC) is not None:
                 with self._contained("coordinators of transactions"):
                     node.transactions().apply(delta, image)
-            with self._contained("share groups"):
-                self._publish_to_share_groups(delta, image)
+        for subsystem in node.subsystems:
+            with self._contained(subsystem.name):
+                subsystem.publish(delta, image)
         is_first = published is EMPTY_IMAGE
         log_changes(node.node_id, published, delta, image)
         node.metadata.image = image
@@ -91,11 +92,3 @@ class Publisher:
             if is_first or cause_of(failure) is not None:
                 raise
             log.exception("a bug: applying the metadata to %s failed", what)
-
-    def _publish_to_share_groups(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Publishes to the parts of share groups, which are made with their first use."""
-        node = self._node
-        if node.share_states.made is not None or image.topic(SHARE_GROUP_STATE_TOPIC) is not None:
-            node.share_states().apply(delta, image)
-        if node.share_partitions.made is not None:
-            node.share_partitions().apply(bool(delta.topics))

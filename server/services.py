@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from .controller.producer_ids import ProducerIds
     from .controller.stopped_brokers import StoppedBrokers
     from .coordinators.coordinator_driver import GroupDriver
-    from .coordinators.persister import Persister
-    from .coordinators.share_state_driver import ShareStateDriver
     from .coordinators.topic_creation import StreamsTopics
     from .coordinators.transaction_driver import TransactionDriver, TransactionMarkers
     from .coordinators.transaction_verification import TransactionVerification
@@ -46,12 +44,7 @@ if TYPE_CHECKING:
     from .runtime.thread_pools import ThreadPools
     from .runtime.turn_budget import TurnWatch
     from .runtime.waiters import Deadlines, Wakeups
-    from .share.dead_letters import DeadLetters
-    from .share.share_acknowledge import ShareAcknowledgements
-    from .share.share_fetch import ShareFetches
-    from .share.share_groups import LatestOffsets, ShareGroupStates
-    from .share.share_partitions import ShareConfigs, SharePartitions
-    from .share.share_sessions import ShareSessions
+    from .share.subsystem import ShareSubsystem
     from .telemetry import ClientTelemetry
 
 
@@ -106,16 +99,7 @@ class Services(NodeServices):
     transaction_verification: Lazy[TransactionVerification]
     streams_topics: Lazy[StreamsTopics]
     replication: Lazy[Replication]
-    share_configs: Lazy[ShareConfigs]
-    share_partitions: Lazy[SharePartitions]
-    share_sessions: Lazy[ShareSessions]
-    share_fetches: Lazy[ShareFetches]
-    share_acknowledgements: Lazy[ShareAcknowledgements]
-    share_group_states: Lazy[ShareGroupStates]
-    latest_offsets: Lazy[LatestOffsets]
-    persister: Lazy[Persister]
-    dead_letters: Lazy[DeadLetters]
-    share_states: Lazy[ShareStateDriver]
+    share: ShareSubsystem
     #: This broker's registration with the controllers; None on a node that is alone.
     lifecycle: BrokerLifecycle | None
     #: None where nothing receives client metrics.

@@ -127,5 +127,6 @@ def return_to_real_time(clock: MovedClock, servers: Iterable[BrokerServer]) -> N
 
 
 def _coordinators(server: BrokerServer) -> list[Any]:
-    found = [getattr(server, "groups", None), server.transactions.made, server.share_states.made]
+    share = getattr(server, "share", None)
+    found = [getattr(server, "groups", None), server.transactions.made, share and share.states.made]
     return [driver for driver in found if driver is not None]

@@ -33,7 +33,7 @@ def auto_creation(node: Node) -> AutoCreation:
 
     def create_internal(topic: str) -> None:
         if topic == SHARE_GROUP_STATE_TOPIC:
-            node.share_states().ensure_topic(lambda: None)
+            node.share.states().ensure_topic(lambda: None)
         else:
             (node.groups if topic == node.groups.topic else node.transactions()).ensure_topic(lambda: None)
 

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from ..coordinators.coordinator_driver import GroupDriver
 from ..coordinators.topic_creation import CREATE_TOPICS_VERSION, TopicCreation
+from ..share.subsystem import ShareSubsystem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
     from ..controller.commits import ClientFields
-    from ..coordinators.persister import Persister
-    from ..coordinators.share_state_driver import ShareStateDriver
     from ..coordinators.topic_creation import CreateTopics, StreamsTopics
     from ..coordinators.transaction_driver import TransactionDriver, TransactionMarkers
     from ..coordinators.transaction_verification import TransactionVerification
@@ -72,13 +71,19 @@ def transaction_verification(node: Node) -> TransactionVerification:
     return TransactionVerification(node.config, node.clock, node.transactions(), node.leaders, node.peers)
 
 
-def persister(node: Node) -> Persister:
-    from ..coordinators.persister import Persister
-
-    return Persister(node.share_states, node.metadata, node.leaders, node.peers)
-
-
-def share_states(node: Node) -> ShareStateDriver:
-    from ..coordinators.share_state_driver import ShareStateDriver
-
-    return ShareStateDriver(node.config, node.clock, node.partitions, topic_creation(node), node.metadata.image)
+def share(node: Node) -> ShareSubsystem:
+    return ShareSubsystem(
+        node.config,
+        node.clock,
+        node.metadata,
+        node.metrics,
+        node.pools,
+        node.listeners,
+        node.partitions,
+        node.leaders,
+        node.groups,
+        node.fetch_path,
+        node.peers,
+        topic_creation(node),
+        create_topics(node),
+    )

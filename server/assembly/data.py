@@ -49,8 +49,6 @@ def _take_up_coordinators(node: Node, image: MetadataImage) -> None:
     node.groups.take_up(image)
     if node.transactions.made is not None:
         node.transactions().take_up(image)
-    if node.share_states.made is not None:
-        node.share_states().take_up(image)
 
 
 def directory_reports(node: Node) -> DirectoryReports:

@@ -58,7 +58,7 @@ def _noted(
     if not answer.response.error_code:
         answer.response.responses += rejected
     if isinstance(answer.request, InitializeShareGroupStateRequest):
-        services.share_group_states().initialize(answer.request, partial(_reply, call, answer.response))
+        services.share.group_states().initialize(answer.request, partial(_reply, call, answer.response))
     else:
         call.reply(answer.response)
 

@@ -32,7 +32,7 @@ def handle(services: Services, call: Call) -> None:
     denied = _GROUPS.denied(services.authorizer, call, asked_once)
     permitted = [group_id for group_id in asked_once if group_id not in denied]
     rejected = dict.fromkeys(denied, int(ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    services.share_group_states().delete_groups(
+    services.share.group_states().delete_groups(
         permitted, lambda errors: _delete(services, call, permitted, {**errors, **rejected})
     )
 

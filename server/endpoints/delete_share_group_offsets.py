@@ -47,7 +47,7 @@ def _noted(
     if not answer.response.error_code:
         answer.response.responses += rejected
     if isinstance(answer.request, DeleteShareGroupStateRequest):
-        services.share_group_states().delete(answer.request, partial(_reply, services, call, answer.response))
+        services.share.group_states().delete(answer.request, partial(_reply, services, call, answer.response))
     else:
         call.reply(answer.response)
 

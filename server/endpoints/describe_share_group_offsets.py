@@ -154,7 +154,7 @@ def _ask(
         for topic_id, indexes in partitions.items()
     ]
     request = summary.ReadShareGroupStateSummaryRequest(group_id=answer.group_id, topics=topics)
-    services.persister().ask(request, partial(_summed_up, services, answer, done))
+    services.share.persister().ask(request, partial(_summed_up, services, answer, done))
 
 
 def _summed_up(
@@ -178,7 +178,7 @@ def _summed_up(
         done(answer)
 
     begun = [(names[r.topic_id], p.partition) for r in response.results for p in r.partitions if _is_begun(p)]
-    services.latest_offsets().look_up(begun, ends_are_known)
+    services.share.latest_offsets().look_up(begun, ends_are_known)
 
 
 def _is_begun(found: Any) -> bool:

@@ -79,7 +79,7 @@ def _driver(services: Services, call: Call) -> CoordinatorDriver | None:
     if key_type == TRANSACTION_KEY_TYPE:
         return services.transactions()
     is_served = key_type == SHARE_KEY_TYPE and call.version >= SHARE_KEY_VERSION
-    return services.share_states() if is_served and all(map(_is_share_key, call.request.coordinator_keys)) else None
+    return services.share.states() if is_served and all(map(_is_share_key, call.request.coordinator_keys)) else None
 
 
 def _is_share_key(key: str) -> bool:

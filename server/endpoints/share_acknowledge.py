@@ -33,22 +33,22 @@ def handle(services: Services, call: Call) -> ShareAcknowledgeResponse | None:
     if not names_member(call):
         return ShareAcknowledgeResponse(error_code=ErrorCode.INVALID_REQUEST)
     key = SessionKey(request.group_id or "", request.member_id or "")
-    session = services.share_sessions().acknowledge(key, request.share_session_epoch)
+    session = services.share.sessions().acknowledge(key, request.share_session_epoch)
     if isinstance(session, ErrorCode):
         return ShareAcknowledgeResponse(error_code=session)
     renewing = Renewing(call.version >= RENEW_VERSION, request.is_renew_ack)
     is_final = request.share_session_epoch == FINAL_EPOCH
     answered = partial(_acknowledged, services, call, session, is_final)
     denied = denied_topics(services, call, (topic.topic_id for topic in request.topics))
-    services.share_acknowledgements().acknowledge(key, request.topics, renewing, answered, denied)
+    services.share.acknowledgements().acknowledge(key, request.topics, renewing, answered, denied)
     return None
 
 
 def _acknowledged(services: Services, call: Call, session: ShareSession, is_final: bool, outcome: Outcome) -> None:
     if is_final:
-        services.share_sessions().end(session)
+        services.share.sessions().end(session)
     response = ShareAcknowledgeResponse(
-        acquisition_lock_timeout_ms=services.share_configs().lock_duration_ms(session.key.group_id)
+        acquisition_lock_timeout_ms=services.share.configs().lock_duration_ms(session.key.group_id)
     )
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     nodes: dict[int, NodeEndpoint] = {}

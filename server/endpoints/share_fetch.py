@@ -37,7 +37,7 @@ def handle(services: Services, call: Call) -> ShareFetchResponse | None:
     if not names_member(call) or (is_renewing and fetches):
         return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
     has_acks = any(partition.acknowledgement_batches for topic in request.topics for partition in topic.partitions)
-    session = services.share_sessions().open(request, call.connection, has_acks)
+    session = services.share.sessions().open(request, call.connection, has_acks)
     if isinstance(session, ErrorCode):
         return _without_session(services, call, request, session)
     _Answering(services, call, session, is_renewing, has_acks).start()
@@ -78,7 +78,7 @@ class _Answering:
             self._fetch({})
             return
         renewing = Renewing(self._call.version >= RENEW_VERSION, self._is_renewing)
-        acknowledgements = self._services.share_acknowledgements()
+        acknowledgements = self._services.share.acknowledgements()
         acknowledgements.acknowledge(self._session.key, self._request.topics, renewing, self._fetch, self._denied)
 
     def _fetch(self, outcome: Outcome) -> None:
@@ -91,7 +91,7 @@ class _Answering:
             if self._denied:
                 self._fetch_permitted(partitions, tells_all=tells_all)
             else:
-                self._services.share_fetches().start(self._call, partitions, self._answer, tells_all=tells_all)
+                self._services.share.fetches().start(self._call, partitions, self._answer, tells_all=tells_all)
 
     def _fetch_permitted(self, partitions: list[TopicIdPartition], *, tells_all: bool) -> None:
         permitted = [partition for partition in partitions if partition[0] not in self._denied]
@@ -102,7 +102,7 @@ class _Answering:
             if partition[0] in self._denied
         }
         if permitted:
-            self._services.share_fetches().start(
+            self._services.share.fetches().start(
                 self._call, permitted, lambda answer: self._answer({**answer, **rejected}), tells_all=tells_all
             )
         else:
@@ -116,7 +116,7 @@ class _Answering:
             counters.share_fetches += 1
             counters.failed_share_fetches += topic_id in failed
         if self._is_final:
-            services.share_sessions().end(self._session)
+            services.share.sessions().end(self._session)
         for partition, validation_error in self._outcome.items():
             if partition not in answer:
                 answer[partition] = PartitionData(partition_index=partition[1], records=b"")
@@ -124,7 +124,7 @@ class _Answering:
                 answer[partition].acknowledge_error_code = validation_error.error
                 answer[partition].acknowledge_error_message = validation_error.message
         response = ShareFetchResponse(
-            acquisition_lock_timeout_ms=services.share_configs().lock_duration_ms(self._session.key.group_id)
+            acquisition_lock_timeout_ms=services.share.configs().lock_duration_ms(self._session.key.group_id)
         )
         topics: dict[bytes, ShareFetchableTopicResponse] = {}
         nodes: dict[int, NodeEndpoint] = {}

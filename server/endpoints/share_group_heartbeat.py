@@ -31,7 +31,7 @@ def handle(services: Services, call: Call) -> Message | None:
 def _reply(services: Services, call: Call, answer: Followed[ShareGroupHeartbeatResponse]) -> None:
     call.reply(answer.response)
     if isinstance(answer.request, InitializeShareGroupStateRequest):
-        services.share_group_states().initialize(answer.request)
+        services.share.group_states().initialize(answer.request)
 
 
 ENDPOINT = ApiEndpoint(

@@ -137,7 +137,7 @@ _TYPES = (AckType.ACCEPT, AckType.RELEASE, AckType.REJECT, AckType.RENEW)
 
 def share(services: Services) -> Iterator[Metric]:
     yield from _dead_letters(services)
-    sessions, partitions = services.share_sessions.made, services.share_partitions.made
+    sessions, partitions = services.share.sessions.made, services.share.partitions.made
     if sessions is not None:
         name = "kafka_server_sharesessioncache_"
         yield GaugeMetricFamily(f"{name}sharesessionscount", "Share sessions.", value=len(sessions))
@@ -147,13 +147,13 @@ def share(services: Services) -> Iterator[Metric]:
     if partitions is not None:
         yield _acknowledgements(partitions)
         yield from _partitions(partitions)
-    if services.share_states.made is not None:
+    if services.share.states.made is not None:
         yield from _persister(services)
 
 
 def _dead_letters(services: Services) -> Iterator[Metric]:
     """A sample per group that has had dead-letter records on this broker."""
-    groups = services.dead_letters.made.counters if services.dead_letters.made is not None else {}
+    groups = services.share.dead_letters.made.counters if services.share.dead_letters.made is not None else {}
     for name, (counter, words) in _DEAD_LETTERS.items():
         family = CounterMetricFamily(_PREFIX + name, words, labels=("group",))
         for group_id, counters in groups.items():
@@ -187,7 +187,7 @@ def _partitions(share_partitions: SharePartitions) -> Iterator[Metric]:
 
 
 def _persister(services: Services) -> Iterator[Metric]:
-    states = services.share_states()
+    states = services.share.states()
     written = Metric(f"{_OF_PERSISTER}write_total", "Requests to write states of share groups.", "unknown")
     written.add_sample(written.name, {}, states.counters.writes)
     yield written

@@ -73,7 +73,7 @@ async def group_lag(services: Services) -> list[Metric]:
     """Returns the families of lag, now."""
     positions, share_groups = await in_slices(_committed(services))
     positions += await _within(partial(_of_share_groups, services, share_groups), [])
-    look_up = services.latest_offsets().look_up
+    look_up = services.share.latest_offsets().look_up
     ends = await _within(partial(look_up, {one.partition for one in positions}), {})
     unbegun = {one.partition for one in positions if one.offset is None}
     firsts = await _within(partial(look_up, unbegun, timestamp=EARLIEST), {}) if unbegun else {}
@@ -150,9 +150,11 @@ def _of_share_group(services: Services, group: str, found: list[Position], done:
         if answer.error or not topics:
             done(None)
             return
-        services.persister().ask(summary.ReadShareGroupStateSummaryRequest(group_id=group, topics=topics), summed_up)
+        services.share.persister().ask(
+            summary.ReadShareGroupStateSummaryRequest(group_id=group, topics=topics), summed_up
+        )
 
-    unbegun = Position(group, _SHARE, ("", -1), _AT_END if services.share_configs().begins_at_end(group) else None)
+    unbegun = Position(group, _SHARE, ("", -1), _AT_END if services.share.configs().begins_at_end(group) else None)
 
     def summed_up(response: summary.ReadShareGroupStateSummaryResponse) -> None:
         for result in response.results:

@@ -12,15 +12,15 @@ from ...metadata.features import SHARE_VERSION
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from ..access.authorization.requirements import Each
-from ..coordinators import persister, share_state_driver
+from ..coordinators import persister
 from ..network.api_endpoint import Place
 from . import share_groups
 
 if TYPE_CHECKING:
     from ..access.authorization.authorization import Authorization
     from ..network.call import Call
-    from ..runtime.lazy import Lazy
     from ..runtime.metadata_cache import MetadataCache
+    from .subsystem import ShareSubsystem
 
 #: Imported with this file, on a thread: the event loop imports none of it later.
 PRELOADED = (kind, share_groups)
@@ -36,7 +36,7 @@ class ShareServices(Protocol):
     @property
     def authorizer(self) -> Authorization | None: ...
     @property
-    def share_states(self) -> Lazy[share_state_driver.ShareStateDriver]: ...
+    def share(self) -> ShareSubsystem: ...
 
 
 def share_groups_precondition(services: ShareServices, call: Call) -> ErrorCode:
@@ -66,7 +66,7 @@ def denied_topics(services: ShareServices, call: Call, topic_ids: Iterable[bytes
 
 def to_state_coordinator(services: ShareServices, call: Call) -> Message | None:
     """Has the shards of this broker answer the request of another broker."""
-    persister.submit_here(services.share_states(), call.request, call.version, call, call.reply)
+    persister.submit_here(services.share.states(), call.request, call.version, call, call.reply)
     return None
 
 

@@ -1,0 +1,175 @@
+"""Share groups on this node: one subsystem, whose parts are made with their first use.
+
+A broker without share groups makes none. Other subsystems come in as arguments; only the parts see each other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..runtime.internal_topics import SHARE_GROUP_STATE_TOPIC
+from ..runtime.lazy import Lazy
+
+if TYPE_CHECKING:
+    from ...client.peers import Peers
+    from ...metadata.delta import MetadataDelta
+    from ...metadata.image import MetadataImage
+    from ..config.broker_config import BrokerConfig
+    from ..controller.cluster_view import Leaders
+    from ..coordinators.coordinator_driver import GroupDriver
+    from ..coordinators.persister import Persister
+    from ..coordinators.share_state_driver import ShareStateDriver
+    from ..coordinators.topic_creation import CreateTopics, TopicCreation
+    from ..fetch.fetch_path import FetchPath
+    from ..network.listener_set import ListenerSet
+    from ..partitions.partitions import Partitions
+    from ..runtime.clock import Clock
+    from ..runtime.counters import Metrics
+    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.thread_pools import ThreadPools
+    from .dead_letters import DeadLetters
+    from .share_acknowledge import ShareAcknowledgements
+    from .share_fetch import ShareFetches
+    from .share_groups import LatestOffsets, ShareGroupStates
+    from .share_partitions import ShareConfigs, SharePartitions
+    from .share_sessions import ShareSession, ShareSessions
+
+
+class ShareSubsystem:
+    """Share partitions and sessions, the states of groups at the persister, and the persister's shards on this broker."""
+
+    name = "share groups"
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        metadata: MetadataCache,
+        metrics: Metrics,
+        pools: ThreadPools,
+        listeners: ListenerSet,
+        partitions: Partitions,
+        leaders: Leaders,
+        groups: GroupDriver,
+        fetch_path: FetchPath,
+        peers: Lazy[Peers],
+        topic_creation: TopicCreation,
+        create_topics: CreateTopics,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._metadata = metadata
+        self._metrics = metrics
+        self._pools = pools
+        self._listeners = listeners
+        self._hosted = partitions
+        self._leaders = leaders
+        self._groups = groups
+        self._fetch_path = fetch_path
+        self._peers = peers
+        self._topic_creation = topic_creation
+        self._create_topics = create_topics
+        self.configs = Lazy(self._make_configs)
+        self.partitions = Lazy(self._make_partitions)
+        self.sessions = Lazy(self._make_sessions)
+        self.fetches = Lazy(self._make_fetches)
+        self.acknowledgements = Lazy(self._make_acknowledgements)
+        #: Operations that involve both the group's shard and the persister.
+        self.group_states = Lazy(self._make_group_states)
+        self.latest_offsets = Lazy(self._make_latest_offsets)
+        #: Requests to the persister, on this broker or another one.
+        self.persister = Lazy(self._make_persister)
+        self.dead_letters = Lazy(self._make_dead_letters)
+        #: The shards of the persister that this broker leads.
+        self.states = Lazy(self._make_states)
+        partitions.unmade.on_made.append(self._take_up)
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Follows a new image."""
+        if self.states.made is not None or image.topic(SHARE_GROUP_STATE_TOPIC) is not None:
+            self.states().apply(delta, image)
+        if self.partitions.made is not None:
+            self.partitions.made.apply(bool(delta.topics))
+
+    def stop(self) -> None:
+        if self.partitions.made is not None:
+            self.partitions.made.stop()
+        if self.states.made is not None:
+            self.states.made.stop()
+
+    def _take_up(self, image: MetadataImage) -> None:
+        """Follows partitions that exist later than the image that names them."""
+        if self.states.made is not None:
+            self.states.made.take_up(image)
+
+    # ---- parts
+
+    def _make_configs(self) -> ShareConfigs:
+        from .share_partitions import ShareConfigs
+
+        return ShareConfigs(self._config, self._metadata, self._clock)
+
+    def _make_partitions(self) -> SharePartitions:
+        from .share_partitions import SharePartitions
+
+        return SharePartitions(
+            self._hosted, self._leaders, self.persister, self.dead_letters, self.configs(), self._clock
+        )
+
+    def _make_sessions(self) -> ShareSessions:
+        from .share_sessions import ShareSessions
+
+        made = ShareSessions(self._config.get("group.share.max.share.sessions"), self._session_ended)
+        self._listeners.on_connection_lost.append(made.connection_lost)
+        return made
+
+    def _session_ended(self, session: ShareSession, is_last_of_group: bool) -> None:
+        """Releases the records of the member; drops the share partitions of a group without members here."""
+        group_id, member_id = session.key
+        self.partitions().release(group_id, member_id)
+        if is_last_of_group:
+            self.partitions().forget_group(group_id)
+
+    def _make_fetches(self) -> ShareFetches:
+        from .share_fetch import ShareFetches
+
+        path = self._fetch_path
+        return ShareFetches(self.partitions(), self.configs(), self._clock, path.waits, path.max_bytes)
+
+    def _make_acknowledgements(self) -> ShareAcknowledgements:
+        from .share_acknowledge import ShareAcknowledgements
+
+        return ShareAcknowledgements(self._metadata, self._metrics, self.partitions)
+
+    def _make_group_states(self) -> ShareGroupStates:
+        from .share_groups import ShareGroupStates
+
+        return ShareGroupStates(self._groups, self.persister)
+
+    def _make_latest_offsets(self) -> LatestOffsets:
+        from .share_groups import LatestOffsets
+
+        return LatestOffsets(self._hosted, self._leaders, self._peers)
+
+    def _make_persister(self) -> Persister:
+        from ..coordinators.persister import Persister
+
+        return Persister(self.states, self._metadata, self._leaders, self._peers)
+
+    def _make_dead_letters(self) -> DeadLetters:
+        from .dead_letters import DeadLetters
+
+        return DeadLetters(
+            self._config,
+            self._metadata,
+            self._clock,
+            self._leaders,
+            self._peers,
+            self._create_topics,
+            self._pools.disk,
+        )
+
+    def _make_states(self) -> ShareStateDriver:
+        from ..coordinators.share_state_driver import ShareStateDriver
+
+        return ShareStateDriver(self._config, self._clock, self._hosted, self._topic_creation, self._metadata.image)
