@@ -137,7 +137,7 @@ def test_a_program_prints_no_warning_of_spark(bootstrap: str, orders_topic: str)
     quick = {**os.environ, **QUICK_JVM}
     report = command("batch_report.py", "--bootstrap", bootstrap, "--topic", orders_topic, "--json")
     done = subprocess.run(report, capture_output=True, text=True, timeout=360, env=quick, check=True)
-    # Of Java itself, before Spark: the options of QUICK_JVM, and a module that Spark uses.
+    # Java prints these before Spark starts: the options of QUICK_JVM, and a module that Spark uses.
     of_java = ("Picked up JAVA_TOOL_OPTIONS", "WARNING: Using incubator modules")
     assert [line for line in done.stderr.splitlines() if line and not line.startswith(of_java)] == []
     assert json.loads(done.stdout)
