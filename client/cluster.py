@@ -17,36 +17,12 @@ from ..protocol.messages.api_versions import ApiVersionsRequest
 from ..protocol.messages.find_coordinator import FindCoordinatorRequest
 from ..protocol.messages.metadata import MetadataRequest
 from ..protocol.schema import Message
+from .errors import CoordinatorError, LoginRejected, NoResponse, NotSupported, UnknownNode
 from .peers import LoginOf, Peers, TlsOf
 
 #: Types of coordinators in FindCoordinator.
 GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
 _BATCHED_SINCE = 4
-
-
-class NoResponse(ConnectionError):
-    """The node accepts no connection, rejects the login, or sent no response in time."""
-
-
-class LoginRejected(NoResponse):
-    """The node ended the connection before it was ready, and said why."""
-
-
-class UnknownNode(LookupError):
-    """The metadata of the cluster does not have the node."""
-
-
-class NotSupported(Exception):
-    """The brokers do not have the API, or no version of it that both sides have."""
-
-
-class CoordinatorError(Exception):
-    """The broker names no coordinator. `code` is Kafka's error code."""
-
-    def __init__(self, code: int, message: str | None) -> None:
-        super().__init__(message or "")
-        self.code = code
-        self.message = message
 
 
 class Address(NamedTuple):

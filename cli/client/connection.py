@@ -108,7 +108,7 @@ class Patient:
         """Runs a step again while brokers do not agree yet: a query, or a change that an error leaves unsent."""
         from kafka import errors
 
-        from ...client.cluster import UnknownNode
+        from ...client.errors import UnknownNode
 
         # The controller is known from one broker, and its address from another, which may not have heard of it.
         passing: tuple[type[Exception], ...] = (errors.UnknownBrokerIdError, errors.NotControllerError, UnknownNode)

@@ -64,7 +64,7 @@ def from_library(error: Exception) -> CommandError | None:
         return _from_confluent(error)
     if library == "kafka":
         return _from_kafka_python(error)
-    if type(error).__module__ == "odradek.client.cluster":
+    if type(error).__module__ == "odradek.client.errors":
         return _from_own_client(error)
     return None
 

@@ -19,7 +19,7 @@ def ask(admin: Any, request: Message, node_id: int | None = None) -> Any:
     """Sends a request, in the newest version that both sides have, to a node or to any. Raises CommandError, and
     ConnectionError without a response.
     """
-    from ...client.cluster import NotSupported
+    from ...client.errors import NotSupported
 
     try:
         return admin.requests.ask(request, node_id)
@@ -29,7 +29,7 @@ def ask(admin: Any, request: Message, node_id: int | None = None) -> Any:
 
 def coordinator_now(admin: Any, group: str) -> int:
     """The node that coordinates a group. Raises CoordinatorMoves where there is none at the moment."""
-    from ...client.cluster import CoordinatorError
+    from ...client.errors import CoordinatorError
 
     try:
         return int(admin.requests.coordinator(group))

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from ssl import create_default_context
 
 import odradek
 import pytest
-from odradek.client.cluster import (
-    TRANSACTION_COORDINATOR,
-    Address,
-    Cluster,
-    LoginRejected,
-    NoResponse,
-    NotSupported,
-    UnknownNode,
-)
+from odradek.client.cluster import TRANSACTION_COORDINATOR, Address, Cluster
+from odradek.client.errors import LoginRejected, NoResponse, NotSupported, UnknownNode
 from odradek.client.sasl import PasswordLogin
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
 from odradek.protocol.messages.metadata import MetadataRequest
@@ -106,3 +101,15 @@ def test_scram_login_and_its_rejection() -> None:
             bad.ask(DescribeClusterRequest())
         good.close()
         bad.close()
+
+
+def test_command_without_own_requests_imports_no_codecs(broker: odradek.Broker) -> None:
+    """Counts modules rather than time: codecs and event loop are half of the start of a short command."""
+    program = (
+        "import sys; from odradek.cli.main import main\n"
+        f"status = main(['topic', 'list', '-b', '{broker.bootstrap_servers}'])\n"
+        "names = {'construct', 'confluent_kafka', 'odradek.client.cluster', 'odradek.server'}\n"
+        "print(status, *(sys.modules.keys() & names), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stderr.strip() == "0"
