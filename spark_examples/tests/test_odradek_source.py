@@ -131,7 +131,7 @@ class Stream:
         try:
             if until is None:
                 running.awaitTermination()
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 300
             while until is not None and len(self.found) < until and time.monotonic() < deadline:
                 assert running.exception() is None
                 time.sleep(0.05)
