@@ -23,7 +23,7 @@ class World(Protocol):
     def choices(self) -> Iterable[Choice]: ...
 
     def apply(self, choice: Choice) -> None:
-        """Makes a choice and checks the invariants. Raises AssertionError."""
+        """Makes a choice and checks the invariants. Raises AssertionError; any exception is a violation."""
 
     def canonical(self) -> Hashable:
         """Returns a value that two states share only if they behave alike."""
@@ -78,9 +78,9 @@ def explore(start: World, most_states: int) -> Report:
             transitions += 1
             try:
                 after.apply(choice)
-            except AssertionError as broken:
+            except Exception as broken:
                 path = "\n  ".join(map(str, then.choices()))
-                raise Violation(f"{broken}, after\n  {path}") from broken
+                raise Violation(f"{type(broken).__name__}: {broken}, after\n  {path}") from broken
             form = hash(after.canonical())
             if form in known:
                 continue

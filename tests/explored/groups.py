@@ -95,6 +95,7 @@ class GroupWorld:
     def __init__(self, budget: Budget) -> None:
         self.budget, self.now = budget, 1_000_000
         self.log: list[LogRecord] = []
+        self.handled = 0
         self.shard = self.loaded()
         self.members = {name: Member() for name in MEMBERS}
         self.requests: list[Request] = []
@@ -189,7 +190,8 @@ class GroupWorld:
     def _handle(self, request: Request) -> tuple[list[Any], list[Any]]:
         token = (request.member, request.number)
         message, version = self.message(request)
-        uuid = f"{request.member}{request.number}".ljust(32, "0")
+        self.handled += 1
+        uuid = f"{self.handled:032x}"  # never drawn twice, for a doubled request either
         self.shard.handle(GroupRequest(token, message, version, "c", "/h", uuid), self.now)
         self.shard.expire(self.now)  # timers without a delay
         self.requests.remove(request)
