@@ -45,6 +45,8 @@ class Cluster:
         self._bootstrap = list(bootstrap)
         self._timeout_s = timeout_s
         self._nodes: dict[int, Address] = {}
+        #: The address that responded last: one that is down costs the pause before each attempt to connect.
+        self._last: Address | None = None
         self._versions: dict[int, tuple[int, int]] = {}
         self._faults: dict[tuple[str, int], str] = {}
         self._peers = Peers(client_id, login, tls)
@@ -106,6 +108,7 @@ class Cluster:
         for address in addresses:
             response = self._response(address, request, version)
             if response is not None:
+                self._last = address
                 return response
         words = ", ".join(f"{host}:{port}" for host, port, _ in addresses)
         faults = [fault for host, port, _ in addresses if (fault := self._faults.get((host, port)))]
@@ -115,7 +118,8 @@ class Cluster:
 
     def _any(self) -> list[Address]:
         """The addresses that may serve any request: those of the command first, since the others may be out of reach."""
-        return [*self._bootstrap, *(one for one in self._nodes.values() if one not in self._bootstrap)]
+        known = [*self._bootstrap, *(one for one in self._nodes.values() if one not in self._bootstrap)]
+        return sorted(known, key=lambda one: one != self._last)
 
     def _address(self, node_id: int) -> Address:
         """The node's address in the metadata of now."""

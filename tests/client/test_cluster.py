@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from ssl import create_default_context
+from unittest.mock import patch
 
 import odradek
 import pytest
@@ -69,6 +70,9 @@ def test_next_address_is_tried_where_one_refuses(broker: odradek.Broker) -> None
     cluster = Cluster([unused(), address_of(broker)], "test", TIMEOUT_S)
     try:
         assert cluster.ask(DescribeClusterRequest()).error_code == 0
+        with patch.object(Cluster, "_response", autospec=True, side_effect=Cluster._response) as tries:
+            assert cluster.ask(DescribeClusterRequest()).error_code == 0
+        assert tries.call_count == 1  # the address that responded last comes first
     finally:
         cluster.close()
 
