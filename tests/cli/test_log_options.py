@@ -85,7 +85,7 @@ def test_levels_of_one_logger_and_of_all() -> None:
 @pytest.mark.usefixtures("processes")
 def test_every_logger_of_a_broker_is_known_and_in_the_docs() -> None:
     calls = re.compile(r'getLogger\("(odradek[^"]*)"\)')
-    packages = ("server", "storage", "coordinator", "replication", "metadata")
+    packages = ("client", "server", "storage", "coordinator", "replication", "metadata")
     files = [file for package in packages for file in (ROOT / package).rglob("*.py")]
     used = {name for file in files for name in calls.findall(file.read_text(encoding="utf-8"))}
     assert used - {"odradek"} == set(LOGGERS)
