@@ -106,8 +106,6 @@ class Sender:
         """
         began = time.monotonic()
         fixed: dict[str, Any] = {} if key is None else {"key": key}
-        if partition is not None:
-            fixed["partition"] = partition
         key_bytes = len(key or b"")
         try:
             with Progress("reading", size, is_bytes=True) as progress:
@@ -115,7 +113,8 @@ class Sender:
                     self._produce_batch(
                         [{"value": value, **fixed} for value in values]
                         if fixed
-                        else [{"value": value} for value in values]
+                        else [{"value": value} for value in values],
+                        partition,
                     )
                     taken = sum(map(len, values))
                     self.sent.records += len(values)
@@ -128,11 +127,13 @@ class Sender:
         self.sent.seconds = time.monotonic() - began
         return self.sent
 
-    def _produce_batch(self, messages: list[dict[str, Any]]) -> None:
+    def _produce_batch(self, messages: list[dict[str, Any]], partition: int | None) -> None:
         """Queues all of them in order. Raises CommandError for one that the client refuses."""
         producer = self._producer
+        # A partition in a message is ignored (confluent-kafka 2.16): the argument is not.
+        to: dict[str, Any] = {} if partition is None else {"partition": partition}
         while messages:
-            queued = producer.produce_batch(self._topic, messages)
+            queued = producer.produce_batch(self._topic, messages, **to)
             producer.poll(0)
             self._raise_failed()
             if queued == len(messages):

@@ -68,3 +68,12 @@ def test_command_sends_a_file_and_says_what_was_refused(broker: odradek.Broker, 
     done = odradek_command("produce", "whole", str(file), "-b", broker.bootstrap_servers)
     assert done.status == 1
     assert "too large" in done.err
+
+
+def test_command_sends_all_lines_to_the_partition(broker: odradek.Broker) -> None:
+    broker.topic("three").create(partitions=3)
+    done = odradek_command("produce", "three", "-p", "2", "-b", broker.bootstrap_servers, stdin="a\nb\n")
+    assert done.status == 0, done.err
+    assert [(record.partition, record.value) for record in broker.topic("three").records()] == [(2, b"a"), (2, b"b")]
+    done = odradek_command("produce", "three", "-p", "9", "--timeout", "5", "-b", broker.bootstrap_servers, stdin="a\n")
+    assert done.status == 3 and "partition" in done.err, done
