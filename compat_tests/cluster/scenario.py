@@ -112,7 +112,8 @@ class Scenario:
             sender.end()
         acknowledged = {order for sender in self.senders for order in sender.acknowledged}
         self.found = read_all(self.cluster.bootstrap, len(acknowledged))
-        assert anomalies(self.found, self.senders) == []
+        reported = anomalies(self.found, self.senders)
+        assert not reported, f"{len(reported)} anomalies:\n" + "\n".join(map(str, reported[:40]))
         assert sum(map(len, self.found.values())) == len(acknowledged) == sum(sender.sent for sender in self.senders)
         for reader in self.readers:
             self.cluster.until(lambda reader=reader: acknowledged <= reader.seen.keys(), f"all is {reader.name}")
