@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from ..protocol.messages.api_versions import ApiVersionsRequest
 from ..protocol.messages.find_coordinator import FindCoordinatorRequest
 from ..protocol.messages.metadata import MetadataRequest
 from ..protocol.schema import Message
+from .any_broker import ANY_S, only_reads
 from .errors import CoordinatorError, LoginRejected, NoResponse, NotSupported, UnknownNode
 from .peers import LoginOf, Peers, TlsOf
 
@@ -105,8 +107,19 @@ class Cluster:
 
     def _sent(self, request: Message, version: int | None, node_id: int | None) -> Any:
         addresses = self._any() if node_id is None else [self._address(node_id)]
+        # One that hangs must not hold up those that any broker answers. Where all are slow, each gets its time.
+        is_short = node_id is None and len(addresses) > 1 and only_reads(request) and self._timeout_s > ANY_S
+        late = []
         for address in addresses:
-            response = self._response(address, request, version)
+            began = time.monotonic()
+            response = self._response(address, request, version, ANY_S if is_short else self._timeout_s)
+            if response is not None:
+                self._last = address
+                return response
+            if is_short and time.monotonic() - began >= ANY_S:
+                late.append(address)
+        for address in late:
+            response = self._response(address, request, version, self._timeout_s)
             if response is not None:
                 self._last = address
                 return response
@@ -129,18 +142,21 @@ class Cluster:
             raise UnknownNode(f"broker {node_id} is not in the metadata")
         return self._nodes[node_id]
 
-    def _response(self, address: Address, request: Message, version: int | None) -> Any:
+    def _response(self, address: Address, request: Message, version: int | None, timeout_s: float) -> Any:
         found: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        self._loop.call_soon_threadsafe(self._send, address, request, version, found)
+        self._loop.call_soon_threadsafe(self._send, address, request, version, timeout_s, found)
         return found.result()
 
     def _send(
-        self, address: Address, request: Message, version: int | None, found: concurrent.futures.Future[Any]
+        self,
+        address: Address,
+        request: Message,
+        version: int | None,
+        timeout_s: float,
+        found: concurrent.futures.Future[Any],
     ) -> None:
         self._faults.pop((address.host, address.port), None)
-        self._peers.send(
-            address, request, found.set_result, timeout_ms=max(1, int(self._timeout_s * 1000)), version=version
-        )
+        self._peers.send(address, request, found.set_result, timeout_ms=max(1, int(timeout_s * 1000)), version=version)
 
     def _note_fault(self, host: str, port: int, fault: str) -> None:
         self._faults[host, port] = fault

@@ -174,14 +174,14 @@ class Connection:
         """A `Patient` client, closed at the end."""
         import logging
 
-        from .kafka_python import admin_settings, without_figures
+        from .kafka_python import admin_settings, network_client
 
         self.reach()
         logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
         from kafka.admin import KafkaAdminClient
 
         settings = admin_settings(self.properties, self.security, self.timeout_s)
-        client = Admin(lambda: KafkaAdminClient(**settings, kafka_client=without_figures), self.cluster)
+        client = Admin(lambda: KafkaAdminClient(**settings, kafka_client=network_client), self.cluster)
         try:
             yield Patient(client, min(self.timeout_s, self.patience_s), min(self.timeout_s, _PATIENCE_S))
         finally:

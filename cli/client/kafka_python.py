@@ -52,11 +52,18 @@ def _sasl(security: Security) -> dict[str, Any]:
     return made
 
 
-def without_figures(**settings: Any) -> Any:
-    """The network client of kafka-python without the 10 KB of figures that it keeps for each connection."""
+def network_client(**settings: Any) -> Any:
+    """The network client of kafka-python that asks another broker where one hangs, and without the 10 KB of figures that it
+    keeps for each connection.
+    """
     from kafka.net.compat import KafkaNetClient
+    from kafka.net.selector import NetworkSelector
 
-    return KafkaNetClient(**{**settings, "metrics": None})
+    from .hanging import Manager
+
+    without = {**settings, "metrics": None}
+    net = NetworkSelector(**without)
+    return KafkaNetClient(net, Manager(net, **without))
 
 
 def login_of(security: Security) -> Login | None:

@@ -65,7 +65,7 @@ def described(admin: Any, name: str, away: frozenset[int] = frozenset()) -> Grou
 
 
 def _classic(admin: Any, name: str, coordinator: int) -> Group:
-    found = admin.describe_groups([name])[name]
+    found = admin.describe_groups([name], group_coordinator_id=coordinator)[name]
     if found["error"]:
         raise CommandError(f"group {name}: {found['error']}")
     group = Group(name, "classic", found["group_state"], coordinator, found.get("protocol_data") or "")

@@ -30,7 +30,7 @@ _CONNECTIONS, _PUSHED = (
 
 
 def clients(backend: Backend, request: Request) -> Page:
-    parts: list[Part] = [_members(backend), _subscriptions(backend)]
+    parts: list[Part] = [*_members(backend), _subscriptions(backend)]
     samples = [(address, *one) for address in backend.settings.metrics for one in _samples(address)]
     if not backend.settings.metrics:
         parts.append(
@@ -50,14 +50,15 @@ def clients(backend: Backend, request: Request) -> Page:
     return Page("Clients", parts, "/clients")
 
 
-def _members(backend: Backend) -> Table:
-    rows = []
+def _members(backend: Backend) -> list[Part]:
+    rows, missing = [], []
     with_members = [one for one in backend.snapshot.groups if one.state not in ("Empty", "Dead")][:_MOST_GROUPS]
     with backend.links.admin() as admin:
         for group in with_members:
             try:
                 found = described(admin, group.group, backend.away)
-            except CoordinatorAway:
+            except CoordinatorAway as error:
+                missing.append(Text(str(error), "bad"))
                 continue
             except Exception as error:
                 known = error if isinstance(error, CommandError) else from_library(error)
@@ -67,7 +68,7 @@ def _members(backend: Backend) -> Table:
             link = Link(group.group, path_to("groups", group.group))
             rows += [(one.client, one.host, link, group.kind, len(one.held), one.member) for one in found.members]
     columns = ("Client id", "Host", "Group", "Kind", "Assigned", "Member")
-    return Table("Members of groups", columns, rows[:_MOST_ROWS], "No group has members.")
+    return [*missing, Table("Members of groups", columns, rows[:_MOST_ROWS], "No group has members.")]
 
 
 def _subscriptions(backend: Backend) -> Part:

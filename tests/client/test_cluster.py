@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from ssl import create_default_context
 from unittest.mock import patch
 
 import odradek
 import pytest
+from kafka.cluster import ClusterMetadata
+from kafka.protocol.metadata import MetadataResponse
+from odradek.cli.client.connection import Connection
 from odradek.client.cluster import TRANSACTION_COORDINATOR, Address, Cluster
 from odradek.client.errors import LoginRejected, NoResponse, NotSupported, UnknownNode
 from odradek.client.sasl import PasswordLogin
@@ -75,6 +80,49 @@ def test_next_address_is_tried_where_one_refuses(broker: odradek.Broker) -> None
         assert tries.call_count == 1  # the address that responded last comes first
     finally:
         cluster.close()
+
+
+@contextlib.contextmanager
+def hanging() -> Iterator[Address]:
+    """An address that accepts connections, and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield Address("127.0.0.1", listening.getsockname()[1])
+
+
+def test_next_address_is_tried_soon_where_one_hangs(broker: odradek.Broker) -> None:
+    with hanging() as address:
+        cluster = Cluster([address, address_of(broker)], "test", TIMEOUT_S)
+        began = time.monotonic()
+        assert cluster.ask(DescribeClusterRequest()).error_code == 0
+        assert cluster.coordinator("billing") >= 0
+        assert time.monotonic() - began < TIMEOUT_S / 2
+        cluster.close()
+
+
+def test_queries_of_kafka_python_leave_out_what_hangs(broker: odradek.Broker) -> None:
+    """An address of the first connection, and a broker of the metadata."""
+    node, live = 99, address_of(broker)
+    with hanging() as address:
+        addresses = ",".join(f"{host}:{port}" for host, port, _ in (address, live))
+        with Connection({"bootstrap.servers": addresses}, TIMEOUT_S).admin() as patient:
+            admin = patient.impatient
+            began = time.monotonic()
+            assert admin.describe_cluster()["brokers"]
+            listed = ClusterMetadata.brokers
+            silent = MetadataResponse.MetadataResponseBroker(node_id=node, host=address.host, port=address.port)
+            known = ClusterMetadata.broker_metadata
+            with (
+                patch.object(ClusterMetadata, "brokers", lambda self: [silent, *listed(self)]),
+                patch.object(
+                    ClusterMetadata, "broker_metadata", lambda self, one: silent if one == node else known(self, one)
+                ),
+                patch("random.shuffle", lambda nodes: None),  # so that the broker that hangs comes first
+            ):
+                admin.forget_places()
+                for _ in range(3):
+                    assert admin.describe_cluster()["brokers"]
+                    assert admin.describe_groups(["billing"])
+            assert time.monotonic() - began < TIMEOUT_S
 
 
 def test_no_response_names_the_addresses() -> None:
