@@ -150,8 +150,10 @@ def test_options_of_the_login_module_are_the_tls_of_the_keys(secured: SecuredIss
         "sasl.oauthbearer.expected.audience": AUDIENCE,
         "sasl.oauthbearer.expected.issuer": ISSUER,
     }
-    sasl = SaslListeners(BrokerConfig(properties), MetadataCache()).of("SASL_PLAINTEXT", "SASL_PLAINTEXT")
+    listeners = SaslListeners(BrokerConfig(properties), MetadataCache())
+    sasl = listeners.of("SASL_PLAINTEXT", "SASL_PLAINTEXT")
     assert sasl is not None
+    listeners.stop()
     server = sasl.settings().mechanisms["OAUTHBEARER"]()
     assert isinstance(server, OAuthBearerServer)
     server.evaluate(f"n,,\x01auth=Bearer {ISSUED.token(time.time())}\x01\x01".encode(), int(time.time() * 1000))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -306,6 +307,8 @@ KEYS_URL = {"sasl.oauthbearer.jwks.endpoint.url": "file:///nowhere/keys.json"}
 )  # fmt: skip
 def test_a_configuration_that_checks_too_little_is_refused(more: dict[str, str], words: str) -> None:
     listeners = SaslListeners(BrokerConfig(OAUTH | more), MetadataCache())
+    before = threading.active_count()
     with pytest.raises(InvalidConfig, match=words):
         listeners.of("SASL_PLAINTEXT", "SASL_PLAINTEXT")
+    assert threading.active_count() == before, "no thread fetches keys for it"
     listeners.stop()

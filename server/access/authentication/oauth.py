@@ -512,20 +512,22 @@ def token_validator(
         return validator
     options = jaas.options if jaas is not None else {}
     if handler in _SIGNED or (handler is None and config.get(_URL) is not None):
-        return signed_validator(_source(config, key_sets, options), _checks(config))
+        return _signed_validator(config, key_sets, options)
     if handler is not None and handler not in _UNSECURED:
         raise InvalidConfig(f"{HANDLER}: {handler} is not supported; use {_SIGNED[0]}")
     log.warning("listener %s accepts OAuth tokens without a signature: anyone can create them", listener)
     return unsecured_validator(options)
 
 
-def _source(config: BrokerConfig, key_sets: KeySets, options: Mapping[str, str]) -> KeySource:
+def _signed_validator(config: BrokerConfig, key_sets: KeySets, options: Mapping[str, str]) -> TokenValidator:
     url = config.get(_URL)
     if not url:
         raise InvalidConfig(f"{_URL} is not set: set the URL of the issuer's keys")
+    checks = _checks(config)
     times = FetchTimes(*(config.get(key) / 1000 for key in _TIMES))
+    # Last, since it begins a thread: nothing that is refused leaves one.
     key_set = key_sets.at(url, times, options)
-    return KeySource(key_set.current, key_set.look_for)
+    return signed_validator(KeySource(key_set.current, key_set.look_for), checks)
 
 
 def _checks(config: BrokerConfig) -> ClaimChecks:
