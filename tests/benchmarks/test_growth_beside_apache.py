@@ -37,6 +37,7 @@ def test_curve_bends_where_one_more_costs_half_as_much_again(points: list[Point]
     assert bend(points) == size
 
 
+@pytest.mark.usefixtures("processes")
 def test_table_and_picture_have_a_curve_for_each_broker(tmp_path: Path) -> None:
     measured = {ODRADEK_NAME: curve(1, 2, 5), APACHE_NAME: curve(2, 4, 8)}
     lines = table(measured).splitlines()

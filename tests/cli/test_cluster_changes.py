@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import odradek
+import pytest
 
 from compat_tests.cli.commands import Done, odradek_command
 from compat_tests.recipes import eventually
+
+pytestmark = pytest.mark.usefixtures("sockets")
 
 
 def test_preferred_leaders_are_elected() -> None:

@@ -15,6 +15,8 @@ import pytest
 
 from compat_tests.cli.commands import Done, odradek_command
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 DEADLINE_S = 30
 NOT_FOUND, MISUSED, INTERRUPTED = 3, 2, 130
 
@@ -63,6 +65,7 @@ def test_values_that_the_broker_refuses_have_status_1(broker: odradek.Broker) ->
     assert done.status == 1 and "odradek config get topic orders --all" in done.err
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("command", ["consume orders -o beginning --follow", "top --interval 30"])
 def test_ctrl_c_has_status_130(broker: odradek.Broker, command: str) -> None:
     words = [sys.executable, "-m", "odradek", *command.split(), "-b", broker.bootstrap_servers]
@@ -102,6 +105,7 @@ def test_quotas_are_printed_exactly(broker: odradek.Broker) -> None:
     assert re.search(r"producer_byte_rate +1048576\n", run(broker, "quota", "list").out)
 
 
+@pytest.mark.usefixtures("processes")
 def test_start_warns_of_properties_without_a_meaning(tmp_path: Path) -> None:
     words = ["start", "--port", "0", "--data-dir", str(tmp_path), "--override", "num.partition=3", "--log-level", "off"]
     process = subprocess.Popen(

@@ -16,6 +16,8 @@ from compat_tests.cli.commands import Done, odradek_command
 from compat_tests.console.process import ConsoleProcess, Visitor
 from compat_tests.recipes import eventually
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 PARTITIONS, RECORDS, COMMITTED = 5, 10, 4
 LAG = PARTITIONS * RECORDS - COMMITTED
 UNCOMMITTED = (PARTITIONS - 1) * RECORDS

@@ -12,6 +12,8 @@ from confluent_kafka import Consumer
 from compat_tests.cli.commands import Done, odradek_command
 from compat_tests.recipes import eventually
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 TOPICS = [f"saved-{number}" for number in range(6)]
 
 

@@ -15,7 +15,7 @@ DEADLINE_S = 30
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[odradek.Broker]:
+def broker(sockets: None) -> Iterator[odradek.Broker]:
     with odradek.Broker() as running:
         for topic in ("orders-eu", "orders-us", "sales"):
             running.topic(topic).send(f"{topic}-1".encode(), f"{topic}-2".encode())
@@ -67,6 +67,7 @@ def test_topics_are_chosen_by_an_expression(broker: odradek.Broker) -> None:
     assert run(broker, "consume", "--regex", "(", "-o", "beginning").status == 2
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("columns", [80, 140])
 @pytest.mark.parametrize("command", ["consume", "topic create", "repair", "start", "group"])
 def test_help_has_the_width_of_the_terminal(command: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,6 +80,7 @@ def test_help_has_the_width_of_the_terminal(command: str, columns: int, monkeypa
         assert longest > 80, "long lines use the width"
 
 
+@pytest.mark.usefixtures("sockets")
 def test_plaintext_to_a_port_with_tls_is_explained() -> None:
     with odradek.Broker(security="tls") as secured:
         for words in (("topic", "list"), ("consume", "x", "-o", "beginning")):
@@ -111,6 +113,7 @@ def test_groups_are_completed(broker: odradek.Broker) -> None:
     assert done.stdout.split() == ["billing"]
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(("line", "candidates"), [("odradek ", {"topic", "start"}), ("odradek topic cre", {"create"})])
 def test_completion_imports_only_the_command_that_it_completes(line: str, candidates: set[str]) -> None:
     """Counts modules rather than time: clients and engines that the line does not need take most of it."""

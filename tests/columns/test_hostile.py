@@ -202,6 +202,7 @@ def test_lost_index_of_aborted_transactions_is_noticed(tmp_path: Path) -> None:
     assert rows == expected or "the index of aborted transactions lacks" in words
 
 
+@pytest.mark.usefixtures("processes")
 def test_checks_of_the_kernel_hold_with_numbas_own_bounds_checks(tmp_path: Path) -> None:
     """numba's bounds checks raise IndexError for an index outside an array: the same tests run with them."""
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}

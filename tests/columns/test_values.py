@@ -141,6 +141,7 @@ def test_scan_has_typed_values_and_the_others_with_their_reasons(tmp_path: Path)
         scan(made.topic_path, values="avro")
 
 
+@pytest.mark.usefixtures("processes")
 def test_avro_and_protobuf_of_a_file(tmp_path: Path) -> None:
     import fastavro
 
@@ -180,7 +181,7 @@ def test_avro_and_protobuf_of_a_file(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def registered(tmp_path: Path) -> Iterator[tuple[odradek.Broker, Path, SchemaRegistryClient]]:
+def registered(sockets: None, tmp_path: Path) -> Iterator[tuple[odradek.Broker, Path, SchemaRegistryClient]]:
     with odradek.Broker(data_dir=tmp_path, schema_registry=True) as broker:
         yield broker, tmp_path, SchemaRegistryClient({"url": broker.schema_registry_url})
 

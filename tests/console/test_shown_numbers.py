@@ -13,6 +13,8 @@ from compat_tests.cli.commands import odradek_command
 from compat_tests.console.process import ConsoleProcess, Visitor
 from compat_tests.recipes import eventually
 
+pytestmark = pytest.mark.usefixtures("sockets")
+
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[odradek.Broker]:

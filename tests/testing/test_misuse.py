@@ -8,6 +8,7 @@ import odradek
 import pytest
 
 
+@pytest.mark.usefixtures("sockets")
 @pytest.mark.parametrize(
     ("properties", "words"),
     [
@@ -22,6 +23,7 @@ def test_property_that_no_kafka_has_raises(properties: dict[str, int], words: st
         odradek.Cluster(brokers=1, config=properties).start()
 
 
+@pytest.mark.usefixtures("sockets")
 def test_properties_of_other_versions_and_of_a_users_class_pass() -> None:
     properties = {"zookeeper.connect": "x:2181", "inter.broker.protocol.version": "3.9", "super.users": "User:a"}
     with odradek.Broker(config=properties):
@@ -45,6 +47,7 @@ def test_times_of_faults_that_cannot_be_raise(seconds: float) -> None:
     assert len(faults) == 0
 
 
+@pytest.mark.usefixtures("sockets")
 def test_text_in_place_of_bytes_raises() -> None:
     with odradek.Broker() as broker:
         topic = broker.topic("orders")
@@ -59,6 +62,7 @@ def test_text_in_place_of_bytes_raises() -> None:
         assert topic.values() == [b"1", None, b"2"]
 
 
+@pytest.mark.usefixtures("sockets")
 async def test_wait_that_is_not_awaited_raises_at_its_use() -> None:
     async with odradek.Broker() as broker:
         topic = broker.topic("orders")

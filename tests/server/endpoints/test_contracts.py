@@ -86,6 +86,7 @@ def test_paths_of_portions_are_arrays_of_the_messages(api: Api) -> None:
                 found = field.type.element
 
 
+@pytest.mark.usefixtures("sockets")
 @pytest.mark.parametrize("broken", [None, "no requirement"])
 def test_endpoint_without_requirements_is_not_served(broken: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     with odradek.Broker() as broker:
@@ -100,6 +101,7 @@ def test_endpoint_without_requirements_is_not_served(broken: str | None, monkeyp
             assert client.call(MetadataRequest(topics=[]), 9).brokers
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_start_imports_no_endpoint() -> None:
     program = (
         "import sys, odradek\n"
