@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .broker_properties import properties_of
-from .options import FAILED, MISUSED, UsageError, add_configuration, complain, shown
+from .options import FAILED, MISUSED, UsageError, add_configuration, complain, process_count, shown
 
 if TYPE_CHECKING:
     from ..server.config.broker_config import BrokerConfig
@@ -30,6 +30,12 @@ def add_to(commands: Any) -> None:
     add_configuration(command)
     command.add_argument(
         "-t", "--cluster-id", metavar="ID", help="22 characters of URL-safe base64 (default: a new one)"
+    )
+    command.add_argument(
+        "--processes",
+        type=process_count,
+        metavar="N|auto",
+        help="format the folders of `odradek start --processes N`, those that are not formatted yet",
     )
     command.add_argument("--ignore-formatted", action="store_true", help="skip directories that are already formatted")
     command.add_argument(
@@ -74,6 +80,9 @@ def run(options: argparse.Namespace) -> int:
     from ..storage.files.open_files import LogDirectoryFailure
 
     try:
+        if options.processes is not None:
+            print(_format_processes(options))
+            return 0
         config = BrokerConfig(properties_of(options))
         before = _cluster_ids(config)
         _check_cluster_id(options.cluster_id, before)
@@ -93,6 +102,19 @@ def run(options: argparse.Namespace) -> int:
         return complain(error, MISUSED)
     print(_outcome(before, cluster_id))
     return 0
+
+
+def _format_processes(options: argparse.Namespace) -> str:
+    """Raises what `run` explains."""
+    from .processes.members import format_members, service_of
+
+    if options.standalone or options.initial_controllers is not None or options.no_initial_controllers:
+        raise UsageError("--processes: controller.quorum.voters names the voters; leave out the options for voters")
+    service = service_of(properties_of(options), options.processes)
+    _check_cluster_id(options.cluster_id, {})
+    features, users = _features(options.feature), _users(options.add_scram)
+    cluster_id = format_members(service, options.cluster_id, features=features, users=users)
+    return f"odradek: {service.root} is formatted for cluster {cluster_id}, with {len(service.brokers)} brokers"
 
 
 def _cluster_ids(config: BrokerConfig) -> dict[str, str | None]:

@@ -87,6 +87,12 @@ def logger_level(text: str) -> LoggerLevel:
     return LoggerLevel(logger if equals and logger != _ROOT else "", _LEVELS[name.lower()])
 
 
+def level_text(chosen: LoggerLevel) -> str:
+    """The text that `logger_level` reads as this value."""
+    name = next(name for name, level in _LEVELS.items() if level == chosen.level)
+    return f"{chosen.logger or _ROOT}={name}"
+
+
 class OneLineFormatter(logging.Formatter):
     """Keeps each message on one line and within a size, whatever text of a peer is in it. A traceback follows as it is."""
 

@@ -7,6 +7,7 @@ that cannot be done: an option, a property or a file that must change first. 130
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import textwrap
@@ -22,6 +23,8 @@ INTERRUPTED = 130
 MOST_MESSAGE_CHARACTERS = 800
 #: Limit of a value that a message repeats.
 MOST_SHOWN_CHARACTERS = 80
+#: Limit of `--processes`.
+MOST_PROCESSES = 100
 
 
 class UsageError(Exception):
@@ -115,6 +118,16 @@ def path(text: str) -> Path:
 def port(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) <= 65535):
         raise argparse.ArgumentTypeError(f"{shown(text)} is not a port: a number from 0 to 65535")
+    return int(text)
+
+
+def process_count(text: str) -> int:
+    """The number of brokers of `--processes`; `auto` is one for each processor that this process may use."""
+    if text == "auto":
+        usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return min(MOST_PROCESSES, usable)
+    if not (text.isascii() and text.isdecimal() and len(text) <= 3 and 1 <= int(text) <= MOST_PROCESSES):
+        raise argparse.ArgumentTypeError(f"{shown(text)} is not auto or a number from 1 to {MOST_PROCESSES}")
     return int(text)
 
 

@@ -19,7 +19,7 @@ from .broker_properties import properties_of
 from .console_process import check_installed, check_listeners, console_beside
 from .logs import FORMATS, log_to_standard_error, logger_level
 from .node_place import remember
-from .options import FAILED, MISUSED, UsageError, add_configuration, complain, host, port, warn
+from .options import FAILED, MISUSED, UsageError, add_configuration, complain, host, port, process_count, warn
 from .preloading import preload
 from .stop_signals import ignore_stop_signals, stop_on_signals
 
@@ -43,6 +43,7 @@ examples:
   odradek start --host 0.0.0.0 --override advertised.listeners=PLAINTEXT://broker.example:9092
   odradek start --log-level info --log-level odradek.quorum=debug --log-format json
   odradek start server.properties --override auto.create.topics.enable=false
+  odradek start server.properties --processes auto
 
 Properties have Apache Kafka's names and meanings. An empty data directory is formatted on the first start.
 SIGTERM and SIGINT (Ctrl-C) stop the broker cleanly.
@@ -70,6 +71,17 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "--host", type=host, metavar="H", help="listen on this address; 0.0.0.0: all addresses (default: 127.0.0.1)"
     )
+    command.add_argument(
+        "--processes",
+        type=process_count,
+        metavar="N|auto",
+        help="run N brokers and their controller as one service, on this port and those after it; auto: one per processor",
+    )
+    command.add_argument(
+        "--stop-with-stdin",
+        action="store_true",
+        help="also stop when standard input ends, as when the parent process does",
+    )
     command.add_argument("-v", "--verbose", action="store_true", help="log what the broker does, to standard error")
     command.add_argument(
         "--log-level",
@@ -84,10 +96,20 @@ def add_to(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.processes is not None:
+        return _run_processes(options)
     with contextlib.ExitStack() as starting:
         # Objects made during a start stay: a collection would only take time.
         starting.enter_context(GC_PAUSES.pause(freeze=True))
         return _run(options, starting)
+
+
+def _run_processes(options: argparse.Namespace) -> int:
+    from .processes import supervisor
+
+    if options.console is not None:
+        return complain("--console serves one broker; run `odradek console -b ADDRESSES` beside --processes", MISUSED)
+    return supervisor.run(options)
 
 
 def _run(options: argparse.Namespace, starting: contextlib.ExitStack) -> int:
@@ -162,12 +184,20 @@ async def _serve(config: Any, options: argparse.Namespace, starting: contextlib.
         loop.call_soon_threadsafe(stopping.set)
 
     stop_on_signals(stop)
+    if options.stop_with_stdin:
+        loop.add_reader(sys.stdin.fileno(), _stop_at_end_of_input, loop, stop)
     try:
         broker = BrokerServer(config)
         watchdog.is_closed = lambda: broker.is_closed
         return await _serve_until(stopping, broker, options, starting)
     finally:
         ignore_stop_signals()
+
+
+def _stop_at_end_of_input(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    if not os.read(sys.stdin.fileno(), 4096):
+        loop.remove_reader(sys.stdin.fileno())
+        stop()
 
 
 async def _serve_until(
