@@ -52,13 +52,16 @@ class LoopThread:
 
     def _run_loop(self) -> None:
         asyncio.set_event_loop(self.loop)
+        # The loop's own default executor needs one more thread for its end, which CPython 3.12 refuses at interpreter exit.
+        executor = concurrent.futures.ThreadPoolExecutor(thread_name_prefix="odradek-default")
+        self.loop.set_default_executor(executor)
         try:
             self.loop.run_forever()
         finally:
             try:
                 self._cancel_all()
                 self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-                self.loop.run_until_complete(self.loop.shutdown_default_executor())
+                executor.shutdown()
             finally:
                 asyncio.set_event_loop(None)
                 self.loop.close()

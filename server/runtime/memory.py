@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import cache
 
 from .gc_policy import empty_free_lists
+from .thread_pools import can_start_threads
 
 #: Smaller work leaves too little free memory to justify a system call.
 LARGE_BYTES = 8 * 1024 * 1024
@@ -59,7 +60,7 @@ class MemoryRelease:
 
     def after(self, used_bytes: int) -> None:
         """Notes the end of work that used so many bytes. May be called from any thread; returns immediately."""
-        if used_bytes < LARGE_BYTES or self._trim is None:
+        if used_bytes < LARGE_BYTES or self._trim is None or not can_start_threads():
             return
         with self._lock:
             self._is_due = True

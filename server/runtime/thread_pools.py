@@ -2,15 +2,19 @@
 
 A pool is an executor, `await pools.disk.run(function, ...)`, or `pools.disk.run_then(function, done)` where no coroutine
 waits. It starts a thread when there is work and no idle thread, up to its size.
+
+When the main thread has ended, the interpreter exits, and CPython 3.12 and later start no more threads. Pools then do the
+work on the thread that submits it: an embedded broker that stops at exit still flushes its logs.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, ParamSpec, TypeVar
 
 #: Batches are decompressed and checked here. These threads share the cores with the loop.
@@ -27,6 +31,11 @@ _TURNS_TO_ADD_TASKS = 3
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def can_start_threads() -> bool:
+    """Returns whether the interpreter does not exit yet."""
+    return threading.main_thread().is_alive()
 
 
 class ThreadPool(ThreadPoolExecutor):
@@ -55,9 +64,22 @@ class ThreadPool(ThreadPoolExecutor):
         return max(0, len(self._unfinished) - self.size)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        if not can_start_threads():
+            return self._run_here(functools.partial(fn, *args, **kwargs))
         future = super().submit(fn, *args, **kwargs)
         self._unfinished.add(future)
         future.add_done_callback(self._ended)
+        return future
+
+    def _run_here(self, function: Callable[[], T]) -> Future[T]:
+        """Runs `function` on the caller's thread, after the tasks that threads have: some rely on their order."""
+        wait(tuple(self._unfinished))
+        future: Future[T] = Future()
+        try:
+            future.set_result(function())
+        except BaseException as error:
+            future.set_exception(error)
+        self.completed += 1
         return future
 
     def start(self, function: Callable[..., T], *args: Any) -> asyncio.Future[T]:

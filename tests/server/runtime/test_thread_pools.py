@@ -74,3 +74,18 @@ def test_the_pools_of_a_node_are_bounded_and_have_names_of_their_own() -> None:
     pools = list(ThreadPools())
     assert sum(pool.size for pool in pools) == MOST_THREADS
     assert len({pool.name for pool in pools}) == len(pools)
+
+
+async def test_pool_at_interpreter_exit_works_on_the_callers_thread_after_running_tasks(
+    pool: ThreadPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, order = threading.Event(), list[str]()
+    earlier = pool.submit(lambda: (gate.wait(DEADLINE_S), order.append("earlier")))
+    monkeypatch.setattr("odradek.server.runtime.thread_pools.can_start_threads", lambda: False)
+    threading.Timer(0.01, gate.set).start()
+    assert await pool.run(threading.current_thread) is threading.current_thread()
+    order.append("at exit")
+    assert earlier.done() and order == ["earlier", "at exit"]
+    with pytest.raises(ZeroDivisionError):
+        await pool.run(lambda: 1 // 0)
+    assert (pool.active, pool.queued, pool.completed) == (0, 0, 3)
