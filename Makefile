@@ -10,7 +10,7 @@ PORT ?=
 # running c after a succeeded.
 OPTIONAL := { test -z "$$CI" && echo "the tests that need this are skipped"; }
 
-.PHONY: run check check-broker test tools ecosystem own-suites style docs dist clean
+.PHONY: run check check-broker test pythons tools ecosystem own-suites style docs dist clean
 
 run: $(VENV)/.broker ## a broker on 127.0.0.1:9092, data in ./odradek-data
 	$(BIN)/odradek start $(if $(PORT),--port $(PORT))
@@ -50,6 +50,9 @@ check-broker: $(VENV)/.installed ## some minutes: the same, and the tests with a
 
 test: $(VENV)/.installed tools ## everything: style, types, layers, unit, compatibility, Spark
 	./tests/run
+
+pythons: $(VENV)/.installed ## all tests that need no Java on every other CPython of this machine, or on VERSIONS="3.12 3.14t"
+	$(BIN)/python -m tests.pythons --all $(if $(VERSIONS),--versions $(VERSIONS))
 
 ecosystem: $(VENV)/.installed tools ## the tools around Kafka (700 MB): installs all, or TOOLS="flink camel", tests them, writes their rows
 	$(BIN)/python -m compat_tests.ecosystem $(TOOLS)

