@@ -73,6 +73,10 @@ class GcPauses:
 GC_PAUSES = GcPauses()
 
 
+#: CPython 3.12 itself excludes some hundred immortal objects at each collection. Fewer than this are nobody's freeze.
+FROZEN_BY_OTHERS = 2_000
+
+
 def freeze() -> None:
     """Excludes everything that there is from later collections."""
     gc.freeze()
@@ -87,7 +91,7 @@ def empty_free_lists() -> None:
     if not gc.isenabled():
         return  # large work is in progress, and calls this again when it ends
     gc.collect(1)  # the young garbage, which would be frozen with the rest
-    if gc.get_freeze_count():
+    if gc.get_freeze_count() >= FROZEN_BY_OTHERS:
         gc.collect()
         return
     gc.freeze()

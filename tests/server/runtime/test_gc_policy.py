@@ -44,11 +44,13 @@ def test_survivors_of_a_long_collection_are_excluded_from_the_next(long_s: float
 
 
 def test_one_that_has_ended_sets_nothing_aside() -> None:
+    gc.collect()
+    immortal = gc.get_freeze_count()  # CPython 3.12 sets such objects aside itself
     collections = LongCollections(0.0)
     collections.begin()
     collections.end()
     gc.collect()
-    assert gc.get_freeze_count() == 0
+    assert gc.get_freeze_count() == immortal
 
 
 def test_collector_is_on_again_when_the_last_of_overlapping_pauses_ends() -> None:

@@ -8,10 +8,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from odradek.server.runtime import memory
+from odradek.server.runtime.gc_policy import FROZEN_BY_OTHERS
 from odradek.server.runtime.memory import FLUSHES, FLUSHES_CPU_S, LARGE_BYTES, MemoryRelease, empty_free_lists
 
 DEADLINE_S = 10
@@ -117,6 +119,15 @@ def test_free_lists_are_emptied_by_a_collection_that_leaves_nothing_frozen() -> 
     empty_free_lists()
     assert full_collections() == before + 1
     assert gc.get_freeze_count() == 0
+
+
+def test_immortal_objects_that_the_interpreter_excludes_do_not_count_as_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    for name in ("freeze", "unfreeze"):
+        monkeypatch.setattr(gc, name, partial(calls.append, name))
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: FROZEN_BY_OTHERS - 1)
+    empty_free_lists()
+    assert calls == ["freeze", "unfreeze"]
 
 
 def test_objects_that_were_frozen_stay_frozen() -> None:
