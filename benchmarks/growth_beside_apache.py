@@ -1,5 +1,5 @@
 """Measures how costs grow, beside Apache Kafka: `python -m benchmarks.growth_beside_apache [--partitions N]
-[--connections N] [--records MB] [--rows NAME ...] [--only-odradek] [--write DIR]`.
+[--connections N] [--records MB] [--members N] [--producers N] [--rows NAME ...] [--only-odradek] [--write DIR]`.
 
 Sizes double up to the given limits, and both brokers take each size in turn, as a single node with its defaults. The
 table names the size from which a curve bends: from there on, the cost of one more is over 1.5 times the least that was
@@ -9,6 +9,8 @@ measured before. `--write` draws one curve for each row (`growth-beside-apache.s
   after kill -9 until every partition has a leader.
 - `connections`: CPU of a small Produce, with as many producers in turn.
 - `records`: the latencies of a paced producer beside one that sends records of so many megabytes.
+- `members`: CPU of a record that one of so many members of a share group takes and accepts, its Produce included.
+- `producers`: CPU of a transaction of one record, with so many transactional producers at once, and their rate.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,11 +35,18 @@ from compat_tests.recipes import eventually
 from compat_tests.wire import WireClient
 
 from .brokers import APACHE_NAME, ODRADEK_NAME, Cost, apache, odradek
+from .growth_clients import ShareGroupLoad, TransactionLoad
+from .share_rows import begin_with_the_first_record
 
 PARTITIONS_PER_TOPIC = 250
 #: A process's CPU is counted in hundredths of a second, so that as many requests are measured as take some of these.
 METADATA_REQUESTS = 50
 PRODUCE_REQUESTS = 4000
+SHARED_RECORDS = 4000
+TRANSACTIONS = 12_000
+TRANSACTED_PARTITIONS = 10
+#: Records or transactions before those that are measured: a JVM compiles what they run.
+WARM_UP = 3000
 PACE_S = 0.002
 MEGABYTE = 10**6
 #: The factor by which the cost of one more is over the least cost where a curve bends.
@@ -67,6 +76,8 @@ def main() -> None:
         ("partitions", PARTITIONS_PER_TOPIC, options.partitions),
         ("connections", 10, options.connections),
         ("records", 1, options.records),
+        ("members", 1, options.members),
+        ("producers", 1, options.producers),
     ):
         for size in doubled(first, most) if name in options.rows else ():
             for broker, points in measured.items():
@@ -82,6 +93,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--partitions", type=int, default=2000, help="at most (default: 2,000)")
     parser.add_argument("--connections", type=int, default=640, help="at most (default: 640)")
     parser.add_argument("--records", type=int, default=32, help="megabytes of a record at most (default: 32)")
+    parser.add_argument("--members", type=int, default=128, help="of a share group at most (default: 128)")
+    parser.add_argument("--producers", type=int, default=256, help="transactional ones at most (default: 256)")
     parser.add_argument("--rows", nargs="+", choices=tuple(MEASURES), default=list(MEASURES))
     parser.add_argument("--only-odradek", action="store_true")
     parser.add_argument("--write", type=Path, metavar="DIR", help="the folder for the curves")
@@ -200,7 +213,37 @@ def paced(client: WireClient, count: int) -> Iterator[float]:
         yield timed(lambda: client.call(request, _PRODUCE)) * 1000
 
 
-MEASURES: dict[str, Measure] = {"partitions": of_partitions, "connections": of_connections, "records": of_records}
+def of_members(broker: BrokerProcess, size: int) -> Iterator[Point]:
+    with WireClient(broker.bootstrap) as client:
+        create(client, "shared", 1)
+    begin_with_the_first_record(broker.bootstrap, "shared")
+    with closing(ShareGroupLoad(broker.bootstrap, "shared", size)) as load:
+        load.run(WARM_UP)
+        before = Cost.of(broker.pid).cpu_s
+        load.run(SHARED_RECORDS)
+        spent_us = (Cost.of(broker.pid).cpu_s - before) / SHARED_RECORDS * 1e6
+    yield Point("a record of a share group of so many members", "us of CPU", size, spent_us, False)
+
+
+def of_producers(broker: BrokerProcess, size: int) -> Iterator[Point]:
+    with WireClient(broker.bootstrap) as client:
+        create(client, "transacted", TRANSACTED_PARTITIONS)
+    with closing(TransactionLoad(broker.bootstrap, "transacted", TRANSACTED_PARTITIONS, size)) as load:
+        load.run(WARM_UP)
+        before = Cost.of(broker.pid).cpu_s
+        seconds = timed(lambda: load.run(TRANSACTIONS))
+        spent_us = (Cost.of(broker.pid).cpu_s - before) / TRANSACTIONS * 1e6
+    yield Point("a transaction of so many producers", "us of CPU", size, spent_us, False)
+    yield Point("transactions of so many producers", "a second", size, TRANSACTIONS / seconds, False)
+
+
+MEASURES: dict[str, Measure] = {
+    "partitions": of_partitions,
+    "connections": of_connections,
+    "records": of_records,
+    "members": of_members,
+    "producers": of_producers,
+}
 
 
 # ---- results

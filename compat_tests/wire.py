@@ -111,6 +111,10 @@ class WireClient:
             received += piece
         return bytes(received)
 
+    def fileno(self) -> int:
+        """Lets a selector wait for the client's responses."""
+        return self._socket.fileno()
+
     def close(self) -> None:
         self._socket.close()
 

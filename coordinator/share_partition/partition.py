@@ -96,6 +96,14 @@ class Output(NamedTuple):
     dead_letter_records: list[DeadLetter]
 
 
+class Acquirable(NamedTuple):
+    """The records to acquire: `again` ones below the partition's end, and up to `room` new ones from there on."""
+
+    again: int
+    end_offset: int
+    room: int
+
+
 class Change(NamedTuple):
     """A changed run. `is_rejected`: a member rejected its records."""
 
@@ -176,6 +184,10 @@ class SharePartition:
     def can_acquire(self) -> bool:
         """Returns whether a record is available again, or the lock limit permits new records."""
         return self.next_fetch_offset() != self.end_offset or self.in_flight_count < self.limits.record_locks
+
+    def acquirable(self) -> Acquirable:
+        again = sum(len(run) for run in self.runs if run.is_available)
+        return Acquirable(again, self.end_offset, self.limits.record_locks - self.in_flight_count)
 
     # Acknowledgements and releases.
 

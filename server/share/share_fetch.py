@@ -145,6 +145,7 @@ class ShareReader:
         offset = state_machine.next_fetch_offset()
         if offset < log.log_start_offset:
             state_machine.log_start_moved(log.log_start_offset)
+            led.apply_output()
             offset = state_machine.next_fetch_offset()
         if offset >= limit:
             return None
@@ -302,9 +303,14 @@ class ShareFetch(ParkedFetch):
             AcquireRequest(request.max_records, request.batch_size, is_strict),
             is_isolated=fetches.configs.is_read_committed(self._group_id),
         )
-        #: The share partitions of the last attempt. It also waits for those that are still loading.
-        self._waits_for: list[LedSharePartition] = []
+        #: The share partitions of the last attempt, and the last change that it saw of each. It also waits for those
+        #: that are still loading.
+        self._waits_for: dict[LedSharePartition, int] = {}
         self._is_over = False
+
+    @property
+    def wanted_records(self) -> int:
+        return self._reader.wanted.max_records
 
     # ---- lifecycle
 
@@ -327,27 +333,30 @@ class ShareFetch(ParkedFetch):
             self._attempt()
 
     def _attempt(self) -> None:
-        self._unwatch()
-        self._waits_for, self._hosts = [], []
+        before, self._waits_for = self._waits_for, {}
+        answer: Answer | None = None
         try:
             answer = self._look()
         except NotInPageCache as cold:
             self._warm(cold)
-            return
-        if answer or self._is_last:
+        finally:
+            # Other fetches are woken for what this one does not take, whatever became of it.
+            is_waiting = answer is not None and not answer and not self._is_last
+            for led in before:
+                if not is_waiting or led not in self._waits_for:
+                    led.leave(self)
+            if is_waiting:
+                self._watch()
+        if answer is not None and not is_waiting:
             self._finish(answer)
-        else:
-            self._watch()
 
     def _watch(self) -> None:
-        super()._watch()
-        for led in self._waits_for:
-            led.waiters[self] = None
+        for led, seen in self._waits_for.items():
+            led.wait(self, seen)
 
     def _unwatch(self) -> None:
-        super()._unwatch()
         for led in self._waits_for:
-            led.waiters.pop(self, None)
+            led.leave(self)
 
     def _finish(self, answer: Answer) -> None:
         self._is_over = True
@@ -398,13 +407,12 @@ class ShareFetch(ParkedFetch):
         if not isinstance(led, LedSharePartition):
             answer[partition] = _failed(partition, led)
             return None
-        self._waits_for.append(led)
+        self._waits_for[led] = led.last_change
         if led.validation_error is not None:
             answer[partition] = _failed(partition, led.validation_error.error)
             return None
         if led.state_machine is None:
             return None
-        self._hosts.append(led.hosted)
         return led
 
     @staticmethod

@@ -2,7 +2,7 @@
 
 load      requests the state from the persister; fetches wait meanwhile
 settle    after every input to the state machine: sends its writes to the persister one at a time, its replies and
-          its dead-letter records, and wakes the fetches that wait for records
+          its dead-letter records, and wakes as many waiting fetches as there are records for
 forget    when another broker leads, the state is fenced, or the group is gone: drops the share partition; the next
           fetch creates it anew
 """
@@ -14,10 +14,17 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ...coordinator.share_partition.dead_letters import DeadLetter
-from ...coordinator.share_partition.partition import AckBatch, Limits, SharePartition, ValidationError, Write
+from ...coordinator.share_partition.partition import (
+    AckBatch,
+    Acquirable,
+    Limits,
+    SharePartition,
+    ValidationError,
+    Write,
+)
 from ...coordinator.share_state.state import UNINITIALIZED_OFFSET, ShareKey, StateBatch
 from ...metadata.configs.checks import duration_seconds
 from ...metadata.features import SHARE_VERSION
@@ -28,6 +35,7 @@ from ...protocol.messages import read_share_group_state as reading
 from ...protocol.messages import write_share_group_state as writing
 from ...protocol.records.errors import BatchError
 from ...storage.segments.segment import LargeBatch
+from .waiting_fetches import Waiter, WaitingFetches
 
 if TYPE_CHECKING:
     from ...metadata.image import MetadataImage
@@ -202,13 +210,6 @@ _FENCED = (
 )
 
 
-class Waiter(Protocol):
-    """A fetch that waits for records of a share partition."""
-
-    def on_state_changed(self) -> None:
-        """Called when records may be available."""
-
-
 class LedSharePartition:
     """A share partition of a group on the leader of its partition: drives the state machine `machine`."""
 
@@ -229,7 +230,9 @@ class LedSharePartition:
         self.state_machine: SharePartition | None = None
         #: The error that explains why there is no state machine.
         self.validation_error: ValidationError | None = None
-        self.waiters: dict[Waiter, None] = {}
+        self._waiting = WaitingFetches(self._available)
+        #: The records that the state machine has for members; None after it changed.
+        self._acquirable: Acquirable | None = None
         self._state = PersistedState(persister, key, self.leader_epoch, self._written)
         self._dead_letters = dead_letters
         self._configs = configs
@@ -255,9 +258,10 @@ class LedSharePartition:
         if validation_error is not None:
             self.validation_error = validation_error
             self._forget(self)
+            self._waiting.wake_all()
         else:
             self._begin(found)
-        self._wake()
+            self._waiting.changed()
 
     def _begin(self, found: read.PartitionResult) -> None:
         start = found.start_offset
@@ -279,6 +283,7 @@ class LedSharePartition:
         if state_machine is not None and image is not self._configured_by:
             state_machine.limits = self._configs.limits(self.key.group_id)
             self._configured_by = image
+            self._acquirable = None
 
     def _is_led(self) -> bool:
         hosted = self.hosted
@@ -309,6 +314,7 @@ class LedSharePartition:
     def apply_output(self) -> None:
         state_machine = self.state_machine
         assert state_machine is not None
+        self._acquirable = None
         output = state_machine.take()
         self._state.write(output.writes)
         for token, validation_error in output.replies:
@@ -338,7 +344,7 @@ class LedSharePartition:
         if self.state_machine is state_machine:
             state_machine.dead_letter_written(dead_letter)
             self.apply_output()
-            self._wake()
+            self._waiting.changed()
 
     def _written(self, written: Write, error_code: int, message: str | None) -> None:
         validation_error = _validation_error(error_code, message)
@@ -347,7 +353,7 @@ class LedSharePartition:
             return
         state_machine.written(written.id, validation_error)
         self.apply_output()
-        self._wake()
+        self._waiting.changed()
         if validation_error is not None:
             log.warning("%s: its state could not be written: %s", self.key, validation_error)
             if validation_error.error in _FENCED:
@@ -357,9 +363,44 @@ class LedSharePartition:
     def is_writing(self) -> bool:
         return self._state.is_writing or self._pending_dead_letters > 0
 
-    def _wake(self) -> None:
-        for waiter in list(self.waiters):
-            waiter.on_state_changed()
+    # Waiting fetches.
+
+    @property
+    def last_change(self) -> int:
+        """The number of the last change of the state or of the log's end."""
+        return self._waiting.change
+
+    def wait(self, waiter: Waiter, seen: int) -> None:
+        """Lets a fetch wait for records, that found too little after the change `seen`."""
+        self.hosted.watchers[self] = None
+        self._waiting.wait(waiter, seen)
+
+    def leave(self, waiter: Waiter) -> None:
+        self._waiting.remove(waiter)
+        if not self._waiting:
+            self.hosted.watchers.pop(self, None)
+
+    def on_bytes_available(self, size: int) -> None:
+        """Handles records that were committed."""
+        self._waiting.changed()
+
+    def on_state_changed(self) -> None:
+        """Handles a change of the partition: its role, its log's start, or the end of a transaction."""
+        if self._is_led():
+            self._waiting.changed()
+        else:
+            self._waiting.wake_all()
+
+    def _available(self) -> int:
+        """Returns the number of records that members can acquire; it includes offsets without records."""
+        if self.state_machine is None:
+            return 0
+        if self._acquirable is None:
+            self._acquirable = self.state_machine.acquirable()
+        hosted, acquirable = self.hosted, self._acquirable
+        is_isolated = self._configs.is_read_committed(self.key.group_id)
+        limit = hosted.last_stable_offset if is_isolated else hosted.high_watermark
+        return acquirable.again + max(0, min(limit - acquirable.end_offset, acquirable.room))
 
     # Lock timeouts.
 
@@ -377,7 +418,7 @@ class LedSharePartition:
             self.refresh()
             state_machine.expire(self._clock.now_ms())
             self.apply_output()
-            self._wake()
+            self._waiting.changed()
 
     def close(self, error: ErrorCode) -> None:
         """Closes the share partition. Waiting acknowledgements fail with `error`; writes in flight may still be
@@ -391,7 +432,7 @@ class LedSharePartition:
             for token in state_machine.abandon():
                 assert callable(token)
                 token(self.validation_error)
-        self._wake()
+        self._waiting.wake_all()
 
 
 class SharePartitions:

@@ -1,7 +1,8 @@
-"""ShareFetches whose records are only partly in memory."""
+"""ShareFetches that wait, and those whose records are only partly in memory."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,8 +10,9 @@ import odradek
 import pytest
 from confluent_kafka import Producer
 from odradek.server.partitions.parked_fetch import NotInPageCache
-from odradek.server.share.share_fetch import ShareReader
+from odradek.server.share.share_fetch import ShareFetch, ShareReader
 
+from benchmarks.growth_clients import ShareGroupLoad
 from compat_tests.recipes import eventually, make_topic
 from tests.server.harness.share_groups import SETTINGS, configure, member, produce
 from tests.server.harness.share_member import Member
@@ -72,3 +74,21 @@ def test_acquired_records_are_sent_though_next_records_of_other_partition_are_co
         reads = second_read_is_cold(monkeypatch)
         assert one.take(max_records=MOST_RECORDS) == [(0, 4, 1)]
         assert len(reads) == 2
+
+
+def test_waiting_fetches_are_woken_for_their_own_records_only(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each record costs the attempt of the fetch that takes it, and the first attempt of the member's next fetch."""
+    records, members, name = 30, 20, "many-members"
+    make_topic(bootstrap, name)
+    configure(bootstrap, name)
+    attempts, attempt = list[ShareFetch](), ShareFetch._attempt
+
+    def counted(self: ShareFetch) -> None:
+        attempts.append(self)
+        attempt(self)
+
+    with contextlib.closing(ShareGroupLoad(bootstrap, name, members)) as load:
+        load.run(1)
+        monkeypatch.setattr(ShareFetch, "_attempt", counted)
+        load.run(records)
+    assert records <= len(attempts) <= 2.5 * records
