@@ -35,6 +35,8 @@ PURPOSE = "transaction-membership"
 
 #: Called with an error code, or 0, for each of the partitions.
 Answered = Callable[[dict[TopicPartition, int]], None]
+#: Called before the coordinator is requested again.
+Retried = Callable[[], None]
 
 
 class Membership(NamedTuple):
@@ -64,12 +66,12 @@ class TransactionVerification:
         self._leaders = leaders
         self._peers = peers
 
-    def verify(self, client: Client, asked: Membership, answered: Answered) -> None:
+    def verify(self, client: Client, asked: Membership, answered: Answered, retried: Retried) -> None:
         """Verifies the partitions. `answered` may be called immediately, or when the coordinator's log is committed."""
         most_backoff_ms: int = self._config.get("add.partitions.to.txn.retry.backoff.max.ms")
-        self._ask(client, asked, answered, self._clock.now_ms() + most_backoff_ms)
+        self._ask(client, asked, answered, retried, self._clock.now_ms() + most_backoff_ms)
 
-    def _ask(self, client: Client, asked: Membership, answered: Answered, until_ms: int) -> None:
+    def _ask(self, client: Client, asked: Membership, answered: Answered, retried: Retried, until_ms: int) -> None:
         topics: dict[str, list[int]] = {}
         for topic, index in asked.partitions:
             topics.setdefault(topic, []).append(index)
@@ -81,7 +83,7 @@ class TransactionVerification:
             topics=[AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in topics.items()],
         )
         request = AddPartitionsToTxnRequest(transactions=[transaction])
-        reply = partial(self._replied, client, asked, answered, until_ms)
+        reply = partial(self._replied, client, asked, answered, retried, until_ms)
         transactions = self._transactions
         index = transactions.partition_for(asked.transactional_id)
         endpoint = self._leaders.other_leader(transactions.topic, index)
@@ -95,6 +97,7 @@ class TransactionVerification:
         client: Client,
         asked: Membership,
         answered: Answered,
+        retried: Retried,
         until_ms: int,
         response: AddPartitionsToTxnResponse | None,
     ) -> None:
@@ -111,6 +114,13 @@ class TransactionVerification:
         now_ms = self._clock.now_ms()
         if asked.adds and ErrorCode.CONCURRENT_TRANSACTIONS in errors.values() and now_ms < until_ms:
             backoff_ms: int = self._config.get("add.partitions.to.txn.retry.backoff.ms")
-            self._clock.call_at(now_ms + backoff_ms, partial(self._ask, client, asked, answered, until_ms))
+            again = partial(self._ask_again, client, asked, answered, retried, until_ms)
+            self._clock.call_at(now_ms + backoff_ms, again)
         else:
             answered(errors)
+
+    def _ask_again(
+        self, client: Client, asked: Membership, answered: Answered, retried: Retried, until_ms: int
+    ) -> None:
+        retried()
+        self._ask(client, asked, answered, retried, until_ms)

@@ -7,6 +7,7 @@ end of its transaction is void. Batches sent after a batch that has to be sent a
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...metadata.image import TopicPartition
@@ -45,10 +46,14 @@ _RETRIABLE = frozenset(
 
 
 class Unverified(NamedTuple):
-    """The request to the coordinator, and the verification that each partition keeps of it."""
+    """The request to the coordinator, and the verification that each partition keeps of it.
+
+    `sequences`: the first sequence number of each partition's batch.
+    """
 
     membership: Membership
     verifications: dict[TopicPartition, Verification]
+    sequences: dict[TopicPartition, int]
 
 
 class TransactionalProduce:
@@ -75,6 +80,7 @@ class TransactionalProduce:
         by_id = call.version >= FIRST_VERSION_WITH_TOPIC_IDS
         find: Any = self._partitions.get_by_id if by_id else self._partitions.get
         verifications: dict[TopicPartition, Verification] = {}
+        sequences: dict[TopicPartition, int] = {}
         producer = (-1, -1)
         now_ms = self._clock.now_ms()
         for topic in request.topic_data:
@@ -89,10 +95,12 @@ class TransactionalProduce:
                 producer = found[:2]
                 verification = hosted.log.producers.verify(*found, now_ms, bumps_epochs=adds)
                 verifications[hosted.topic, hosted.index] = verification
+                sequences[hosted.topic, hosted.index] = found[2]
         if not verifications:
             return None
         assert request.transactional_id is not None
-        return Unverified(Membership(request.transactional_id, *producer, tuple(verifications), adds), verifications)
+        membership = Membership(request.transactional_id, *producer, tuple(verifications), adds)
+        return Unverified(membership, verifications, sequences)
 
     def verify(self, call: Call, asked: Unverified, verified: Callable[[dict[TopicPartition, int]], None]) -> None:
         """Has the coordinator verify the partitions. The connection's next request waits: batches stay in their order.
@@ -115,7 +123,19 @@ class TransactionalProduce:
                 }
             )
 
-        self._verification.verify(call, asked.membership, answered)
+        self._verification.verify(call, asked.membership, answered, partial(self._begin_again, asked))
+
+    def _begin_again(self, asked: Unverified) -> None:
+        """Begins the verifications anew: the marker of the previous transaction, which the coordinator waited for, has
+        ended the first ones.
+        """
+        _, producer_id, epoch, _, adds = asked.membership
+        for place, sequence in asked.sequences.items():
+            hosted = self._partitions.get(place)
+            if hosted is not None:
+                producers, now_ms = hosted.log.producers, self._clock.now_ms()
+                found = producers.verify(producer_id, epoch, sequence, now_ms, bumps_epochs=adds)
+                asked.verifications[place] = found
 
     def _is_valid(self, asked: Unverified, place: TopicPartition) -> bool:
         hosted = self._partitions.get(place)

@@ -7,7 +7,10 @@ from typing import Any
 
 import odradek
 import pytest
+from odradek.coordinator.transactions.state import result
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
+from odradek.server.coordinators.transaction_driver import TransactionDriver
 from odradek.server.coordinators.transaction_verification import Membership, TransactionVerification
 from odradek.server.partitions.hosted_partition import Marker
 
@@ -23,7 +26,7 @@ def coordinator(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Returns a function that sets the coordinator's reply for each partition: success or `error`, after `meanwhile`."""
 
     def says(error: int = 0, meanwhile: Callable[[], object] = lambda: None) -> None:
-        def verify(_: Any, __: Any, asked: Membership, answered: Callable[[dict[Any, int]], None]) -> None:
+        def verify(_: Any, __: Any, asked: Membership, answered: Callable[[dict[Any, int]], None], ___: Any) -> None:
             meanwhile()
             answered(dict.fromkeys(asked.partitions, error))
 
@@ -87,3 +90,22 @@ def test_write_on_other_connection_opens_transaction_for_both(
     hosted = path.hosted(topic)
     coordinator(meanwhile=lambda: hosted.append(batch(0), broker.server.clock.now_ms(), is_in_transaction=True))
     assert send(path, topic, 1) == (ErrorCode.NONE, 1)
+
+
+def test_batch_that_overtakes_the_marker_of_the_previous_transaction_is_written(
+    path: DataPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The coordinator answers CONCURRENT_TRANSACTIONS until the marker is written; the broker asks again."""
+    topic = path.topic()
+    errors = [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NONE]
+
+    def submit(_: Any, __: str, request: Any, ___: int, ____: Any, reply: Callable[[Any], None]) -> None:
+        error = errors.pop(0)
+        reply(AddPartitionsToTxnResponse(results_by_transaction=[result(request.transactions[0], error)]))
+        if error:
+            assert path.hosted(topic).end_transaction(Marker(PRODUCER_ID, EPOCH, True, 0, 2), 0).error == 0
+
+    monkeypatch.setattr(TransactionDriver, "submit", submit)
+    reported = path.produce(topic, batch(0), version=12, transactional_id="t")
+    assert (reported.error_code, reported.base_offset) == (ErrorCode.NONE, 1)
+    assert not errors
