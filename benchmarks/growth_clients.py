@@ -173,11 +173,15 @@ class TransactionalProducer(Requesting):
         self._topic, self._partition = topic, partition
         self._id = f"bench-{uuid.uuid4()}"
         self.find_coordinator(self._id, _TRANSACTION_KEY)
-        answer = self.client.call(InitProducerIdRequest(self._id, 60_000), _INIT)
-        assert not answer.error_code, answer
-        self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
+        self._producer_id = self._epoch = -1
+        eventually(self._is_initialized, what="a producer id")
         self._is_ending = False
         self.retries = 0
+
+    def _is_initialized(self) -> bool:
+        answer = self.client.call(InitProducerIdRequest(self._id, 60_000), _INIT)
+        self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
+        return not answer.error_code
 
     def begin(self) -> None:
         record = Record(0, time.time_ns() // 10**6, None, _VALUE)

@@ -147,6 +147,9 @@ def is_exhausted(epoch: int) -> bool:
 
 
 def by_topic(partitions: set[TopicPartition]) -> list[PartitionsSchema]:
+    if len(partitions) == 1:
+        ((topic, index),) = partitions
+        return [PartitionsSchema(topic, [index])]
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(partitions):
         topics.setdefault(topic, []).append(index)

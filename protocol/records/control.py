@@ -10,11 +10,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..codec import MalformedMessage, decode, encode
 from ..internal import control_records as tables
 from ..schema import Message
+from ..varint import Buffer
 from . import batch
 from .errors import InvalidBatch
 from .record import Record, encode_batch
@@ -113,13 +115,46 @@ def encode_end_transaction(
     leader_epoch: int = batch.NO_LEADER_EPOCH,
 ) -> bytes:
     """Returns the batch that ends a transaction in a partition: one marker, with the producer's id and epoch."""
+    payload = _marker_payload(committed, coordinator_epoch)
+    fields = (
+        base_offset, batch.HEADER_BYTES - batch.LOG_OVERHEAD + len(payload), leader_epoch, batch.MAGIC, 0,
+        _MARKER_ATTRIBUTES, 0, timestamp, timestamp, producer_id, producer_epoch, batch.NO_SEQUENCE, 1,
+    )  # fmt: skip
+    return batch.sealed(fields, payload)
+
+
+_MARKER_ATTRIBUTES = batch.TRANSACTIONAL_FLAG | batch.CONTROL_FLAG
+#: Coordinators whose markers a broker writes in turn.
+_KEPT_PAYLOADS = 256
+
+
+@lru_cache(_KEPT_PAYLOADS)
+def _marker_payload(committed: bool, coordinator_epoch: int) -> bytes:
+    """Returns the record of a marker: it has neither the producer nor, by itself, a time or an offset."""
     kind = ControlType.COMMIT if committed else ControlType.ABORT
     key, value = encode_control(kind, tables.EndTxnMarker(coordinator_epoch=coordinator_epoch))
-    return encode_batch(
-        [Record(base_offset, timestamp, key, value)],
-        leader_epoch=leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        transactional=True,
-        control=True,
-    )
+    return encode_batch([Record(0, 0, key, value)])[batch.HEADER_BYTES :]
+
+
+class PlainMarker(NamedTuple):
+    """The end of a transaction in the form that brokers write."""
+
+    aborted: bool
+    coordinator_epoch: int
+
+
+_PLAIN = struct.Struct(">5shhbhib")
+#: The body's length, no attributes, no difference of time and offset, a key of 4 bytes; a value of 6 bytes.
+_PLAIN_START, _PLAIN_VALUE = b"\x20\x00\x00\x00\x08", 0x0C
+
+
+def plain_marker(header: batch.BatchHeader, buffer: Buffer) -> PlainMarker | None:
+    """Reads the marker of a batch without decoding its record; None for a batch in any other form."""
+    if header.attributes != _MARKER_ATTRIBUTES or header.record_count != 1:
+        return None
+    if len(buffer) != batch.HEADER_BYTES + _PLAIN.size:
+        return None
+    start, version, kind, value_size, value_version, epoch, headers = _PLAIN.unpack_from(buffer, batch.HEADER_BYTES)
+    if (start, version, value_size, value_version, headers) != (_PLAIN_START, 0, _PLAIN_VALUE, 0, 0):
+        return None
+    return PlainMarker(kind == ControlType.ABORT, epoch) if kind in _MARKERS else None

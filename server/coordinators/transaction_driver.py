@@ -7,13 +7,14 @@ broker that loads the partition's log finds the decision in it and continues.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...client.shown_text import shown
-from ...coordinator.common.result import Record
+from ...coordinator.common.result import Record, Reply
 from ...coordinator.transactions.shard import TransactionLoader
 from ...coordinator.transactions.state import (
     Effect,
@@ -36,6 +37,7 @@ from ...protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from ...protocol.schema import Message
+from ..partitions.batch_validation import AppendResult
 from ..partitions.hosted_partition import Marker
 from ..runtime.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from .coordinator_driver import CoordinatorDriver
@@ -80,6 +82,9 @@ class TransactionMarkers:
         self._groups = groups
         self._leaders = leaders
         self._peers = peers
+        #: The markers to write in the next turn, by partition, and the calls that follow.
+        self._due: dict[HostedPartition, list[Asked]] = {}
+        self._then: list[Callable[[], None]] = []
 
     def send(self, topic: str, index: int, marker: Marker, done: Callable[[int], None]) -> None:
         """Writes a marker as `write` does, on the partition's leader wherever it is."""
@@ -101,8 +106,8 @@ class TransactionMarkers:
         self._peers().send(endpoint, request, answered, timeout_ms=REQUEST_TIMEOUT_MS, purpose=PURPOSE)
 
     def write(self, topic: str, index: int, marker: Marker, done: Callable[[int], None]) -> None:
-        """Writes a marker into a partition led here. `done` gets an error code, or 0 when the marker is committed. A
-        marker for a group's offsets also goes to the group's shard.
+        """Writes a marker into a partition led here, in the next turn. `done` gets an error code, or 0 when the marker is
+        committed. A marker for a group's offsets also goes to the group's shard.
         """
         hosted = self._partitions.get((topic, index))
         if hosted is None:
@@ -110,11 +115,65 @@ class TransactionMarkers:
         elif topic == GROUP_METADATA_TOPIC:
             self._groups.end_transaction(index, marker, done)
         else:
-            result = hosted.end_transaction(marker, self._clock.now_ms())
+            if not self._due:
+                asyncio.get_running_loop().call_soon(self._write_due)
+            self._due.setdefault(hosted, []).append((marker, done))
+
+    def when_written(self, then: Callable[[], None]) -> None:
+        """Calls `then` once the markers that are due here have been written; immediately if there are none."""
+        if self._due:
+            self._then.append(then)
+        else:
+            then()
+
+    def _write_due(self) -> None:
+        """Writes the markers that came in one turn: those of a partition together, whatever their coordinators."""
+        due, self._due = self._due, {}
+        then, self._then = self._then, []
+        for hosted, asked in due.items():
+            for part in of_distinct_producers(asked):
+                self._write_some(hosted, part)
+        for call in then:
+            _contained(call, "a reply")
+
+    def _write_some(self, hosted: HostedPartition, asked: list[Asked]) -> None:
+        try:
+            results = hosted.end_transactions([marker for marker, _ in asked], self._clock.now_ms())
+        except Exception:
+            log.exception("a bug: markers could not be written into %s", hosted.name)
+            results = [AppendResult(ErrorCode.UNKNOWN_SERVER_ERROR)] * len(asked)
+        for (_, done), result in zip(asked, results, strict=True):
             if result.error:
-                done(result.error)
+                _contained(partial(done, result.error), hosted.name)
             else:
-                hosted.when_committed(result.end_offset, done)
+                _contained(partial(hosted.when_committed, result.end_offset, done), hosted.name)
+
+
+def _contained(call: Callable[[], None], what: str) -> None:
+    """Isolates failures: the markers of other transactions are still written."""
+    try:
+        call()
+    except Exception:
+        log.exception("a bug: the end of a transaction failed: %s", what)
+
+
+#: The markers of one write: 8 KB.
+MOST_MARKERS = 100
+Asked = tuple[Marker, Callable[[int], None]]
+
+
+def of_distinct_producers(asked: Sequence[Asked]) -> Iterator[list[Asked]]:
+    """Yields the markers in their order, in parts with one of each producer: the first of two decides on the second."""
+    part: list[Asked] = []
+    producers: set[int] = set()
+    for one in asked:
+        if one[0].producer_id in producers or len(part) == MOST_MARKERS:
+            yield part
+            part, producers = [], set()
+        part.append(one)
+        producers.add(one[0].producer_id)
+    if part:
+        yield part
 
 
 log = logging.getLogger("odradek.transactions")
@@ -256,13 +315,22 @@ class TransactionShardDriver(ShardDriver):
     # Markers.
 
     def _answer(self, replies: Sequence[Effect]) -> None:
+        """Answers the requests. Where markers are due on this broker, it does so once they are written: the producers'
+        next transactions need not wait for them.
+        """
+        answers, has_markers = list[Reply](), False
         for reply in replies:
             if type(reply) is SendMarkers:
+                has_markers = True
                 self._send(reply)
             elif type(reply) is NeedProducerId:
                 self._producer_ids.take(partial(self._id_taken, reply.transactional_id))
             else:
-                self._open.answer(reply[0], reply[1])  # type: ignore[arg-type, misc]
+                answers.append(reply)  # type: ignore[arg-type]
+        if has_markers:
+            self._markers.when_written(partial(super()._answer, answers))
+        else:
+            super()._answer(answers)
 
     def _reject(self, replies: Sequence[Effect], error: ErrorCode) -> None:
         """Fails the replies. The decisions stand: their markers are sent once the replicas have caught up."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -603,26 +603,46 @@ class HostedPartition(Replica):
 
     def end_transaction(self, marker: Marker, now_ms: int) -> AppendResult:
         """Writes the marker that ends a transaction in this partition (KIP-98)."""
-        producer_id, epoch, committed, coordinator_epoch, transaction_version = marker
-        if not self.role.has_enough_in_sync:
-            return AppendResult(_NOT_ENOUGH_REPLICAS)
-        error = check_marker(self.log.producers, producer_id, epoch, coordinator_epoch, transaction_version)
-        if error:
-            return AppendResult(error)
-        batch_of_marker = encode_end_transaction(
-            committed,
-            base_offset=0,
-            timestamp=now_ms,
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            coordinator_epoch=coordinator_epoch,
+        return self.end_transactions((marker,), now_ms)[0]
+
+    def end_transactions(self, markers: Sequence[Marker], now_ms: int) -> list[AppendResult]:
+        """Writes the markers of several producers, in one write. Returns a result for each of them, in their order."""
+        assert len({marker.producer_id for marker in markers}) == len(markers), (
+            "one marker changes the next one's check"
         )
-        result = self.append_own(batch_of_marker, now_ms)
-        if not result.error:
-            # Consumers with read_committed may get more to read than the marker's own bytes.
+        if not self.role.has_enough_in_sync:
+            return [AppendResult(_NOT_ENOUGH_REPLICAS)] * len(markers)
+        errors: list[int] = []
+        batches = bytearray()
+        for producer_id, epoch, committed, coordinator_epoch, transaction_version in markers:
+            error = check_marker(self.log.producers, producer_id, epoch, coordinator_epoch, transaction_version)
+            errors.append(error)
+            if not error:
+                batches += encode_end_transaction(
+                    committed,
+                    base_offset=0,
+                    timestamp=now_ms,
+                    producer_id=producer_id,
+                    producer_epoch=epoch,
+                    coordinator_epoch=coordinator_epoch,
+                )
+        written = self.append_own(batches, now_ms) if batches else AppendResult(_NONE)
+        if batches and not written.error:
+            # Consumers with read_committed may get more to read than the markers' own bytes.
             for watcher in list(self.watchers):
                 watcher.on_state_changed()
-        return result
+        return [*_results_of_markers(errors, written)]
+
+
+def _results_of_markers(errors: Iterable[int], written: AppendResult) -> Iterator[AppendResult]:
+    """Yields a result for each marker. `written`: of those without an error, each of which has one offset."""
+    offset = written.base_offset
+    for error in errors:
+        if error or written.error:
+            yield AppendResult(error or written.error)
+        else:
+            yield AppendResult(_NONE, offset, -1, written.log_start_offset, offset + 1)
+            offset += 1
 
 
 #: Kafka reports the log start offset only with unexpected errors.

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from ...protocol.records.batch import BatchHeader
-from ...protocol.records.control import ControlType, decode_control
+from ...protocol.records.control import ControlType, decode_control, plain_marker
 from ...protocol.records.errors import BatchError, OldFormatInLog
 from ...protocol.records.record import decode_batch
 from ..files.identity import PARTITION_METADATA
@@ -184,6 +184,9 @@ def follow_batch(producers: Producers, header: BatchHeader, batch: memoryview | 
     if not header.is_control:
         producers.update(header)
         return None
+    plain = plain_marker(header, batch)
+    if plain is not None:
+        return producers.end_transaction(header, header.base_timestamp, plain.coordinator_epoch, aborted=plain.aborted)
     records = decode_batch(batch, 0)
     marker = decode_control(records[0].key, records[0].value) if records else None
     if marker is None or marker.type not in (ControlType.ABORT, ControlType.COMMIT):

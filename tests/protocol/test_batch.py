@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import time
 import tracemalloc
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
@@ -30,6 +32,7 @@ from odradek.protocol.records.control import (
     decode_control,
     encode_control,
     encode_end_transaction,
+    plain_marker,
 )
 from odradek.protocol.records.errors import (
     BatchError,
@@ -213,6 +216,33 @@ def test_control_record_ends_transaction() -> None:
         assert header.is_control and header.is_transactional and header.base_sequence == -1
         (record,) = decode_batch(data)
         assert decode_control(record.key, record.value) == ControlRecord(kind, EndTxnMarker(coordinator_epoch=8))
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_marker_has_the_bytes_of_a_batch_encoded_by_its_parts(committed: bool) -> None:
+    key, value = encode_control(ControlType(committed), EndTxnMarker(coordinator_epoch=8))
+    numbers = {"producer_id": 1 << 40, "producer_epoch": 3, "leader_epoch": 6}
+    made = encode_end_transaction(committed, base_offset=5, timestamp=1 << 41, coordinator_epoch=8, **numbers)
+    assert made == encode_batch([Record(5, 1 << 41, key, value)], transactional=True, control=True, **numbers)
+    assert plain_marker(read_header(made), memoryview(made)) == (not committed, 8)
+
+
+def test_marker_in_another_form_is_not_plain() -> None:
+    kind, message = ControlType.COMMIT, EndTxnMarker(coordinator_epoch=8)
+    key, value = encode_control(kind, message)
+    settings: dict[str, Any] = {"producer_id": 4, "producer_epoch": 1, "transactional": True, "control": True}
+    plain = Record(0, 1, key, value)
+    batches = [
+        encode_batch([plain, Record(1, 1, key, value)], **settings),
+        encode_batch([replace(plain, headers=[("h", b"")])], **settings),
+        encode_batch([replace(plain, value=value + b"more")], **settings),
+        encode_batch([replace(plain, key=b"\0\1" + key[2:])], **settings),
+        encode_batch([replace(plain, value=b"\0\1" + value[2:])], **settings),
+        encode_batch([replace(plain, key=b"\0\0\0\x63")], **settings),
+        encode_batch([plain], **settings, log_append_time=9),
+        encode_batch([plain], **{**settings, "transactional": False}),
+    ]
+    assert [plain_marker(read_header(one), one) for one in batches] == [None] * len(batches)
 
 
 def test_unknown_control_type_is_skipped_and_newer_version_is_decoded() -> None:

@@ -10,7 +10,11 @@ import pytest
 from odradek.coordinator.transactions.state import result
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
-from odradek.server.coordinators.transaction_driver import TransactionDriver
+from odradek.server.coordinators.transaction_driver import (
+    MOST_MARKERS,
+    TransactionDriver,
+    of_distinct_producers,
+)
 from odradek.server.coordinators.transaction_verification import Membership, TransactionVerification
 from odradek.server.partitions.hosted_partition import Marker
 
@@ -109,3 +113,42 @@ def test_batch_that_overtakes_the_marker_of_the_previous_transaction_is_written(
     reported = path.produce(topic, batch(0), version=12, transactional_id="t")
     assert (reported.error_code, reported.base_offset) == (ErrorCode.NONE, 1)
     assert not errors
+
+
+def test_markers_of_several_producers_are_one_write_with_a_result_each(
+    path: DataPath, coordinator: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coordinator()
+    topic = path.topic()
+    for producer_id in (1, 2, 3):
+        records = batch_of(b"v", producer_id=producer_id, producer_epoch=4, base_sequence=0, transactional=True)
+        assert path.produce(topic, records, version=11, transactional_id="t").error_code == 0
+    hosted = path.hosted(topic)
+    writes, append = list[int](), hosted.log.append
+
+    def counted(buffer: Any, headers: Any, now_ms: int) -> None:
+        writes.append(len(headers))
+        append(buffer, headers, now_ms)
+
+    monkeypatch.setattr(type(hosted.log), "append", lambda _, *args: counted(*args))
+    markers = [Marker(1, 4, True, 0, 1), Marker(2, 3, True, 0, 1), Marker(3, 4, False, 0, 1)]
+    results = hosted.end_transactions(markers, 0)
+    assert [one.error for one in results] == [0, ErrorCode.INVALID_PRODUCER_EPOCH, 0]
+    assert [(one.base_offset, one.end_offset) for one in results if not one.error] == [(3, 4), (4, 5)]
+    assert writes == [2]
+    assert hosted.high_watermark == 5 and hosted.last_stable_offset == 1, "the second producer's transaction is open"
+    (aborted,) = hosted.log.aborted_transactions(0, 5)
+    assert (aborted.producer_id, aborted.first_offset, aborted.last_offset) == (3, 2, 4)
+
+
+def test_markers_of_one_producer_are_not_written_together() -> None:
+    def asked(*producers: int) -> list[Any]:
+        return [(Marker(producer_id, 0, True, 0, 1), print) for producer_id in producers]
+
+    def parts(*producers: int) -> list[list[int]]:
+        return [[marker.producer_id for marker, _ in part] for part in of_distinct_producers(asked(*producers))]
+
+    assert parts() == []
+    assert parts(1, 2, 3) == [[1, 2, 3]]
+    assert parts(1, 2, 1, 2, 3, 3) == [[1, 2], [1, 2, 3], [3]]
+    assert [len(part) for part in parts(*range(2 * MOST_MARKERS + 1))] == [MOST_MARKERS, MOST_MARKERS, 1]
