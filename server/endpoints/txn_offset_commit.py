@@ -59,13 +59,29 @@ def handle(services: Services, call: Call) -> Message | None:
         _commit(services, call, error_results)
         return None
     producer_id, epoch, adds = request.producer_id, request.producer_epoch, call.version >= ADDING_VERSION
-    now_ms = services.clock.now_ms()
-    verification = hosted.log.producers.verify(producer_id, epoch, NO_SEQUENCE, now_ms, bumps_epochs=adds)
     asked = Membership(request.transactional_id, producer_id, epoch, (place,), adds)
-    services.transaction_verification().verify(
-        call, asked, partial(_answered, services, call, error_results, hosted, verification)
-    )
+    verifying = _Verifying(services, hosted, asked)
+    verifying.begin()
+    answered = partial(_answered, services, call, error_results, verifying)
+    services.transaction_verification().verify(call, asked, answered, verifying.begin)
     return None
+
+
+class _Verifying:
+    """The verification that the partition of the offsets keeps. It begins with each request to the coordinator: the marker
+    of the previous transaction ends an earlier one.
+    """
+
+    def __init__(self, services: Services, hosted: HostedPartition, asked: Membership) -> None:
+        self._clock = services.clock
+        self.hosted = hosted
+        self._asked = asked
+        self.verification: Verification | None = None
+
+    def begin(self) -> None:
+        _, producer_id, epoch, _, adds = self._asked
+        now_ms, producers = self._clock.now_ms(), self.hosted.log.producers
+        self.verification = producers.verify(producer_id, epoch, NO_SEQUENCE, now_ms, bumps_epochs=adds)
 
 
 def _is_asked(services: Services, call: Call, hosted: HostedPartition) -> bool:
@@ -78,12 +94,11 @@ def _answered(
     services: Services,
     call: Call,
     error_results: list[TxnOffsetCommitResponseTopic],
-    hosted: HostedPartition,
-    verification: Verification,
+    verifying: _Verifying,
     errors: dict[TopicPartition, int],
 ) -> None:
     (error,) = errors.values()
-    error = error or _error_by_now(call.request, hosted, verification)
+    error = error or _error_by_now(call.request, verifying)
     if not error:
         _commit(services, call, error_results)
         return
@@ -98,10 +113,11 @@ def _answered(
     call.reply(TxnOffsetCommitResponse(topics=[*error_results, *rejected.topics]))
 
 
-def _error_by_now(request: TxnOffsetCommitRequest, hosted: HostedPartition, verification: Verification) -> int:
+def _error_by_now(request: TxnOffsetCommitRequest, verifying: _Verifying) -> int:
     """0 when the transaction that was asked for is still going on, and where the group has left to another coordinator."""
+    hosted = verifying.hosted
     producer_id, producers = request.producer_id, hosted.log.producers
-    if producers.verifications.get(producer_id) is verification or not hosted.is_leader:
+    if producers.verifications.get(producer_id) is verifying.verification or not hosted.is_leader:
         return 0
     if hosted.is_in_transaction(producer_id, request.producer_epoch):
         return 0

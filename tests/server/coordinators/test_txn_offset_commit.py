@@ -7,13 +7,16 @@ from typing import Any
 
 import odradek
 import pytest
+from odradek.coordinator.transactions.state import result
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from odradek.server.coordinators.transaction_driver import TransactionDriver
 from odradek.server.coordinators.transaction_verification import Membership, TransactionVerification
 from odradek.server.partitions.hosted_partition import HostedPartition, Marker
 
@@ -22,7 +25,7 @@ from tests.server.harness.data_path import DataPath, wait_until
 pytestmark = pytest.mark.usefixtures("sockets")
 
 PRODUCER_ID, EPOCH = 5, 0
-LOOKING_UP = 4
+LOOKING_UP, ADDING = 4, 5
 LATER = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
 
 
@@ -39,14 +42,14 @@ def path() -> Iterator[DataPath]:
 def meanwhile(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object] = lambda: None) -> None:
     """Makes the coordinator reply, after `happens`, that the group's partition is in the transaction."""
 
-    def verify(_: Any, __: Any, asked: Membership, answered: Callable[[dict[Any, int]], None]) -> None:
+    def verify(_: Any, __: Any, asked: Membership, answered: Callable[[dict[Any, int]], None], ___: Any) -> None:
         happens()
         answered(dict.fromkeys(asked.partitions, 0))
 
     monkeypatch.setattr(TransactionVerification, "verify", verify)
 
 
-def commit(path: DataPath, topic: str) -> int:
+def commit(path: DataPath, topic: str, version: int = LOOKING_UP) -> int:
     """Returns the error code, once the group's coordinator has loaded."""
     partition = TxnOffsetCommitRequestPartition(0, 7)
     request = TxnOffsetCommitRequest("t", "g", PRODUCER_ID, EPOCH, topics=[TxnOffsetCommitRequestTopic(topic)])
@@ -54,7 +57,7 @@ def commit(path: DataPath, topic: str) -> int:
     codes = [ErrorCode.NOT_COORDINATOR]
 
     def is_reported() -> bool:
-        answer = path.client.call(request, LOOKING_UP)
+        answer = path.client.call(request, version)
         codes.append(answer.topics[0].partitions[0].error_code)
         return codes[-1] not in LATER
 
@@ -85,3 +88,25 @@ def test_offsets_after_end_of_transaction_are_not_written(
     meanwhile(monkeypatch, lambda: end(path, epoch_of_end))
     assert commit(path, path.topic()) == error
     assert offsets(path).last_stable_offset == offsets(path).log_end_offset, "nothing is pending"
+
+
+def test_offsets_that_overtake_the_marker_of_the_previous_transaction_are_written(
+    path: DataPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transaction's coordinator answers CONCURRENT_TRANSACTIONS until the marker is written."""
+    topic = path.topic()
+    meanwhile(monkeypatch)
+    assert commit(path, topic) == ErrorCode.NONE
+    monkeypatch.undo()
+    end(path, EPOCH)
+    errors = [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NONE]
+
+    def submit(_: Any, __: str, request: Any, ___: int, ____: Any, reply: Callable[[Any], None]) -> None:
+        error = errors.pop(0)
+        reply(AddPartitionsToTxnResponse(results_by_transaction=[result(request.transactions[0], error)]))
+        if error:
+            end(path, EPOCH)
+
+    monkeypatch.setattr(TransactionDriver, "submit", submit)
+    assert commit(path, topic, ADDING) == ErrorCode.NONE
+    assert not errors
