@@ -1,60 +1,58 @@
-"""Moves three nodes from Apache Kafka to Odradek and back under load, and measures each step:
+"""Moves a cluster from Apache Kafka to Odradek and back under load, and measures each step:
 
-    python -m compat_tests.cluster.migration --voters dynamic --secured --partitions 2000 --minutes 30
+    python -m compat_tests.cluster.migration --way new-ids --guests --streams
+    python -m compat_tests.cluster.migration --voters dynamic --secured --partitions 2000 --minutes 60
 
-Producers and groups of three clients run all along, a transactional copier too, and on request Spark and Kafka Streams. Each
-line has the longest time without an acknowledgement during a step. `--roll` restarts Apache Kafka with itself, for
-comparison. The end compares all records, by independent counts, with what was acknowledged.
+Producers and groups of three clients run all along, a transactional copier too, and on request Spark, Kafka Streams, and
+the guests of guests.py. Each line has the longest time without an acknowledgement during a step. `--roll` restarts Apache
+Kafka with itself, for comparison. The end compares all records, by independent counts, with what was acknowledged.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-from confluent_kafka import Consumer, TopicPartition
-
-from compat_tests import access
 from compat_tests.access import granted
 from compat_tests.faults.replicas import differing
 from compat_tests.java.fetch import ORACLE
-from compat_tests.streams.word_count import WordCount, Words, exactly, lines_of
-from tests.server.harness.cluster_process import COMBINED
+from tests.server.harness.cluster_process import BROKER, COMBINED, CONTROLLER
 
+from . import guests as guest_loads
+from . import ways
+from .guests import Counting, Guest, ShareReader, committed_values
 from .mixed import DynamicMixedCluster, MixedCluster
 from .orders import TOPIC, KafkaPythonSender, LibrdkafkaSender, Sender
 from .readers import Billing, KafkaPythonReader, Reader
 from .scenario import Scenario
-from .secured import SecuredMixedCluster, access_of
+from .secured import SecuredDynamicMixedCluster, SecuredMixedCluster, access_of
 from .spark_client import SparkQuery
 
-COPIES, TEXTS, COUNTS = "copies", "lines", "counts"
+COPIES = "copies"
+WAYS = ("in-place", "new-ids", "controllers", "kills")
 _COPIER = Path(__file__).resolve().parents[1] / "exactly_once" / "copier.py"
 _OVERRIDES = {
     "offsets_topic_num_partitions": "5",
     "transaction_state_log_num_partitions": "5",
     "min_insync_replicas": "2",
 }
+#: Sessions of a broker that is killed end soon.
+_IMPATIENT = {
+    "broker_session_timeout_ms": "3000",
+    "broker_heartbeat_interval_ms": "500",
+    "controller_quorum_fetch_timeout_ms": "6000",
+}
 _SAMPLE_S = 0.01
 _NODE_DEADLINE_S = 180
 _PARTITIONS_PER_TOPIC = 100
-
-
-class Step(NamedTuple):
-    node: int
-    to_apache: bool
-
-    def __str__(self) -> str:
-        return f"node {self.node} becomes {'Apache Kafka' if self.to_apache else 'Odradek'}"
 
 
 class Silence(threading.Thread):
@@ -84,9 +82,9 @@ class Silence(threading.Thread):
 class Copying(threading.Thread):
     """Keeps the transactional copier running: it ends on failures that it cannot recover from."""
 
-    def __init__(self, bootstrap: str, log: Path) -> None:
+    def __init__(self, cluster: MixedCluster, log: Path) -> None:
         super().__init__(daemon=True)
-        self._words = [bootstrap, TOPIC, COPIES, "copying", "consumer", "copier", "1"]
+        self._cluster = cluster
         self._log = log
         self._is_over = threading.Event()
         self.starts = 0
@@ -94,8 +92,9 @@ class Copying(threading.Thread):
     def run(self) -> None:
         while not self._is_over.is_set():
             self.starts += 1
+            words = [self._cluster.bootstrap, TOPIC, COPIES, "copying", "consumer", "copier", "1"]
             with self._log.open("a") as log:
-                process = subprocess.Popen([sys.executable, str(_COPIER), *self._words], stdout=log, stderr=log)
+                process = subprocess.Popen([sys.executable, str(_COPIER), *words], stdout=log, stderr=log)
             while process.poll() is None and not self._is_over.wait(0.1):
                 pass
             process.kill()
@@ -106,23 +105,39 @@ class Copying(threading.Thread):
         self.join()
 
 
-def steps(*, roll: bool) -> Iterator[Step]:
-    for to_apache in (True,) if roll else (False, True):
-        for node in (1, 2, 3):
-            yield Step(node, to_apache)
-
-
 def cluster_of(options: argparse.Namespace, directory: Path) -> MixedCluster:
-    kind = DynamicMixedCluster if options.voters == "dynamic" else MixedCluster
-    overrides = dict(_OVERRIDES)
+    is_dynamic = options.voters == "dynamic"
+    kind = DynamicMixedCluster if is_dynamic else MixedCluster
     if options.secured:
-        kind = SecuredMixedCluster
-    made = kind(directory, [COMBINED] * 3, **overrides)
+        kind = SecuredDynamicMixedCluster if is_dynamic else SecuredMixedCluster
+    overrides = {
+        **_OVERRIDES,
+        **(_IMPATIENT if options.way == "kills" else {}),
+        **(guest_loads.OVERRIDES if options.guests else {}),
+    }
+    if options.guests:
+        kind = type("", (kind,), {"log_dirs": guest_loads.LOG_DIRS})
+    made = kind(
+        directory, [BROKER] * 3 + [CONTROLLER] * 3 if options.way == "controllers" else [COMBINED] * 3, **overrides
+    )
     for node_id, node in made.nodes.items():
         made.node(node_id).is_apache, made.node(node_id).version = True, options.release
         # A controlled shutdown moves the leaders of thousands of partitions first.
         node.stop_deadline_s = node.start_deadline_s = _NODE_DEADLINE_S
+    if options.way in ("controllers", "kills"):
+        made.node(2).is_apache = False
     return made
+
+
+def steps(plays: Scenario, options: argparse.Namespace) -> Iterator[ways.Step]:
+    match options.way:
+        case "new-ids":
+            return ways.by_new_ids(plays)
+        case "controllers":
+            return ways.controllers(plays)
+        case "kills":
+            return ways.kills(plays, options.seed, options.kills)
+    return ways.in_place(plays, roll=options.roll)
 
 
 def execute(options: argparse.Namespace, directory: Path) -> None:
@@ -137,6 +152,10 @@ def execute(options: argparse.Namespace, directory: Path) -> None:
             KafkaPythonSender("kafka-python", cluster.bootstrap),
         ]
         readers: list[Reader] = [Billing(cluster.bootstrap), KafkaPythonReader("kafka-python", cluster.bootstrap)]
+        if options.guests:
+            readers.append(ShareReader(cluster.bootstrap))
+            assert isinstance(readers[-1], ShareReader)
+            readers[-1].configure(cluster)
         plays = Scenario(cluster, senders, readers)
         if options.spark:
             plays.query = SparkQuery(cluster.bootstrap, directory / "spark")
@@ -145,109 +164,107 @@ def execute(options: argparse.Namespace, directory: Path) -> None:
         for client in (*senders, *readers):
             stack.callback(client.end)
         plays.goes_on()
-        copying = None if options.secured else Copying(cluster.bootstrap, directory / "copier.log")
+        copying = None if options.secured else Copying(cluster, directory / "copier.log")
         if copying is not None:
             copying.start()
             stack.callback(copying.end)
-        words, streams = _streams(cluster, directory, stack) if options.streams else (None, None)
-        move(plays, options, words)
-        _end(plays, cluster, copying, directory)
-        if words is not None and streams is not None:
-            words.read_all()
-            assert words.counts == exactly(words.written), "words are not counted exactly once"
-            print(f"Kafka Streams: {sum(words.written.values())} words, each counted once", flush=True)
-            words.close()
+        guests = guests_of(options, cluster, directory)
+        for guest in guests:
+            stack.callback(guest.close)
+            guest.begin()
+        move(plays, options, guests)
+        _end(plays, copying)
+        for guest in guests:
+            print(guest.end(), flush=True)
 
 
-def move(plays: Scenario, options: argparse.Namespace, words: Words | None) -> None:
-    cluster = plays.cluster
-    assert isinstance(cluster, MixedCluster)
+def guests_of(options: argparse.Namespace, cluster: MixedCluster, directory: Path) -> list[Guest]:
+    made: list[Guest] = []
+    if options.streams:
+        made.append(Counting(cluster, "classic", directory / "classic"))
+    if options.guests:
+        made.append(Counting(cluster, "streams", directory / "streams"))
+        made += [make() for make in guest_loads.settings_of(cluster)]
+    return made
+
+
+def move(plays: Scenario, options: argparse.Namespace, guests: list[Guest]) -> None:
     deadline = time.monotonic() + options.minutes * 60
-    for step in steps(roll=options.roll):
+    for step in steps(plays, options):
         if time.monotonic() > deadline:
             print("no time is left for further steps", flush=True)
             return
+        for guest in guests:
+            guest.before_step()
         silences = [Silence(sender) for sender in plays.senders]
         for silence in silences:
             silence.start()
         began = time.monotonic()
-        cluster.node(step.node).becomes(apache=step.to_apache)
+        title = step()
         plays.is_whole()
         took = time.monotonic() - began
         plays.goes_on()
-        if words is not None:
-            words.write(lines_of(50))
         measured = ", ".join(f"{s.end():.2f} s {c.client}" for s, c in zip(silences, plays.senders, strict=True))
-        print(f"{step}: in sync after {took:.1f} s; longest silence {measured}", flush=True)
+        print(f"{title}: in sync after {took:.1f} s; longest silence {measured}", flush=True)
+        for guest in guests:
+            guest.after_step()
     if plays.query is not None:
         plays.query_goes_on()
 
 
-def _streams(cluster: MixedCluster, directory: Path, stack: contextlib.ExitStack) -> tuple[Words, WordCount]:
-    for topic in (TEXTS, COUNTS):
-        cluster.create_topic(topic, num_partitions=3, replication_factor=3)
-    words = Words(cluster.bootstrap, (TEXTS, COUNTS), 3)
-    streams = WordCount(cluster.bootstrap, "words", (TEXTS, COUNTS), directory / "streams")
-    streams.settings |= {"replication.factor": "3", "processing.guarantee": "exactly_once_v2"}
-    streams.start()
-    stack.callback(streams.kill)
-    words.write(lines_of(50))
-    return words, streams
-
-
-def _end(plays: Scenario, cluster: MixedCluster, copying: Copying | None, directory: Path) -> None:
+def _end(plays: Scenario, copying: Copying | None) -> None:
+    cluster = plays.cluster
     plays.ends()
     acknowledged = {order for sender in plays.senders for order in sender.acknowledged}
     print(
         f"{len(acknowledged)} orders acknowledged, {sum(map(len, plays.found.values()))} in the topic, each once in order"
     )
+    for reader in plays.readers:
+        if isinstance(reader, ShareReader):
+            print(reader.counted(acknowledged))
     if copying is not None:
-        cluster.until(lambda: len(copied(cluster.bootstrap)) >= len(acknowledged), "all orders are copied", 180)
-        counts = copied(cluster.bootstrap)
+        cluster.until(
+            lambda: len(committed_values(cluster.bootstrap, COPIES, 3)) >= len(acknowledged),
+            "all orders are copied",
+            180,
+        )
+        counts = committed_values(cluster.bootstrap, COPIES, 3)
         assert counts.keys() == acknowledged and set(counts.values()) == {1}, "orders are not copied exactly once"
         print(f"{len(counts)} orders copied in transactions, each once ({copying.starts} starts of the copier)")
     if plays.query is not None:
         rows = sum(map(len, plays.query.end().values()))
         assert rows == len(acknowledged), (rows, len(acknowledged))
         print(f"Spark: {rows} rows, each order once")
-    data = [node.data_dir for node in cluster.nodes.values()]
+    data = [directory for node in cluster.nodes.values() for directory in node.log_dirs]
     cluster.until(lambda: list(differing(data, TOPIC, 3)) == [], "the replicas hold the same bytes")
     print("the replicas hold the same bytes", flush=True)
 
 
-def copied(bootstrap: str) -> Counter[str]:
-    """Counts the committed copies of each order."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "copies", "isolation.level": "read_committed"}
-    reading = Consumer({**settings, "enable.auto.commit": False, "enable.partition.eof": True, **access.librdkafka()})
-    places = [TopicPartition(COPIES, index, 0) for index in range(3)]
-    reading.assign(places)
-    found: Counter[str] = Counter()
-    ended: set[int] = set()
-    while len(ended) < len(places):
-        for message in reading.consume(1000, 1.0):
-            if message.error() is not None:
-                ended.add(message.partition())
-            else:
-                found[message.value().decode()] += 1
-    reading.close()
-    return found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m compat_tests.cluster.migration", description=__doc__)
+    parser.add_argument("--way", choices=WAYS, default="in-place", help="the steps, see ways.py")
     parser.add_argument("--voters", choices=("static", "dynamic"), default="static")
-    parser.add_argument(
-        "--secured", action="store_true", help="TLS between nodes, SCRAM within TLS for clients; static"
-    )
+    parser.add_argument("--secured", action="store_true", help="TLS between nodes, SCRAM within TLS for clients")
     parser.add_argument("--partitions", type=int, default=0, help="further partitions, with three replicas each")
+    parser.add_argument("--guests", action="store_true", help="share and streams groups, and more: see guests.py")
     parser.add_argument("--spark", action="store_true", help="a streaming query of Spark runs through")
-    parser.add_argument("--streams", action="store_true", help="a Kafka Streams application runs through")
+    parser.add_argument("--streams", action="store_true", help="a Kafka Streams application (classic) runs through")
     parser.add_argument("--roll", action="store_true", help="restart Apache Kafka with itself instead")
     parser.add_argument("--release", default=ORACLE, help="the release of Apache Kafka; its jars are in .tools")
     parser.add_argument("--minutes", type=float, default=30, help="begin no further step after this time")
+    parser.add_argument("--seed", type=int, default=1, help="draws the programs after kills")
+    parser.add_argument("--kills", type=int, default=ways.KILLS)
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="copy the data and logs of a failed run there")
     options = parser.parse_args()
+    if options.way not in ("in-place", "kills"):
+        options.voters = "dynamic"
     with tempfile.TemporaryDirectory(prefix="migration-") as folder:
-        execute(options, Path(folder))
+        try:
+            execute(options, Path(folder))
+        except BaseException:
+            if options.keep:
+                shutil.copytree(folder, options.keep, dirs_exist_ok=True)
+            raise
 
 
 if __name__ == "__main__":

@@ -45,6 +45,10 @@ class ClusterNode(OdradekProcess):
     def is_broker(self) -> bool:
         return "broker" in self.properties["process.roles"]
 
+    @property
+    def log_dirs(self) -> list[Path]:
+        return [Path(one) for one in self.properties["log.dirs"].split(",")]
+
     def pause(self) -> None:
         os.kill(self.pid, signal.SIGSTOP)
 
@@ -69,6 +73,8 @@ class Cluster:
     """A context manager that starts all nodes together and kills them at the end. `roles[0]` is that of node 1."""
 
     node_class: type[ClusterNode] = ClusterNode
+    #: The log directories below the directory of each node; the first one has the metadata log.
+    log_dirs: tuple[str, ...] = ("data",)
 
     def __init__(self, directory: Path, roles: Iterable[str], **overrides: str) -> None:
         self.directory = directory
@@ -96,7 +102,7 @@ class Cluster:
             "listeners": ",".join(listeners),
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": voters,
-            "log.dirs": str(directory / "data"),
+            "log.dirs": ",".join(str(directory / name) for name in self.log_dirs),
             "group.initial.rebalance.delay.ms": "0",
             **self.overrides,
         }
