@@ -1,7 +1,8 @@
 """Orders in flight while brokers die: their senders, their readers, and the check of the log at the end.
 
 Each order is `client-number`, and its key is one of a few customers. Each acknowledged order must be there exactly once. The
-orders of one client for one customer must be in the order in which they were sent.
+orders of one client for one customer must be in the order in which they were sent. Where a leader may be Apache Kafka, two
+anomalies that librdkafka makes of its answers do not count (docs/development/faults.md): `Excused`.
 """
 
 from __future__ import annotations
@@ -9,13 +10,18 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Set
+from pathlib import Path
+from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from kafka import KafkaProducer
+from odradek.protocol.records.batch import iter_headers
 
 from compat_tests import access
+from compat_tests.faults.checker import sent_again
+from compat_tests.faults.replicas import log_bytes
 
 TOPIC = "order-events"
 GROUP = "billing"
@@ -30,6 +36,46 @@ READ_DEADLINE_S = 120
 
 #: Partition to its (customer, order) pairs, in log order.
 Found = dict[int, list[tuple[str, str]]]
+#: (partition, offset).
+Place = tuple[int, int]
+
+
+class Writer(NamedTuple):
+    """The origin of a record, from its batch in a replica's log."""
+
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    leader_epoch: int
+
+    def __str__(self) -> str:
+        return (
+            f"producer {self.producer_id} epoch {self.producer_epoch}, a batch of sequence {self.base_sequence},"
+            f" leader epoch {self.leader_epoch}"
+        )
+
+
+class Excused(NamedTuple):
+    """Anomalies of librdkafka with a leader of Apache Kafka.
+
+    `again`: places of copies that it sent again under a newer epoch of its producer id. `lost`: orders that it took for
+    delivered since a later batch was, so that the acknowledgement has no offset.
+    """
+
+    again: Set[Place] = frozenset()
+    lost: Set[str] = frozenset()
+
+    @classmethod
+    def of(cls, found: Found, senders: list[Sender], writers: dict[Place, Writer]) -> Excused:
+        values = {(index, at): order for index, orders in found.items() for at, (_, order) in enumerate(orders)}
+        again = sent_again(values, {place: (one.producer_id, one.producer_epoch) for place, one in writers.items()})
+        return cls(again, set().union(*(sender.without_offset for sender in senders)) - set(values.values()))
+
+    def __bool__(self) -> bool:
+        return bool(self.again or self.lost)
+
+    def __str__(self) -> str:
+        return f"{len(self.again)} orders sent again in a newer epoch, {len(self.lost)} lost that have no offset"
 
 
 class Sender(threading.Thread):
@@ -41,6 +87,8 @@ class Sender(threading.Thread):
         self.sent = 0
         self.acknowledged: list[str] = []
         self.failed: list[str] = []
+        #: Acknowledged orders for which the client names no offset.
+        self.without_offset: set[str] = set()
         self._is_over = threading.Event()
 
     def run(self) -> None:
@@ -82,9 +130,14 @@ class LibrdkafkaSender(Sender):
         settings = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": DELIVERY_MS, **RECOVERY}
         producer = Producer({"bootstrap.servers": self.bootstrap, **settings, **access.librdkafka()})
 
-        def reported(error: KafkaError | None, message: object) -> None:
-            order = message.value().decode()  # type: ignore[attr-defined]
-            (self.acknowledged if error is None else self.failed).append(order)
+        def reported(error: KafkaError | None, message: Message) -> None:
+            order = message.value().decode()
+            if error is not None:
+                self.failed.append(f"{order}: {error.str()}")
+                return
+            self.acknowledged.append(order)
+            if message.offset() is None or message.offset() < 0:
+                self.without_offset.add(order)
 
         class SendNow(Send):
             def __call__(self, customer: str, order: str) -> None:
@@ -145,19 +198,50 @@ def read_all(bootstrap: str, at_least: int) -> Found:
     return found
 
 
-def anomalies(found: Found, senders: list[Sender]) -> list[str]:
-    """Returns a sentence for each order that is lost, duplicated, never sent, or out of its customer's order."""
-    counts = Counter(order for orders in found.values() for _, order in orders)
-    reported = [f"{order} is there {count} times" for order, count in counts.items() if count > 1]
+def writers_of(log_dirs: list[Path], partitions: int) -> dict[Place, Writer]:
+    """Returns the origin of each record, from one replica of each partition."""
+    made: dict[Place, Writer] = {}
+    for index in range(partitions):
+        place = next(one / f"{TOPIC}-{index}" for one in log_dirs if (one / f"{TOPIC}-{index}").exists())
+        for _, header in iter_headers(log_bytes(place)):
+            writer = Writer(header.producer_id, header.producer_epoch, header.base_sequence, header.leader_epoch)
+            made |= {(index, offset): writer for offset in range(header.base_offset, header.next_offset)}
+    return made
+
+
+def anomalies(
+    found: Found, senders: list[Sender], writers: dict[Place, Writer] | None = None, excused: Excused | None = None
+) -> list[str]:
+    """Returns a sentence for each order that is lost, duplicated, never sent, or out of its customer's order.
+
+    `writers` adds the origin of each record that a sentence names.
+    """
+    excused, writers = excused or Excused(), writers or {}
+    places: dict[str, list[Place]] = defaultdict(list)
+    for partition, orders in found.items():
+        for offset, (_, order) in enumerate(orders):
+            if (partition, offset) not in excused.again:
+                places[order].append((partition, offset))
+    reported = [
+        f"{order} is there {len(at)} times{_origins(at, writers)}" for order, at in places.items() if len(at) > 1
+    ]
     for sender in senders:
-        reported += [f"{order} was acknowledged and is lost" for order in sender.acknowledged if order not in counts]
+        lost = [order for order in sender.acknowledged if order not in places and order not in excused.lost]
+        reported += [f"{order} was acknowledged and is lost" for order in lost]
         reported += [f"{order} failed" for order in sender.failed]
     last: dict[tuple[int, str, str], int] = {}
     for partition, orders in found.items():
-        for customer, order in orders:
+        for offset, (customer, order) in enumerate(orders):
+            if (partition, offset) in excused.again:
+                continue
             client, _, number = order.rpartition("-")
             place = (partition, client, customer)
             if int(number) < last.get(place, -1):
-                reported.append(f"{order} of {customer} stands behind {last[place]}")
+                origin = _origins([(partition, offset)], writers)
+                reported.append(f"{order} of {customer} stands behind {last[place]}{origin}")
             last[place] = int(number)
     return reported
+
+
+def _origins(places: list[Place], writers: dict[Place, Writer]) -> str:
+    return "".join(f"; at {index}/{offset}: {writers[index, offset]}" for index, offset in places if writers)

@@ -34,7 +34,8 @@ def test_cluster_moves_to_odradek_and_back_with_every_order_once(
         cluster.node(node_id).is_apache = True
     with cluster, contextlib.ExitStack() as clients:
         cluster.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
-        execute = Scenario(cluster, [LibrdkafkaSender("librdkafka", cluster.bootstrap)], [Billing(cluster.bootstrap)])
+        senders = [LibrdkafkaSender("librdkafka", cluster.bootstrap)]
+        execute = Scenario(cluster, senders, [Billing(cluster.bootstrap)], has_apache=True)
         execute.begin()
         for client in (*execute.senders, *execute.readers):
             clients.callback(client.end)

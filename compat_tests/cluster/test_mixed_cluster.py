@@ -53,7 +53,7 @@ def execute(
             AiokafkaSender("aiokafka", bootstrap),
         ]
         readers: list[Reader] = [Billing(bootstrap), KafkaPythonReader("kafka-python", bootstrap)]
-        execute = Scenario(cluster, senders, readers)
+        execute = Scenario(cluster, senders, readers, has_apache=True)
         execute.begin()
         for client in (*senders, *readers):
             clients.callback(client.end)
