@@ -43,6 +43,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from odradek.server.access.provisioning import NODE_NAME
 
 from compat_tests import access
 from compat_tests.exactly_once.copier import retried
@@ -52,8 +53,10 @@ from tests.server.harness.cluster_process import Cluster, ClusterNode
 from .orders import TOPIC
 from .readers import POLL_S, Reader
 
-#: Settings of the nodes that these guests need.
+#: Settings of the nodes that these guests need. Apache Kafka's controllers vote before they have loaded any access rule, so
+#: nodes must be super users, and have certificates that tell them from clients.
 OVERRIDES = {
+    "super_users": f"User:{NODE_NAME}",
     "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow_everyone_if_no_acl_found": "true",
     "share_coordinator_state_topic_num_partitions": "3",

@@ -46,11 +46,18 @@ def by_new_ids(plays: Scenario) -> Iterator[Step]:
 
 
 def controllers(plays: Scenario) -> Iterator[Step]:
-    """Three controllers of Odradek join, and the three of Apache Kafka leave; then back. The brokers stay."""
+    """Three controllers of Odradek join, and the three of Apache Kafka leave; then back. The brokers stay.
+
+    They restart in between: a broker of Apache Kafka that has lost the leader asks only the addresses of its
+    `controller.quorum.bootstrap.servers`, not the voters that it knows.
+    """
     cluster = dynamic(plays)
+    brokers = tuple(id for id, node in cluster.nodes.items() if node.is_broker)
     for first, apache in ((7, False), (10, True)):
         for new in range(first, first + 3):
             yield functools.partial(_join, cluster, new, CONTROLLER, apache=apache)
+        for broker in brokers:
+            yield functools.partial(_restart, cluster, broker)
         for old in range(first - 3, first):
             yield functools.partial(_leave, cluster, old)
 
@@ -81,6 +88,11 @@ def dynamic(plays: Scenario) -> DynamicMixedCluster:
 def _become(cluster: MixedCluster, node: int, *, apache: bool) -> str:
     cluster.node(node).becomes(apache=apache)
     return f"node {node} becomes {_program(apache)}"
+
+
+def _restart(cluster: MixedCluster, node: int) -> str:
+    cluster.node(node).becomes(apache=cluster.node(node).is_apache)
+    return f"broker {node} ({_program(cluster.node(node).is_apache)}) restarts with the addresses of all controllers"
 
 
 def _kill(plays: Scenario, number: int, rng: Random) -> str:

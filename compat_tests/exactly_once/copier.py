@@ -9,6 +9,8 @@ same partition of the target. A failure that it cannot recover from ends the pro
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import sys
 from typing import Any
@@ -19,7 +21,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 ABORTED_SHARE = 0.2
 MOST_RECORDS = 40
 TIMEOUT_S = 10.0
+#: The variable with further settings of both clients, as JSON.
+SETTINGS_VARIABLE = "ODRADEK_TEST_COPIER_SETTINGS"
 CLIENT = {
+    **json.loads(os.environ.get(SETTINGS_VARIABLE, "{}")),
     "log_level": 0,
     # When no broker is reachable, librdkafka 2.16 bootstraps anew (KIP-899), but its transactions do not: they wait for the
     # old coordinator for ever, beyond their timeouts. With `none` it keeps trying the brokers' old addresses.

@@ -11,6 +11,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from compat_tests.broker_process import BrokerFailed
+
 from .faults import FAULTS
 from .network import why_not
 from .rounds import Outcome, Plan, execute
@@ -59,7 +61,7 @@ def executed(seed: int, plan: Plan, keep: Path | None, deadline: float) -> Outco
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         try:
             outcome = execute(seed, plan, Path(folder), lambda text: print(f"  seed {seed}: {text}", flush=True))
-        except AssertionError as late:
+        except (AssertionError, BrokerFailed) as late:
             outcome = Outcome(seed, anomalies=[f"late: {late}"])
         if outcome.anomalies and keep:
             shutil.copytree(folder, keep / f"seed-{seed}", dirs_exist_ok=True)

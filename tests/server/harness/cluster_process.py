@@ -75,6 +75,8 @@ class Cluster:
     node_class: type[ClusterNode] = ClusterNode
     #: The log directories below the directory of each node; the first one has the metadata log.
     log_dirs: tuple[str, ...] = ("data",)
+    #: Longest wait of `until` by default.
+    deadline_s: float = DEADLINE_S
 
     def __init__(self, directory: Path, roles: Iterable[str], **overrides: str) -> None:
         self.directory = directory
@@ -153,8 +155,9 @@ class Cluster:
                 return node.ask(request, version)
         return None
 
-    def until(self, found: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
+    def until(self, found: Callable[[], Any], what: str, deadline_s: float | None = None) -> Any:
         """Returns the first true result of `found`. Raises AssertionError with the end of every log after the deadline."""
+        deadline_s = self.deadline_s if deadline_s is None else deadline_s
         deadline = time.monotonic() + deadline_s
         while True:
             with contextlib.suppress(OSError, EOFError):
