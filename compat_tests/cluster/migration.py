@@ -268,18 +268,22 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30, help="begin no further step after this time")
     parser.add_argument("--seed", type=int, default=1, help="draws the programs after kills")
     parser.add_argument("--kills", type=int, default=ways.KILLS)
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="copy the data and logs of a failed run there")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="run in this folder, and leave it there when the run fails"
+    )
     options = parser.parse_args()
     options.secured |= options.guests
     if options.way not in ("in-place", "kills"):
         options.voters = "dynamic"
-    with tempfile.TemporaryDirectory(prefix="migration-") as folder:
-        try:
-            execute(options, Path(folder))
-        except BaseException:
-            if options.keep:
-                shutil.copytree(folder, options.keep, dirs_exist_ok=True)
-            raise
+    folder = Path(tempfile.mkdtemp(prefix="migration-")) if options.keep is None else options.keep
+    folder.mkdir(parents=True, exist_ok=True)
+    has_failed = True
+    try:
+        execute(options, folder)
+        has_failed = False
+    finally:
+        if options.keep is None or not has_failed:
+            shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,20 @@
-"""Three nodes of Apache Kafka become Odradek one after the other, on the same directories, and go back, under load."""
+"""Three nodes of Apache Kafka become Odradek one after the other, on the same directories, and go back, under load. One of
+them is replaced by a new node of Odradek, and that by a new node of Apache Kafka.
+"""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from compat_tests.cluster.mixed import DynamicMixedCluster, MixedCluster
-from compat_tests.cluster.orders import TOPIC, LibrdkafkaSender
+from compat_tests.cluster.orders import TOPIC, LibrdkafkaSender, Sender
 from compat_tests.cluster.readers import Billing
 from compat_tests.cluster.scenario import Scenario
+from compat_tests.cluster.ways import by_new_ids, voters
 from compat_tests.faults.replicas import differing
 from tests.server.harness.cluster_process import COMBINED
 
@@ -30,21 +34,42 @@ def test_cluster_moves_to_odradek_and_back_with_every_order_once(
     kind: type[MixedCluster], java_tools: None, tmp_path: Path
 ) -> None:
     cluster = kind(tmp_path, [COMBINED] * 3, **_OVERRIDES)
-    for node_id in cluster.nodes:
-        cluster.node(node_id).is_apache = True
-    with cluster, contextlib.ExitStack() as clients:
-        cluster.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
-        senders = [LibrdkafkaSender("librdkafka", cluster.bootstrap)]
-        execute = Scenario(cluster, senders, [Billing(cluster.bootstrap)], has_apache=True)
-        execute.begin()
-        for client in (*execute.senders, *execute.readers):
-            clients.callback(client.end)
-        execute.goes_on()
+    with running(cluster) as execute:
         for to_apache in (False, True):
             for node_id in cluster.nodes:
                 cluster.node(node_id).becomes(apache=to_apache)
                 execute.is_whole()
                 execute.goes_on()
-        execute.ends()
-        data = [node.data_dir for node in cluster.nodes.values()]
-        cluster.until(lambda: list(differing(data, TOPIC, 3)) == [], "the replicas hold the same bytes")
+        end(execute)
+
+
+def test_a_new_node_takes_over_voter_and_replicas_and_hands_them_on(java_tools: None, tmp_path: Path) -> None:
+    cluster = DynamicMixedCluster(tmp_path, [COMBINED] * 3, **_OVERRIDES)
+    with running(cluster) as execute:
+        for step in by_new_ids(execute, ((1, 4, False), (4, 5, True))):
+            step()
+            execute.goes_on()
+        assert set(cluster.nodes) == set(voters(cluster)) == {2, 3, 5}
+        end(execute)
+
+
+@contextlib.contextmanager
+def running(cluster: MixedCluster) -> Iterator[Scenario]:
+    """Starts Apache Kafka on all nodes, with clients that send and read orders."""
+    for node_id in cluster.nodes:
+        cluster.node(node_id).is_apache = True
+    with cluster, contextlib.ExitStack() as clients:
+        cluster.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
+        senders: list[Sender] = [LibrdkafkaSender("librdkafka", cluster.bootstrap)]
+        execute = Scenario(cluster, senders, [Billing(cluster.bootstrap)], has_apache=True)
+        execute.begin()
+        for client in (*execute.senders, *execute.readers):
+            clients.callback(client.end)
+        execute.goes_on()
+        yield execute
+
+
+def end(execute: Scenario) -> None:
+    execute.ends()
+    data = [node.data_dir for node in execute.cluster.nodes.values()]
+    execute.cluster.until(lambda: list(differing(data, TOPIC, 3)) == [], "the replicas hold the same bytes")

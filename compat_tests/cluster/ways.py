@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
 from odradek.protocol.messages.alter_partition_reassignments import (
@@ -35,14 +35,18 @@ def in_place(plays: Scenario, *, roll: bool = False) -> Iterator[Step]:
             yield functools.partial(_become, mixed(plays), node, apache=apache)
 
 
-def by_new_ids(plays: Scenario) -> Iterator[Step]:
+#: (node that leaves, node that joins, whether it runs Apache Kafka).
+Change = tuple[int, int, bool]
+_ALL_CHANGES = tuple((new - 3, new, new > 6) for new in range(4, 10))
+
+
+def by_new_ids(plays: Scenario, changes: Iterable[Change] = _ALL_CHANGES) -> Iterator[Step]:
     """New nodes join as brokers and controllers, take over all partitions, and the former nodes leave; then back."""
     cluster = dynamic(plays)
-    for first, apache in ((4, False), (7, True)):
-        for new in range(first, first + 3):
-            yield functools.partial(_join, cluster, new, COMBINED, apache=apache)
-            yield functools.partial(_move_partitions, cluster, new - 3, new)
-            yield functools.partial(_leave, cluster, new - 3)
+    for old, new, apache in changes:
+        yield functools.partial(_join, cluster, new, COMBINED, apache=apache)
+        yield functools.partial(_move_partitions, cluster, old, new)
+        yield functools.partial(_leave, cluster, old)
 
 
 def controllers(plays: Scenario) -> Iterator[Step]:
