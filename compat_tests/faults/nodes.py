@@ -23,6 +23,8 @@ from .network import Network
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 _BROKER_PORT, _CONTROLLER_PORT, _INTERNAL_PORT = 9092, 9093, 9094
+#: Long, since a busy machine is no anomaly.
+_START_S = 300
 #: Settings other than Kafka's defaults; timeouts are short, since rounds are.
 _PROPERTIES = {
     "default.replication.factor": "3",
@@ -52,7 +54,7 @@ class ClusterNode(BrokerProcess):
         secured: SecuredNodes | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__(directory, start_deadline_s=120)
+        super().__init__(directory, start_deadline_s=_START_S)
         self.name = f"{kind} {node}"
         self.kind = kind
         self.node = node
