@@ -12,6 +12,8 @@ _JAVA = Path(__file__).resolve().parent / "java"
 _STARTER = _JAVA / "OracleStart.java"
 _NODE_STARTER = _JAVA / "ClusterNodeStart.java"
 _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+#: Enough for a node of a cluster with some hundred partitions.
+NODE_HEAP = "256m"
 #: For a short start and little memory; a benchmark passes its own flags.
 QUICK_JVM = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
@@ -21,14 +23,14 @@ def node_command(cluster_id: str, properties: Path) -> list[str]:
     return [*_node_jvm(ORACLE), str(_NODE_STARTER), cluster_id, str(properties)]
 
 
-def formatted_node_command(properties: Path, version: str = ORACLE) -> list[str]:
+def formatted_node_command(properties: Path, version: str = ORACLE, heap: str = NODE_HEAP) -> list[str]:
     """Returns the command that starts a node of a cluster on formatted directories, whichever program formatted them."""
-    return [*_node_jvm(version), "kafka.Kafka", str(properties)]
+    return [*_node_jvm(version, heap), "kafka.Kafka", str(properties)]
 
 
-def _node_jvm(version: str) -> list[str]:
+def _node_jvm(version: str, heap: str = NODE_HEAP) -> list[str]:
     flags = [flag for flag in QUICK_JVM if not flag.startswith("-Xmx")]
-    return [java(), "-Xmx256m", *flags, "-cp", classpath(version)]
+    return [java(), f"-Xmx{heap}", *flags, "-cp", classpath(version)]
 
 
 class ApacheKafka(BrokerProcess):

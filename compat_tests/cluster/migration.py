@@ -58,6 +58,8 @@ _SAMPLE_S = 0.01
 #: A busy machine and thousands of partitions take their time; what a step costs clients is measured.
 _NODE_DEADLINE_S = 600
 _DEADLINE_S = 300
+#: With the default, a node with 2,000 partitions ends by OutOfMemoryError.
+_HEAP_OF_THOUSANDS = "1g"
 #: A copier that was fenced waits for the session of its predecessor, and has a backlog then.
 _COPYING_S = 900
 _PARTITIONS_PER_TOPIC = 100
@@ -139,6 +141,8 @@ def cluster_of(options: argparse.Namespace, directory: Path) -> MixedCluster:
         made.node(node_id).is_apache, made.node(node_id).version = True, options.release
         # A controlled shutdown moves the leaders of thousands of partitions first.
         node.stop_deadline_s = node.start_deadline_s = _NODE_DEADLINE_S
+        if options.partitions:
+            made.node(node_id).heap = _HEAP_OF_THOUSANDS
     made.deadline_s = _DEADLINE_S
     if options.way in ("controllers", "kills"):
         made.node(2).is_apache = False

@@ -12,7 +12,7 @@ from odradek.server.controller.formatting import InitialVoter, format_directorie
 
 from compat_tests.broker_process import BrokerProcess, free_port
 from compat_tests.java.fetch import ORACLE
-from compat_tests.oracle import formatted_node_command
+from compat_tests.oracle import NODE_HEAP, formatted_node_command
 from tests.server.harness.cluster_process import CLUSTER_ID, Cluster, ClusterNode
 
 _START_S = 120
@@ -27,10 +27,11 @@ class EitherNode(ClusterNode):
         self.is_apache = False
         #: The release that runs as Apache Kafka.
         self.version = ORACLE
+        self.heap = NODE_HEAP
 
     def command(self) -> list[str]:
         ours = super().command()
-        return formatted_node_command(self.file, self.version) if self.is_apache else ours
+        return formatted_node_command(self.file, self.version, self.heap) if self.is_apache else ours
 
     def _wait(self, deadline: float) -> None:
         if self.is_apache:
