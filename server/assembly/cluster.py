@@ -187,7 +187,7 @@ def replication(node: Node) -> Replication:
     requests = node.replica_requests()
 
     def make_fetcher(leader: int, purpose: str) -> ReplicaFetcher:
-        return ReplicaFetcher(leader, purpose, requests, node.config, node.clock, followers, node.damage)
+        return ReplicaFetcher(leader, purpose, requests, node.config, node.clock, followers, node.damage, node.lines)
 
     isr_changes = IsrChanges(node.node_id, lambda: node.controller.broker_epoch, node.clock, node.forwarding)
     return Replication(node.config, node.clock, node.partitions, isr_changes, leaders, followers, make_fetcher)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition
     from ..runtime.clock import Clock
     from ..runtime.counters import DamageCounters
+    from ..runtime.log_lines import RepeatedLines
     from .healing import ReplicaRequests
     from .replication_quota import ReplicationQuota
 
@@ -305,6 +306,7 @@ class ReplicaFetcher:
         clock: Clock,
         quota: ReplicationQuota,
         damage: DamageCounters,
+        lines: RepeatedLines,
     ) -> None:
         self._leader = leader
         self._purpose = purpose
@@ -313,6 +315,7 @@ class ReplicaFetcher:
         self._clock = clock
         self._quota = quota
         self._damage = damage
+        self._lines = lines
         self._followed: dict[Key, FollowedPartition] = {}
         #: Partitions to inspect before the next request, and partitions that are left out for a while.
         self._changed: dict[Key, None] = {}
@@ -537,7 +540,9 @@ class ReplicaFetcher:
             if endpoint is not None:
                 ask_for_ends(self._requests, self._clock, endpoint, followed)
         elif error not in _STALE_METADATA_ERRORS or followed.failures > _QUIET_FAILURES:
-            log.warning("%s: broker %d returned %s", name, self._leader, ErrorCode(error).name)
+            # A leader that takes its roles late, with thousands of partitions, returns the same error for each of them.
+            words = f"{name}: broker {self._leader} returned {ErrorCode(error).name}"
+            self._lines.log(log, logging.WARNING, f"broker {self._leader}", ErrorCode(error), words)
 
     def _met_damage(self, followed: FollowedPartition, damage: BatchError) -> None:
         """Counts and logs damaged records. The leader learns of the damage by the repeated fetch."""

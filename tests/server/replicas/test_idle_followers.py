@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.protocol.internal.cluster_metadata import PartitionRecord, TopicRecord
+from odradek.protocol.internal.cluster_metadata import PartitionChangeRecord, PartitionRecord, TopicRecord
 from odradek.replication.isr import IsrProposal
 from odradek.server.fetch.follower_fetch import FollowerFetch
 from odradek.server.fetch.sessions import FetchSession
@@ -206,3 +206,23 @@ def test_partition_is_idle_at_the_end_of_what_its_fetcher_reads(replica: int, fe
     fetch = object.__new__(FollowerFetch)
     fetch._replica_id = replica
     assert fetch._is_idle(found, wanted) == is_idle
+
+
+async def test_error_that_a_leader_returns_for_many_partitions_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Replicas(
+        tmp_path, 2, **{"replica.fetch.wait.max.ms": "50", "replica.fetch.backoff.ms": "20"}
+    ) as replicas:
+        create_many(replicas)
+        newer = [PartitionChangeRecord(index, TOPIC_ID, leader=1) for index in range(MANY)]
+        replicas.publish_to(2, *newer)
+        followers = [hosted(replicas, 2, index) for index in range(MANY)]
+
+        def failures() -> int:
+            followed = [one for each in followers for one in each.end_watchers if isinstance(one, FollowedPartition)]
+            return min((one.failures for one in followed), default=0)
+
+        await eventually(lambda: failures() > 10, "the leader has returned errors for each of them")
+        returned = [line for line in caplog.messages if "broker 1 returned UNKNOWN_LEADER_EPOCH" in line]
+        assert len(returned) == 1
