@@ -108,6 +108,7 @@ class Replica:
         "queue",
         "role",
         "rules",
+        "taken_over_ms",
         "topic",
         "topic_id",
         "watchers",
@@ -140,6 +141,8 @@ class Replica:
         self.offline = False
         #: True while damaged records are fetched from another replica: their readers wait.
         self.is_healing = False
+        #: The time at which this broker took over the leadership.
+        self.taken_over_ms = 0
         #: The offset of each follower's last read; None where there are no followers.
         self.given: dict[int, int] | None = None
         #: True if this broker no longer has the replica: it was deleted, or moved to other brokers.
@@ -209,6 +212,7 @@ class Replica:
         if changed:
             if role.is_leader and not self.offline:
                 self.log.epochs.assign(role.leader_epoch, self.log.log_end_offset)
+            self._note_takeover(now_ms)
             self.wake_all()
         else:
             self._wake_removed_followers(isr_before)
@@ -216,6 +220,12 @@ class Replica:
         if role.high_watermark > before:
             self._committed(role.high_watermark - before)
         return changed
+
+    def _note_takeover(self, now_ms: int) -> None:
+        """Notes whether producers may have a batch in flight to a former leader: the first epoch has none."""
+        has_former = self.role.is_leader and self.role.leader_epoch > 0
+        self.log.producers.taken_over_at = self.log.log_end_offset if has_former else None
+        self.taken_over_ms = now_ms
 
     def _wake_removed_followers(self, before: tuple[int, ...]) -> None:
         """Wakes followers that were removed from the ISR and still fetch, so that they are proposed again."""
@@ -392,6 +402,8 @@ _NOT_ENOUGH_REPLICAS = int(ErrorCode.NOT_ENOUGH_REPLICAS)
 _INVALID_TXN_STATE = int(ErrorCode.INVALID_TXN_STATE)
 
 ALL_IN_SYNC = -1
+#: After a client's longest wait for a response (request.timeout.ms), it has no request in flight to the former leader.
+TAKEOVER_MS = 30_000
 _pack_offset = struct.Struct(">q").pack_into
 _pack_epoch = struct.Struct(">i").pack_into
 _new_tuple = tuple.__new__
@@ -528,6 +540,8 @@ class HostedPartition(Replica):
         if header[9] >= 0:
             found = log.producers.check(header)
             if found:
+                found = self._checked_again(found, header, now_ms)
+            if found:
                 return self._already_known(found)
         _pack_offset(buffer, 0, base_offset)
         _pack_epoch(buffer, LOG_OVERHEAD, header[2])
@@ -559,11 +573,23 @@ class HostedPartition(Replica):
         if not error and end_offset > self.role.log_end_offset and self.role.appended(end_offset, now_ms):
             self._committed(size)
 
+    def _checked_again(
+        self, found: ErrorCode | ProducerBatch, header: BatchHeader, now_ms: int
+    ) -> ErrorCode | ProducerBatch:
+        """Returns the check's result, without allowance for a former leader once that is long ago."""
+        if found != _NOT_LEADER_OR_FOLLOWER or now_ms - self.taken_over_ms < TAKEOVER_MS:
+            return found
+        producers = self.log.producers
+        producers.taken_over_at = None
+        return producers.check(header)
+
     def _already_known(self, found: ErrorCode | ProducerBatch) -> AppendResult:
         if isinstance(found, ProducerBatch):
             base_offset, end_offset = found.base_offset, found.last_offset + 1
             return AppendResult(_NONE, base_offset, found.timestamp, self.log_start_offset, end_offset)
         self.counters.failed_produces += 1
+        if found == _NOT_LEADER_OR_FOLLOWER:
+            return AppendResult(_NOT_LEADER_OR_FOLLOWER)
         self.counters.invalid_sequence += 1
         return AppendResult(found, log_start_offset=self.log_start_offset)
 

@@ -166,7 +166,7 @@ class Producer:
 class Producers:
     """The state at `end_offset`: all batches below it have been followed."""
 
-    __slots__ = ("_open", "_undecided", "by_id", "end_offset", "verifications")
+    __slots__ = ("_open", "_undecided", "by_id", "end_offset", "taken_over_at", "verifications")
 
     def __init__(self, end_offset: int = 0) -> None:
         self.by_id: dict[int, Producer] = {}
@@ -177,16 +177,22 @@ class Producers:
         self._undecided: dict[int, int] = {}
         #: Producer id -> the verification of its transaction that is under way.
         self.verifications: dict[int, Verification] = {}
+        #: The log end offset at which this broker took over from another leader; None when that is long ago. The former
+        #: leader may have rejected a batch just then; librdkafka may send the next one here before that one.
+        self.taken_over_at: int | None = None
 
     def check(self, header: BatchHeader) -> ErrorCode | ProducerBatch:
         """Returns the answer to a producer's batch before it is written; ErrorCode.NONE if it may be written.
 
         For batches of clients with a producer id. A ProducerBatch means that the log has the batch: the answer is repeated.
+        NOT_LEADER_OR_FOLLOWER means that an earlier batch may be on its way to this new leader.
         """
         producer = self.by_id.get(header[9])
         if producer is None:
-            is_ahead = self.verifications and self._is_ahead_of_verification(header, has_written=False)
-            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if is_ahead else ErrorCode.NONE
+            if self.verifications and self._is_ahead_of_verification(header, has_written=False):
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            is_first = self.taken_over_at is None or header.base_sequence == 0
+            return ErrorCode.NONE if is_first else ErrorCode.NOT_LEADER_OR_FOLLOWER
         batches = producer.batches
         if (
             batches
@@ -205,10 +211,18 @@ class Producers:
         if self.verifications and self._is_ahead_of_verification(header, has_written=bool(producer.batches)):
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if not _in_sequence(producer, header):
-            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            return self._gap_error(producer, header)
         if producer.transaction_first_offset != NO_OFFSET and not header.is_transactional:
             return ErrorCode.INVALID_TXN_STATE
         return ErrorCode.NONE
+
+    def _gap_error(self, producer: Producer, header: BatchHeader) -> ErrorCode:
+        """Returns the error of a batch that does not continue its producer's last one."""
+        if self.taken_over_at is None or producer.last_data_offset >= self.taken_over_at:
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        is_new_epoch = producer.epoch != header.producer_epoch
+        is_ahead = (header.base_sequence - producer.last_sequence) & MAX_SEQUENCE <= MAX_SEQUENCE // 2
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_new_epoch or is_ahead else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     def last_sequence(self, producer_id: int, epoch: int) -> int:
         """The last sequence number that is in the log of this producer and epoch, or NO_SEQUENCE."""
