@@ -24,8 +24,11 @@ from odradek.protocol.messages.fetch import (
 )
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.produce import ProduceResponse
+from odradek.server.partitions.batch_validation import AppendResult
+from odradek.server.partitions.hosted_partition import TAKEOVER_MS
 from odradek.server.replicas.fetcher import FollowedPartition
 
+from tests.server.harness.data_path import batch_of
 from tests.server.harness.replicas import TOPIC, TOPIC_ID, Replicas, eventually
 
 pytestmark = pytest.mark.usefixtures("sockets")
@@ -122,6 +125,27 @@ async def test_a_new_leader_has_what_differs_cut_off_and_goes_on(tmp_path: Path)
         await eventually(lambda: replicas.hosted(2).high_watermark == 2)
         await replicas.equal(2, 1, 3)
         assert [epoch for epoch, _ in replicas.hosted(1).log.epochs.entries()] == [0, 1]
+
+
+async def test_new_leader_rejects_a_gap_until_the_batch_before_it_comes_or_30_s_have_passed(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 2, **QUICK) as replicas:
+        replicas.create(1, 2)
+
+        def produce(number: int, sequence: int, *, producer_id: int = 7, later_ms: int = 0) -> AppendResult:
+            now_ms = replicas.server(number).clock.now_ms() + later_ms
+            batch = batch_of(b"v", producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+            return replicas.hosted(number).append(batch, now_ms)
+
+        assert [produce(1, 0).error, produce(1, 2).error] == [0, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+        await replicas.equal(1, 2)
+        replicas.change(leader=2)
+        assert produce(1, 1).error == NOT_LEADER
+        # The client sends the next batch to the new leader before the rejected one; a new producer does so too.
+        assert [produce(2, 2).error, produce(2, 5, producer_id=8).error] == [NOT_LEADER] * 2
+        assert [(found := produce(2, sequence)).error or found.base_offset for sequence in (1, 2)] == [1, 2]
+        assert produce(2, 4).error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert produce(2, 5, producer_id=8, later_ms=TAKEOVER_MS).error == 0
+        await replicas.equal(2, 1)
 
 
 async def test_leaders_that_wrote_nothing_leave_no_trace(tmp_path: Path) -> None:
