@@ -53,7 +53,7 @@ def controllers(plays: Scenario) -> Iterator[Step]:
     """Three controllers of Odradek join, and the three of Apache Kafka leave; then back. The brokers stay.
 
     They restart in between: a broker of Apache Kafka that has lost the leader asks only the addresses of its
-    `controller.quorum.bootstrap.servers`, not the voters that it knows.
+    `controller.quorum.bootstrap.servers`, not the voters of its log.
     """
     cluster = dynamic(plays)
     brokers = tuple(id for id, node in cluster.nodes.items() if node.is_broker)
