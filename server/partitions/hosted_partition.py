@@ -212,7 +212,10 @@ class Replica:
         if changed:
             if role.is_leader and not self.offline:
                 self.log.epochs.assign(role.leader_epoch, self.log.log_end_offset)
-            self._note_takeover(now_ms)
+            # Producers may have a batch in flight to the former leader; the first epoch has none.
+            has_former = role.is_leader and role.leader_epoch > 0
+            self.log.producers.taken_over_at = self.log.log_end_offset if has_former else None
+            self.taken_over_ms = now_ms
             self.wake_all()
         else:
             self._wake_removed_followers(isr_before)
@@ -220,12 +223,6 @@ class Replica:
         if role.high_watermark > before:
             self._committed(role.high_watermark - before)
         return changed
-
-    def _note_takeover(self, now_ms: int) -> None:
-        """Notes whether producers may have a batch in flight to a former leader: the first epoch has none."""
-        has_former = self.role.is_leader and self.role.leader_epoch > 0
-        self.log.producers.taken_over_at = self.log.log_end_offset if has_former else None
-        self.taken_over_ms = now_ms
 
     def _wake_removed_followers(self, before: tuple[int, ...]) -> None:
         """Wakes followers that were removed from the ISR and still fetch, so that they are proposed again."""
