@@ -73,7 +73,7 @@ class GcPauses:
 GC_PAUSES = GcPauses()
 
 
-#: CPython 3.12 itself excludes some hundred immortal objects at each collection. Fewer than this are nobody's freeze.
+#: CPython 3.12 itself excludes some hundred immortal objects at each collection. A freeze by other code has more than this.
 FROZEN_BY_OTHERS = 2_000
 
 
