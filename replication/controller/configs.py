@@ -280,7 +280,8 @@ def _said(topic: CreatableTopic) -> dict[str, str]:
 def shown_topic_configs(state: ControllerState, topic: CreatableTopic) -> list[CreatableTopicConfigs]:
     """Returns every config of a new topic with its value and source, by name. Requested values are shown unchanged.
 
-    Topics that set no config share one list, until a default changes.
+    Topics that set no config share the elements, until a default changes. Each has a list of its own: the owner of a response
+    empties its lists.
     """
     said, values = _said(topic), state.values
     if said:
@@ -288,7 +289,7 @@ def shown_topic_configs(state: ControllerState, topic: CreatableTopic) -> list[C
     kept = state.shown_configs
     if kept is None or kept[0] is not values:
         kept = state.shown_configs = values, _shown_configs({}, values)
-    return kept[1]
+    return kept[1].copy()
 
 
 def _shown_configs(said: dict[str, str], values: BrokerValues) -> list[CreatableTopicConfigs]:
