@@ -280,8 +280,8 @@ def _said(topic: CreatableTopic) -> dict[str, str]:
 def shown_topic_configs(state: ControllerState, topic: CreatableTopic) -> list[CreatableTopicConfigs]:
     """Returns every config of a new topic with its value and source, by name. Requested values are shown unchanged.
 
-    Topics that set no config share the elements, until a default changes. Each has a list of its own: the owner of a response
-    empties its lists.
+    Topics that set no config share the elements, until a default changes. Each has a list of its own, since the owner of a
+    response empties its lists.
     """
     said, values = _said(topic), state.values
     if said:

@@ -1,0 +1,54 @@
+"""The modules of the core, in which a lost record, a second leader or a forbidden request would begin, and their tests.
+
+The tables of configuration keys and of messages are left out: they are data, which other tests compare with Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = (
+    "protocol/records",
+    "metadata",
+    "replication",
+    "coordinator",
+    "storage",
+    "server/partitions",
+    "server/replicas",
+    "server/access/authorization",
+    "server/controller",
+    "server/coordinators",
+    "server/fetch",
+    "server/produce",
+)
+_TABLES = "metadata/configs/*"
+#: The folders of their tests, of the tiers `pure` and `broker`. Tests that start processes, and those of compat_tests/, are
+#: left out: they take seconds each, and what they start runs without the mutant.
+TEST_FOLDERS = (
+    "coordinator",
+    "explored",
+    "hostile",
+    "metadata",
+    "protocol",
+    "replication",
+    "security",
+    "server",
+    "storage",
+)
+
+
+def modules(patterns: list[str]) -> list[str]:
+    """The core's modules, as paths from the root; with patterns such as `storage/*`, those that match one."""
+    found = [path.relative_to(ROOT).as_posix() for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    kept = [module for module in found if not fnmatch(module, _TABLES)]
+    return sorted(module for module in kept if not patterns or any(fnmatch(module, pattern) for pattern in patterns))
+
+
+def files_of_tests() -> list[str]:
+    return sorted(
+        path.relative_to(ROOT).as_posix()
+        for folder in TEST_FOLDERS
+        for path in (ROOT / "tests" / folder).rglob("test_*.py")
+    )
