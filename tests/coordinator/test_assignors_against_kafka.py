@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.consumer.assignment import ASSIGNORS, Assignment, Subscriber
+from odradek.coordinator.groups.consumer.assignment import ASSIGNORS
 from odradek.coordinator.groups.share import heartbeat as share
 from odradek.coordinator.groups.streams.assignment import Candidate, Choice, sticky
 from odradek.coordinator.groups.streams.group import TaskId, Tasks
@@ -29,13 +29,11 @@ from odradek.protocol.uuids import uuid_to_text
 
 from compat_tests.java.fetch import SPECIFICATION, classpath, java
 from compat_tests.java.tool import JVM_FLAGS
+from tests.coordinator.harness.random_groups import ROUNDS, Counts, Members, as_json, changed, rounds
 
 pytestmark = pytest.mark.usefixtures("java_tools")
 
 GROUPS = int(os.environ.get("ODRADEK_GROUPS", "200"))
-ROUNDS = 6
-Members = dict[str, Subscriber]
-Counts = dict[bytes, int]
 Streams = dict[str, Candidate]
 Subtopologies = dict[str, ConfiguredSubtopology]
 
@@ -95,32 +93,11 @@ class Assignors:
         self._process.communicate()
 
 
-def as_json(partitions: Mapping[bytes, frozenset[int]]) -> dict[str, list[int]]:
-    return {uuid_to_text(topic_id): sorted(indexes) for topic_id, indexes in partitions.items() if indexes}
-
-
 @pytest.fixture(scope="module")
 def kafkas(java_tools: None) -> Iterator[Assignors]:
     made = Assignors()
     yield made
     made.close()
-
-
-def changed(rng: random.Random, members: Members, counts: Counts, made: Assignment, alike: bool) -> Members:
-    """Returns changed members: some join, leave or change subscriptions. The others have their last assignment."""
-    topics = sorted(counts)
-    everyone = frozenset(rng.sample(topics, rng.randint(1, len(topics))))
-    after: Members = {}
-    for number in range(rng.randint(1, 8)):
-        member_id = f"m{rng.randrange(10)}" if rng.random() < 0.5 else f"m{number}"
-        before = members.get(member_id)
-        topic_ids = before.topic_ids if before is not None and rng.random() < 0.7 else None
-        if topic_ids is None:
-            topic_ids = frozenset(rng.sample(topics, rng.randint(1, len(topics))))
-        current = made.get(member_id, {}) if before is not None else {}
-        instance_id = f"i{(7 * number) % 10}" if number % 3 == 0 else None
-        after[member_id] = Subscriber(instance_id, everyone if alike else topic_ids, current)
-    return after
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
@@ -129,15 +106,7 @@ def test_members_get_same_partitions_as_from_kafka_in_every_round(
     kafkas: Assignors, alike: bool, assignor: str
 ) -> None:
     for seed in range(GROUPS):
-        rng = random.Random(seed)
-        counts = {rng.randbytes(16): rng.randint(1, 12) for _ in range(rng.randint(1, 6))}
-        members: Members = {}
-        made: Assignment = {}
-        for turn in range(ROUNDS):
-            if turn:
-                counts = {topic_id: count + (rng.random() < 0.2) for topic_id, count in counts.items()}
-            members = changed(rng, members, counts, made, alike)
-            made = ASSIGNORS[assignor](members, counts)
+        for turn, (members, counts, made) in enumerate(rounds(assignor, seed, alike=alike)):
             ours = {member_id: as_json(topics) for member_id, topics in made.items()}
             theirs = kafkas.assign(assignor, members, counts)
             if assignor == "uniform" and len({one.topic_ids for one in members.values()}) == 1:

@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 
-from tests.mutants.core import ROOT, modules
+from tests.mutants.core import ROOT, InThisProcess, modules
 from tests.mutants.mutation import Mutant, mutants_in
 from tests.mutants.reach import ReachMap, ReachRecorder
 from tests.mutants.runner import KILLED, SURVIVED, TIMED_OUT, UNREACHED, MutantRunner, Outcome, is_replaceable
@@ -126,8 +126,8 @@ def _run_pytest(files: Sequence[str], plugin: Any) -> None:
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         os.environ |= {"TMPDIR": folder, "HYPOTHESIS_STORAGE_DIRECTORY": folder}
         tempfile.tempdir = None
-        fixed = ["--tier=broker", "-q", "-s", "--tb=no", "--no-summary", "-p", "no:cacheprovider"]
-        pytest.main([*fixed, f"--timeout={_TEST_TIMEOUT_SECONDS}", *files], plugins=[plugin])
+        fixed = ["-q", "-s", "--tb=no", "--no-summary", "-p", "no:cacheprovider"]
+        pytest.main([*fixed, f"--timeout={_TEST_TIMEOUT_SECONDS}", *files], plugins=[InThisProcess(), plugin])
 
 
 def report(outcomes: Sequence[Outcome], equivalents: Sequence[Mutant], reach: ReachMap) -> None:

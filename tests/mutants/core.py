@@ -5,8 +5,11 @@ The tables of configuration keys and of messages are left out: they are data, wh
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatch
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
@@ -24,8 +27,8 @@ PACKAGES = (
     "server/produce",
 )
 _TABLES = "metadata/configs/*"
-#: The folders of their tests, of the tiers `pure` and `broker`. Tests that start processes, and those of compat_tests/, are
-#: left out: they take seconds each, and what they start runs without the mutant.
+#: The folders of their tests. Tests that start processes, and those of compat_tests/, are left out: they take seconds each,
+#: and what they start runs without the mutant.
 TEST_FOLDERS = (
     "coordinator",
     "explored",
@@ -37,6 +40,8 @@ TEST_FOLDERS = (
     "server",
     "storage",
 )
+_STARTING = {"processes", "java_tools"}
+_ALL_START = re.compile(r'^pytestmark = .*usefixtures\("processes"\)', re.MULTILINE)
 
 
 def modules(patterns: list[str]) -> list[str]:
@@ -47,8 +52,16 @@ def modules(patterns: list[str]) -> list[str]:
 
 
 def files_of_tests() -> list[str]:
+    files = [path for folder in TEST_FOLDERS for path in (ROOT / "tests" / folder).rglob("test_*.py")]
     return sorted(
-        path.relative_to(ROOT).as_posix()
-        for folder in TEST_FOLDERS
-        for path in (ROOT / "tests" / folder).rglob("test_*.py")
+        path.relative_to(ROOT).as_posix() for path in files if not _ALL_START.search(path.read_text(encoding="utf-8"))
     )
+
+
+class InThisProcess:
+    """A plugin of pytest that leaves out tests which may start processes."""
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        left_out = [item for item in items if not _STARTING.isdisjoint(getattr(item, "fixturenames", ()))]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]

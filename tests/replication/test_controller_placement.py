@@ -79,3 +79,16 @@ def test_random_uuids_are_version_4_and_start_without_dash() -> None:
     made = [random_uuid(rng) for _ in range(1000)]
     assert len(set(made)) == 1000
     assert all(uuid[6] >> 4 == 4 and uuid[8] >> 6 == 2 and uuid[0] >> 2 != 62 for uuid in made)
+
+
+@pytest.mark.parametrize("fenced", [0, 2])
+def test_replica_sets_change_after_as_many_partitions_as_unfenced_brokers(fenced: int) -> None:
+    """Within a round each unfenced broker leads once, and followers follow its order; each round has an order of its own."""
+    brokers = [UsableBroker(id, None, id >= 5) for id in range(5 + fenced)]
+    found = placed(20, 3, brokers)
+    rounds = [found[start : start + 5] for start in range(0, 20, 5)]
+    for one in rounds:
+        assert {replicas[0] for replicas in one} == set(range(5))
+        following = {replicas[0]: replicas[1] for replicas in one}
+        assert all(following[replicas[1]] == replicas[2] for replicas in one)
+    assert len({tuple(map(tuple, sorted(one))) for one in rounds}) == 4

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
-from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.uuids import ZERO_UUID
-from odradek.replication.quorum.log import Effect, PeerRequest, Reply, Send
+from odradek.replication.quorum.log import Effect, PeerRequest, PeerResponse, Reply, Send
 from odradek.replication.quorum.voters import Address
 
 from tests.replication.quorum.harness.transcript import Transcript
@@ -57,3 +57,19 @@ def test_new_voter_is_contacted_on_voters_listener(quorum: Transcript) -> None:
         and isinstance(said.request, ApiVersionsRequest)
         and said.address == Address("CONTROLLER", "c4", 9093)
     )
+
+
+@pytest.mark.parametrize(
+    "versions", [None, ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)], ids=["no response", "an error"]
+)
+def test_new_voter_that_does_not_show_its_versions_is_not_added(
+    quorum: Transcript, versions: ApiVersionsResponse | None
+) -> None:
+    (asked,) = ask(quorum)
+    assert isinstance(asked, Send)
+    leader = quorum.replicas[1]
+    leader.handle(PeerResponse(4, asked.correlation, versions), quorum.now)
+    (said,) = (one for one in leader.take() if isinstance(one, Reply))
+    assert isinstance(said.response, AddRaftVoterResponse)
+    assert said.response.error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert 4 not in leader.voter_set.voters

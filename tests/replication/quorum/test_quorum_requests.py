@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -12,12 +13,14 @@ from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, 
 from odradek.protocol.messages.vote import VoteRequest, VoteResponse
 from odradek.protocol.schema import Message
 from odradek.replication.quorum import wire
-from odradek.replication.quorum.core import MAX_EPOCH_LEAP
-from odradek.replication.quorum.log import PeerRequest, PeerResponse, Reply, Send, SnapshotId
-from odradek.replication.quorum.voters import NO_NODE, ReplicaKey
+from odradek.replication.quorum.core import MAX_EPOCH_LEAP, QuorumConfig
+from odradek.replication.quorum.log import ElectionState, PeerRequest, PeerResponse, Reply, Send, SnapshotId
+from odradek.replication.quorum.replica import QuorumReplica
+from odradek.replication.quorum.voters import NO_NODE, ReplicaKey, VoterHistory, VoterSet
 
-from tests.replication.quorum.harness.transcript import Transcript
+from tests.replication.quorum.harness.transcript import LATE_MS, Transcript
 from tests.replication.quorum.quorum_simulator import directory, voter
+from tests.replication.quorum.toy_log import ToyLog
 
 BACKOFF_MS = 20
 
@@ -132,3 +135,68 @@ def test_change_of_the_voters_waits_for_the_commit_of_the_one_before_it(quorum: 
     assert leader.high_watermark < end
     second = remove(2)
     assert second is not None and second.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_vote_whose_response_was_lost_is_granted_again(quorum: Transcript) -> None:
+    """The candidate sends it again; nobody else gets the vote of that epoch."""
+    granted = []
+    for number in (3, 3, 1):
+        request = wire.vote_request("cluster", voter(2).key, voter(number).key, 2, SnapshotId(9, 1), pre_vote=False)
+        answer = wire.answer_of(answered(quorum, 2, request))
+        assert answer.error_code == ErrorCode.NONE
+        granted.append(answer.vote_granted)
+    assert granted == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    "response", [None, VoteResponse(error_code=42), wire.vote_response(ErrorCode(42), NO_NODE, 1, False)]
+)
+def test_vote_that_fails_is_no_rejection_and_is_requested_again(quorum: Transcript, response: Message | None) -> None:
+    """A candidate that counted it as a rejection would give up, though a majority may want it."""
+    candidate = quorum.replicas[2]
+    quorum.now += LATE_MS
+    first = {one.node: one for one in sent(quorum, 2) if isinstance(one.request, VoteRequest)}
+    assert first.keys() == {1, 3}
+    for node, one in first.items():
+        candidate.handle(PeerResponse(node, one.correlation, response), quorum.now)
+        assert not [found for found in candidate.take() if isinstance(found, Send)]
+    quorum.now += BACKOFF_MS
+    assert {one.node for one in sent(quorum, 2) if isinstance(one.request, VoteRequest)} == {1, 3}
+
+
+@pytest.mark.parametrize(
+    ("position", "diverging"),
+    [
+        (SnapshotId(0, 0), None),
+        (SnapshotId(2, 1), None),
+        # An epoch that the leader never had, and more entries of an epoch than it has.
+        (SnapshotId(2, 3), "epoch"),
+        (SnapshotId(50, 1), "end"),
+    ],
+)
+def test_leader_names_the_last_common_offset_to_a_follower_whose_log_diverges(
+    quorum: Transcript, position: SnapshotId, diverging: str | None
+) -> None:
+    log = quorum.logs[1]
+    assert log.end_offset > 2 and log.last_epoch == 1
+    request = wire.fetch_request("cluster", voter(2).key, 1, position, 0)
+    request.max_wait_ms = 0
+    found = wire.answer_of(answered(quorum, 1, request))
+    assert found.error_code == ErrorCode.NONE
+    expected = (-1, -1) if diverging is None else (1, log.end_offset)
+    assert (found.diverging_epoch.epoch, found.diverging_epoch.end_offset) == expected
+    assert bool(found.records) == (diverging is None)
+
+
+def test_observers_begin_to_ask_for_the_leader_at_different_nodes() -> None:
+    """Otherwise all of them would ask the same node, which may be the one that is down."""
+    first = set()
+    for seed in range(20):
+        config = QuorumConfig("cluster", bootstrap=(-2, -3, -4))
+        history, rng = VoterHistory(VoterSet.of(()), 1), random.Random(seed)
+        observer = QuorumReplica(voter(9).key, config, ToyLog(), history, ElectionState(), rng, 0)
+        observer.expire(0)
+        asked = [one.node for one in observer.take() if isinstance(one, Send)]
+        assert len(asked) == 1
+        first.update(asked)
+    assert first == {-2, -3, -4}
