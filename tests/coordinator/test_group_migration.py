@@ -13,8 +13,15 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
 )
+from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 from tests.coordinator.group_logs import compacted, load_batches
@@ -287,3 +294,59 @@ def test_assignments_are_known_when_compaction_left_only_classic_group() -> None
     stand.shard = load_batches(stand.config, compacted(stand.batches), stand.now, image_of({"t": 2}))
     assert stand.given("other") == []
     assert stand.group(ConsumerGroup).holders == {(T, 0): answer.member_id, (T, 1): answer.member_id}
+
+
+@pytest.mark.parametrize(
+    ("fields", "version", "error"),
+    [
+        ({"protocol_type": "connect"}, 5, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_name": "sticky"}, 5, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_type": "consumer", "protocol_name": "range"}, 5, ErrorCode.NONE),
+        ({"member_id": "unknown"}, 3, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"generation_id": 1}, 3, ErrorCode.ILLEGAL_GENERATION),
+    ],
+)
+def test_sync_of_classic_member_in_consumer_group_is_validated(
+    fields: dict[str, object], version: int, error: ErrorCode
+) -> None:
+    stand = Stand()
+    old = stand.classic()
+    stand.beat(0)
+    again = stand.join(old)
+    request = SyncGroupRequest(group_id="g", generation_id=again.generation_id, member_id=old)
+    response = stand.ask(replace(request, **fields), version)
+    assert response.error_code == error
+    assert bool(response.assignment) == (error is ErrorCode.NONE)
+
+
+@pytest.mark.parametrize("epoch_ahead", [1, 7])
+def test_commit_of_classic_member_with_later_generation_has_an_error_of_its_protocol(epoch_ahead: int) -> None:
+    stand = Stand()
+    old = stand.classic()
+    stand.beat(0)
+    generation = stand.join(old).generation_id
+    stand.sync(old, generation)
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="")
+    topics = [OffsetCommitRequestTopic(name="t", partitions=[partition])]
+    codes = []
+    for member_id, epoch in (
+        (old, generation),
+        (old, generation + epoch_ahead),
+        ("new", stand.group(ConsumerGroup).members["new"].epoch + epoch_ahead),
+    ):
+        request = OffsetCommitRequest(
+            group_id="g", generation_id_or_member_epoch=epoch, member_id=member_id, topics=topics
+        )
+        codes.append(stand.ask(request, 9).topics[0].partitions[0].error_code)
+    assert codes == [0, ErrorCode.ILLEGAL_GENERATION, ErrorCode.STALE_MEMBER_EPOCH]
+
+
+@pytest.mark.parametrize("rack", [None, "rack-a"])
+def test_upgraded_member_keeps_its_rack(rack: str | None) -> None:
+    stand = Stand()
+    said = b"\0\3" + encode(ConsumerProtocolSubscription(topics=["t"], rack_id=rack), 3)
+    old = stand.join(metadata=said).member_id
+    assert stand.sync(old, 1, 0, 1).error_code == 0
+    stand.beat(0)
+    (described,) = stand.ask(ConsumerGroupDescribeRequest(group_ids=["g"]), 1).groups
+    assert {member.member_id: member.rack_id for member in described.members} == {old: rack, "new": None}

@@ -20,8 +20,8 @@ class Stand:
     def __init__(self, **limits: int) -> None:
         self.partition = SharePartition(0, (), Limits(**limits))  # type: ignore[arg-type]
 
-    def take(self, max_records: int = 500, *, is_limit: bool = False) -> list[tuple[int, int]]:
-        wish = AcquireRequest(max_records, 500, is_limit)
+    def take(self, max_records: int = 500, *, is_limit: bool = False, batch_size: int = 500) -> list[tuple[int, int]]:
+        wish = AcquireRequest(max_records, batch_size, is_limit)
         return [(one.first, one.last) for one in acquire(self.partition, "m", wish, 0, BATCHES, 1_000)]
 
     def say(self, kind: AckType, first: int, last: int, member: str = "m") -> str | None:
@@ -46,6 +46,16 @@ def test_strict_limit_applies_to_released_records() -> None:
     assert stand.take(7, is_limit=True) == [(0, 6)]
     stand.say(AckType.RELEASE, 0, 6)
     assert stand.take(3, is_limit=True) == [(0, 2)]
+
+
+def test_batch_size_divides_what_is_acquired_where_batches_end() -> None:
+    assert Stand().take(batch_size=5) == [(0, 4), (5, 9)]
+    assert Stand().take(batch_size=3) == [(0, 4), (5, 9)], "no batch is cut"
+    assert Stand().take(batch_size=10) == [(0, 9)]
+
+
+def test_batch_size_does_not_divide_under_a_strict_limit() -> None:
+    assert Stand().take(8, is_limit=True, batch_size=5) == [(0, 7)]
 
 
 def test_failing_records_are_acquired_in_smaller_parts() -> None:

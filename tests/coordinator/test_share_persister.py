@@ -141,3 +141,15 @@ def test_topic_deletion_deletes_its_states() -> None:
     stand.take()
     assert stand.shard.state.partitions == {}
     assert stand.loaded_again(stand.records()).state.partitions == {}
+
+
+def test_update_without_its_snapshot_is_a_state_of_its_own() -> None:
+    """Kafka also uses the update alone, so a request with the first state epoch is not fenced."""
+    stand = Stand(updates_per_snapshot=500)
+    stand.write(StateBatch(0, 5, 2, 1), start=3)
+    snapshot, update = stand.records()
+    assert isinstance(snapshot.value, ShareSnapshotValue) and isinstance(update.value, ShareUpdateValue)
+    (state,) = stand.loaded_again([update]).state.partitions.values()
+    (known,) = stand.shard.state.partitions.values()
+    assert (state.state_epoch, state.leader_epoch, state.start_offset) == (0, 0, 3)
+    assert (state.batches, state.snapshot_epoch) == (known.batches, known.snapshot_epoch)

@@ -288,3 +288,14 @@ def test_streams_group_is_described_listed_and_deleted(stand: Stand) -> None:
         "-Metadata",
         "-Topology",
     ]
+
+
+def test_partitions_of_user_endpoint_are_those_that_each_topic_has(stand: Stand) -> None:
+    """A subtopology has as many tasks as its largest topic has partitions."""
+    stand.topics(TOPICS | {"side": 1})
+    reader = Subtopology(subtopology_id="0", source_topics=["in", "side"])
+    endpoint = EndpointRequest(host="h", port=7)
+    response, _ = stand.beat("a", 0, topology=Topology(epoch=0, subtopologies=[reader]), user_endpoint=endpoint)
+    assert tasks(response.active_tasks) == {"0": [0, 1]}
+    (reported,) = response.partitions_by_user_endpoint
+    assert {topic.topic: topic.partitions for topic in reported.active_partitions} == {"in": [0, 1], "side": [0]}

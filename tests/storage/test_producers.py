@@ -142,6 +142,19 @@ def test_a_snapshot_brings_the_same_state_back(producers, header):
     assert again.check(header(112, 9, transactional=True)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+def test_snapshot_of_a_producer_without_batches_brings_none_back(producers, header):
+    """A marker of a later epoch leaves none: the next batch is the first of the producer."""
+    producers.update(header(110, 10, transactional=True))
+    producers.end_transaction(header(111, -1, epoch=9, transactional=True), 1, 0, aborted=True)
+    again = Producers()
+    again.load(decode_snapshot(encode_snapshot(producers.to_snapshot())), 112, 0, DAY_MS)
+    producer_id = header(0, 0).producer_id
+    for state in (producers, again):
+        assert state.by_id[producer_id].epoch == 9
+        assert list(state.by_id[producer_id].batches) == []
+        assert state.check(header(112, 0, epoch=9, transactional=True)) is ErrorCode.NONE
+
+
 def test_a_damaged_snapshot_is_refused(producers):
     whole = encode_snapshot(producers.to_snapshot())
     for at in range(len(whole)):
