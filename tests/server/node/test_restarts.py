@@ -63,6 +63,7 @@ def epochs(client: WireClient) -> dict[int, int]:
     return {one.partition_index: one.leader_epoch for one in topic.partitions if one.leader_id == 1}
 
 
+@pytest.mark.usefixtures("processes")
 def test_single_node_leads_in_new_epochs_after_it_was_killed(tmp_path: Path) -> None:
     with OdradekProcess(tmp_path) as node:
         with WireClient(node.bootstrap) as client:
