@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -162,11 +164,11 @@ async def readiness(broker: odradek.Broker) -> tuple[str, dict[str, Any]]:
 async def test_failed_snapshot_is_logged_counted_in_health_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    attempts: list[int] = []
+    attempts: list[float] = []
     write = snapshotting.write_image_snapshot
 
     def fail(*arguments: Any) -> Any:
-        attempts.append(1)
+        attempts.append(time.monotonic())
         if len(attempts) < 3:
             raise AssertionError("a batch of 20934207 bytes")
         return write(*arguments)
@@ -187,6 +189,7 @@ async def test_failed_snapshot_is_logged_counted_in_health_and_tried_again(
         await until(lambda: not background.failing)
         assert background.failures == {name: 2}
         assert (await readiness(broker))[1]["failing"] == {}
+    assert all(after - before > 0.25 for before, after in itertools.pairwise(attempts[:3])), "it waits between attempts"
     assert "metadata snapshot failed and is tried again (failure 1)" in caplog.text
     assert "metadata snapshot works again, after 2 failures" in caplog.text
     assert not list((tmp_path / "__cluster_metadata-0").glob("*.part"))

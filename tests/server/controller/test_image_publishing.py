@@ -1,0 +1,82 @@
+"""Publication of committed images: before the first one is recent, and while the node stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+from odradek.server.controller.commits import ImagePublishing
+
+
+class Followed:
+    """Commits whose images have an offset only, and the parts of a node that follow the images."""
+
+    is_replaced = False
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self.followed: list[int] = []
+        self.published: list[int] = []
+        self.is_caught_up = True
+        self.publishing = ImagePublishing(self, lambda: self.is_caught_up)  # type: ignore[arg-type]
+        self.publishing.on_published = self.published.append
+        self.publishing.begin(self)  # type: ignore[arg-type]
+
+    def advance(self, end_offset: int) -> bool:
+        self.offset, before = end_offset, self.offset
+        return end_offset > before
+
+    def take(self) -> tuple[Any, Any]:
+        return None, SimpleNamespace(offset=self.offset - 1)
+
+    def publish(self, delta: Any, image: Any) -> None:
+        raise AssertionError("no image is published in one step")
+
+    def steps(self, delta: Any, image: Any) -> Iterator[None]:
+        yield
+        self.followed.append(image.offset)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - the loop has other work meanwhile
+            await asyncio.sleep(0)
+
+
+async def test_suspended_node_replays_and_replies_but_its_parts_follow_nothing() -> None:
+    """Its replicas are closed one after the other, and none of them may begin to lead meanwhile."""
+    node = Followed()
+    node.publishing.advance(5)
+    await until(lambda: node.published == [5])
+    assert node.followed == [4]
+    node.publishing.suspend()
+    node.publishing.advance(9)
+    await until(lambda: node.published == [5, 9])
+    assert node.followed == [4]
+    assert node.publishing.committed_offset == 9
+
+
+async def test_first_image_waits_until_it_is_recent() -> None:
+    """By an old image the broker would assume roles that other brokers have."""
+    node = Followed()
+    node.is_caught_up = False
+    node.publishing.advance(5)
+    node.publishing.advance(6)
+    await asyncio.sleep(0)
+    assert (node.followed, node.publishing.caught_up.done()) == ([], False)
+    node.is_caught_up = True
+    node.publishing.advance(7)
+    await until(node.publishing.caught_up.done)
+    assert (node.followed, node.published) == ([6], [7])
+
+
+async def test_later_image_is_published_whether_it_is_recent_or_not() -> None:
+    node = Followed()
+    node.publishing.advance(5)
+    await until(lambda: node.published == [5])
+    node.is_caught_up = False
+    node.publishing.advance(6)
+    await until(lambda: node.published == [5, 6])
+    assert node.followed == [4, 5]
