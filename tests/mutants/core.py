@@ -27,8 +27,8 @@ PACKAGES = (
     "server/produce",
 )
 _TABLES = "metadata/configs/*"
-#: The folders of their tests. Tests that start processes, and those of compat_tests/, are left out: they take seconds each,
-#: and what they start runs without the mutant.
+#: The folders of their tests. Left out are tests that start processes, those with the marker `slow`, and compat_tests/: they
+#: take seconds each, and what they start runs without the mutant.
 TEST_FOLDERS = (
     "coordinator",
     "explored",
@@ -59,9 +59,13 @@ def files_of_tests() -> list[str]:
 
 
 class InThisProcess:
-    """A plugin of pytest that leaves out tests which may start processes."""
+    """A plugin of pytest that leaves out tests which may start processes, or are slow."""
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        left_out = [item for item in items if not _STARTING.isdisjoint(getattr(item, "fixturenames", ()))]
+        left_out = [
+            item
+            for item in items
+            if item.get_closest_marker("slow") or not _STARTING.isdisjoint(getattr(item, "fixturenames", ()))
+        ]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]

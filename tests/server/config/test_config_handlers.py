@@ -181,6 +181,16 @@ def test_a_resource_or_key_that_stands_twice_is_refused(stand: ConfigStand) -> N
     assert rejected.error_message == "Error due to duplicate config keys"
 
 
+def test_logger_that_stands_twice_keeps_its_level(stand: ConfigStand) -> None:
+    """The broker changes it itself; a controller would refuse it as well."""
+    logger = logging.getLogger("odradek.test.twice")
+    changes = [incremental.AlterableConfig(logger.name, SET, "DEBUG")]
+    twice = [incremental.AlterConfigsResource(LOGGER, "1", changes) for _ in range(2)]
+    answer = stand.call(incremental.IncrementalAlterConfigsRequest(resources=twice), 1)
+    assert [r.error_code for r in answer.responses] == [ErrorCode.INVALID_REQUEST] * 2
+    assert logger.level == logging.NOTSET
+
+
 def test_only_deleting_needs_no_value(stand: ConfigStand) -> None:
     rejected = alter(stand, TOPIC, "orders", ("retention.ms", SET, None), ("cleanup.policy", APPEND, None))
     assert rejected.error_message == "Null value not supported for : retention.ms, cleanup.policy"

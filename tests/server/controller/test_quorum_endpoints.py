@@ -1,0 +1,81 @@
+"""Endpoints of the quorum's nodes: whose requests a node believes, and which of several it uses."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.schema import Message
+from odradek.replication.quorum import wire
+from odradek.replication.quorum.log import SnapshotId
+from odradek.replication.quorum.voters import Address, ReplicaKey, Voter, VoterSet
+from odradek.server.controller.driver import QuorumDriver
+from odradek.server.controller.endpoints import QuorumEndpoints
+from odradek.server.network.endpoint import Endpoint
+
+EPOCH = 5
+OWN, LEADERS, FIRST = Endpoint("C", "own", 1), Endpoint("C", "leader", 2), Endpoint("C", "first", 3)
+KEY = ReplicaKey(1)
+
+
+def endpoints(voters: VoterSet | None = None, own: Endpoint = OWN, node_id: int = 1) -> QuorumEndpoints:
+    return QuorumEndpoints(node_id, "cluster", lambda: voters or VoterSet.of(()), [own], {-2: FIRST})
+
+
+def announced(request: Any) -> Any:
+    """Returns a request with the endpoint of its sender, as node 2 sends it."""
+    endpoints(own=LEADERS, node_id=2).add_listener_endpoints(request)
+    return request
+
+
+@pytest.mark.parametrize(
+    ("request_", "is_believed"),
+    [
+        (wire.begin_request("cluster", KEY, 2, EPOCH), True),
+        (wire.begin_request("cluster", KEY, 2, EPOCH + 1), True),
+        (wire.begin_request("cluster", KEY, 2, EPOCH - 1), False),
+        (wire.begin_request("another", KEY, 2, EPOCH), False),
+        (wire.begin_request("cluster", KEY, -1, EPOCH), False),
+        (wire.end_request("cluster", 2, EPOCH, ()), True),
+        (wire.end_request("cluster", 2, EPOCH - 1, ()), False),
+        (wire.vote_request("cluster", KEY, ReplicaKey(2), EPOCH, SnapshotId(3, 1), pre_vote=False), False),
+    ],
+)
+def test_endpoint_of_a_leader_is_learnt_from_its_own_announcements_only(request_: Message, is_believed: bool) -> None:
+    found = endpoints()
+    found.learn_leader(announced(request_), EPOCH)
+    assert found.find(2) == (LEADERS if is_believed else None)
+
+
+def test_own_endpoint_and_those_of_voters_precede_what_was_learnt() -> None:
+    voter, address = Endpoint("C", "voter", 4), Address("C", "voter", 4)
+    found = endpoints(VoterSet.of([Voter(ReplicaKey(2), (address,)), Voter(ReplicaKey(3))]))
+    for leader_id in (1, 2, 3):
+        found.learn_leader(announced(wire.begin_request("cluster", KEY, leader_id, EPOCH)), EPOCH)
+    assert [found.find(node_id) for node_id in (1, 2, 3, -2, 9)] == [OWN, voter, LEADERS, FIRST, None]
+
+
+def test_response_names_the_endpoint_of_the_leader() -> None:
+    asked, other = endpoints(own=LEADERS, node_id=2), endpoints()
+    response = wire.vote_response(ErrorCode.NONE, 2, EPOCH, False)
+    asked.tell_of_leader(response, 2)
+    other.learn(response)
+    assert other.find(2) == Endpoint("", "leader", 2)
+
+
+@pytest.mark.parametrize(
+    ("in_transaction", "is_replaced", "is_written"), [(False, False, True), (True, False, False), (False, True, False)]
+)
+def test_snapshot_is_written_neither_inside_a_transaction_nor_of_replaced_commits(
+    in_transaction: bool, is_replaced: bool, is_written: bool
+) -> None:
+    """It would have a part of the transaction, or less than the snapshot that was fetched."""
+    image = SimpleNamespace(offset=7)
+    commits = SimpleNamespace(in_transaction=in_transaction, is_replaced=is_replaced, image=lambda: image)
+    driver = SimpleNamespace(
+        _images=SimpleNamespace(commits=commits), _member=SimpleNamespace(voters_at=lambda offset: offset)
+    )
+    found = QuorumDriver._committed_now(driver)  # type: ignore[arg-type]
+    assert found == ((image, 8) if is_written else None)
