@@ -350,3 +350,14 @@ def test_upgraded_member_keeps_its_rack(rack: str | None) -> None:
     stand.beat(0)
     (described,) = stand.ask(ConsumerGroupDescribeRequest(group_ids=["g"]), 1).groups
     assert {member.member_id: member.rack_id for member in described.members} == {old: rack, "new": None}
+
+
+def test_sync_of_classic_member_after_a_new_assignment_starts_its_rebalance() -> None:
+    """It would get partitions of the generation before, and another member has them now."""
+    stand = Stand()
+    old = stand.classic()
+    stand.beat(0)
+    generation = stand.join(old).generation_id
+    stand.beat(0, member_id="newer")
+    response = stand.sync(old, generation)
+    assert (response.error_code, response.assignment) == (ErrorCode.REBALANCE_IN_PROGRESS, b"")
