@@ -1,0 +1,76 @@
+"""Files of metadata snapshots: every damaged byte is found, and control batches are read alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord, TopicRecord
+from odradek.protocol.internal.control_records import VotersVoter
+from odradek.protocol.records.batch import HEADER_BYTES, read_header
+from odradek.protocol.records.errors import BatchError
+from odradek.server.controller.snapshots import (
+    QuorumVoters,
+    check_snapshot,
+    control_batches,
+    encode_snapshot,
+    iter_batches,
+    last_contained_timestamp_ms,
+    read_records,
+    sound_snapshots,
+    write_snapshot_file,
+)
+
+RECORDS = [
+    FeatureLevelRecord(name="metadata.version", feature_level=25),
+    *(TopicRecord(name=f"orders-{number}", topic_id=bytes([number]) * 16) for number in range(3)),
+]
+NAME = "00000000000000000005-0000000001.checkpoint"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / NAME
+    quorum = QuorumVoters(1, [VotersVoter(voter_id=7)], 1234)
+    write_snapshot_file(path, encode_snapshot(RECORDS, 25, 1, quorum, 5678))
+    return path
+
+
+def damage(path: Path, content: bytes) -> None:
+    path.chmod(0o600)
+    path.write_bytes(content)
+
+
+def test_whole_snapshot_has_what_was_written(path: Path) -> None:
+    check_snapshot(path)
+    assert read_records(path) == RECORDS
+    assert last_contained_timestamp_ms(path) == 1234
+    assert [one.file_name for one in sound_snapshots(path.parent).sound] == [NAME]
+
+
+def test_byte_that_changes_in_any_batch_makes_the_snapshot_damaged(path: Path) -> None:
+    """Bytes before the checksum of a batch, its offset and length, are checked by what follows them."""
+    whole, position = path.read_bytes(), 0
+    for batch in list(iter_batches(path)):
+        for at in (17, 21, HEADER_BYTES - 1, HEADER_BYTES + 3, len(batch) - 1):
+            content = bytearray(whole)
+            content[position + at] ^= 0x04
+            damage(path, content)
+            with pytest.raises(BatchError):
+                check_snapshot(path)
+            assert sound_snapshots(path.parent).sound == []
+        position += len(batch)
+    assert position == len(whole)
+
+
+def test_snapshot_without_its_last_batch_is_damaged(path: Path) -> None:
+    *rest, _ = iter_batches(path)
+    damage(path, b"".join(rest))
+    with pytest.raises(BatchError):
+        check_snapshot(path)
+
+
+def test_control_batches_are_yielded_without_the_records_between_them(path: Path) -> None:
+    found = list(control_batches(path))
+    assert found == [batch for batch in iter_batches(path) if read_header(batch).is_control]
+    assert len(found) == 2

@@ -1,0 +1,100 @@
+"""Decisions at the start and the stop of a node whose controller is the only voter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from odradek.metadata.features import METADATA_VERSION
+from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord
+from odradek.protocol.internal.control_records import Endpoint as VoterEndpoint
+from odradek.protocol.internal.control_records import VotersVoter
+from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from odradek.server.controller.metadata_log import MetadataLost
+from odradek.server.controller.single_voter import leaving
+from odradek.server.controller.snapshots import QuorumVoters, encode_snapshot, write_snapshot_file
+from odradek.server.controller.startup import BOOTSTRAP_FILE, _update_voter, activation
+from odradek.server.network.endpoint import Endpoint
+
+from tests.replication.controller_transcript import Transcript
+
+OWN = Endpoint("C", "here", 9093)
+
+
+def voter(node_id: int, host: str) -> VotersVoter:
+    return VotersVoter(voter_id=node_id, endpoints=[VoterEndpoint(name="C", host=host, port=9093)])
+
+
+@pytest.mark.parametrize(
+    ("hosts", "own", "is_changed", "after"),
+    [
+        ({1: "here", 2: "there"}, [OWN], False, {1: "here", 2: "there"}),
+        ({1: "moved", 2: "there"}, [OWN], True, {1: "here", 2: "there"}),
+        ({2: "there"}, [OWN], False, {2: "there"}),
+        ({1: "moved"}, [], False, {1: "moved"}),
+    ],
+)
+def test_only_the_voter_of_this_node_gets_its_new_address(
+    hosts: dict[int, str], own: list[Endpoint], is_changed: bool, after: dict[int, str]
+) -> None:
+    voters = [voter(node_id, host) for node_id, host in hosts.items()]
+    assert _update_voter(voters, 1, own) == is_changed
+    assert {one.voter_id: one.endpoints[0].host for one in voters} == after
+
+
+class Begun:
+    """A controller that notes the records with which it begins."""
+
+    def __init__(self, *, is_begun: bool) -> None:
+        finalized = {METADATA_VERSION: 25} if is_begun else {}
+        self.image = SimpleNamespace(features=SimpleNamespace(finalized=finalized))
+
+    def activate(self, bootstrap: Any, *, transaction_open: bool) -> Any:
+        return list(bootstrap)
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+@pytest.mark.parametrize("state", ["written", "damaged", "absent"])
+def test_cluster_that_has_not_begun_needs_its_bootstrap_records(tmp_path: Path, state: str, is_begun: bool) -> None:
+    records = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=25)]
+    path = tmp_path / BOOTSTRAP_FILE
+    if state != "absent":
+        write_snapshot_file(path, encode_snapshot(records, 25, 1, QuorumVoters(), 0))
+    if state == "damaged":
+        path.chmod(0o600)
+        path.write_bytes(path.read_bytes()[:-20])
+    config: Any = SimpleNamespace(metadata_log_dir=str(tmp_path))
+    controller: Any = Begun(is_begun=is_begun)
+    if state == "written":
+        assert activation(config, controller, transaction_open=False) == records
+    elif is_begun:
+        assert activation(config, controller, transaction_open=False) == []
+    else:
+        with pytest.raises(MetadataLost, match="damaged" if state == "damaged" else "part of a cluster"):
+            activation(config, controller, transaction_open=False)
+
+
+def test_stopping_only_broker_decides_until_it_may_shut_down() -> None:
+    transcript = Transcript()
+    transcript.run("> broker 1\n> CreateTopics topics=\"[{'name':'a','num_partitions':3,'replication_factor':1}]\"\n")
+    controller = transcript.controller
+
+    def heartbeat(epoch: int, metadata_offset: int, *, want_shut_down: bool) -> BrokerHeartbeatRequest:
+        return BrokerHeartbeatRequest(
+            broker_id=1, broker_epoch=epoch, current_metadata_offset=metadata_offset, want_shut_down=want_shut_down
+        )
+
+    registration: Any = SimpleNamespace(heartbeat=heartbeat)
+    broker = controller.image.broker(1)
+    assert broker is not None
+    decided = []
+    for result in leaving(registration, broker.epoch, controller):
+        decided.append(result)
+        if result.records:
+            controller.replay(result.records, 1, 0)
+        assert len(decided) < 10, "it does not end"
+    assert [result.response.should_shut_down for result in decided] == [False] * (len(decided) - 1) + [True]  # type: ignore[attr-defined]
+    stopped = controller.image.broker(1)
+    assert stopped is not None and stopped.fenced
