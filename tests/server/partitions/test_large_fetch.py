@@ -1,0 +1,89 @@
+"""Fetches of so many partitions that they take turns on the loop: they wait, wake and end as those of few partitions do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.server.endpoints import fetch as endpoint
+from odradek.server.fetch import sessions
+
+from tests.server.harness.data_path import FETCH_VERSION, DataPath, batch_of, values_of
+
+PARTITIONS = 6
+LONG_MS = 60_000
+
+
+@pytest.fixture(autouse=True)
+def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (endpoint, sessions):
+        monkeypatch.setattr(module, "LARGE_FETCH", 2)
+
+
+@pytest.fixture
+def other(path: DataPath) -> Iterator[DataPath]:
+    """A client that produces while the first one waits."""
+    found = path.another_client()
+    yield found
+    found.close()
+
+
+def asked(path: DataPath, topic: str, **fields: Any) -> FetchRequest:
+    partitions = [FetchPartition(index, -1, 0, -1, -1, 1 << 20) for index in range(PARTITIONS)]
+    topics = [FetchTopic(topic, topic_id=path.topic_id(topic), partitions=partitions)]
+    return FetchRequest(**({"max_wait_ms": LONG_MS, "min_bytes": 1, "topics": topics} | fields))
+
+
+def records(response: Any) -> dict[int, list[bytes | None]]:
+    found = {one.partition_index: values_of(one) for topic in response.responses for one in topic.partitions}
+    return {index: values for index, values in found.items() if values}
+
+
+@pytest.mark.parametrize("session_epoch", [-1, 0], ids=["no session", "a new session"])
+def test_fetch_without_records_ends_after_its_wait(path: DataPath, session_epoch: int) -> None:
+    topic = path.topic(PARTITIONS)
+    began = time.monotonic()
+    response = path.client.call(asked(path, topic, max_wait_ms=300, session_epoch=session_epoch), FETCH_VERSION)
+    assert time.monotonic() - began >= 0.3
+    assert [one.partition_index for one in response.responses[0].partitions] == list(range(PARTITIONS))
+    assert records(response) == {}
+
+
+def test_fetch_that_waits_ends_with_the_first_record(path: DataPath, other: DataPath) -> None:
+    topic = path.topic(PARTITIONS)
+    request = asked(path, topic)
+    number = path.client.send(request, FETCH_VERSION)
+    assert other.produce(topic, batch_of(b"early"), index=4).error_code == 0
+    assert records(path.client.receive(request, FETCH_VERSION, number)) == {4: [b"early"]}
+
+
+def test_fetch_waits_until_all_partitions_together_have_enough(path: DataPath, other: DataPath) -> None:
+    topic = path.topic(PARTITIONS)
+    batch = batch_of(b"x" * 500)
+    request = asked(path, topic, min_bytes=3 * len(batch))
+    number = path.client.send(request, FETCH_VERSION)
+    for index in (5, 0, 3):
+        assert other.produce(topic, batch_of(b"x" * 500), index=index).error_code == 0
+    assert records(path.client.receive(request, FETCH_VERSION, number)) == {i: [b"x" * 500] for i in (0, 3, 5)}
+
+
+def test_fetch_with_too_little_at_its_end_returns_what_there_is(path: DataPath, other: DataPath) -> None:
+    topic = path.topic(PARTITIONS)
+    assert other.produce(topic, batch_of(b"little"), index=2).error_code == 0
+    response = path.client.call(asked(path, topic, max_wait_ms=200, min_bytes=1 << 20), FETCH_VERSION)
+    assert records(response) == {2: [b"little"]}
+
+
+def test_session_of_many_partitions_returns_only_those_that_changed(path: DataPath, other: DataPath) -> None:
+    topic = path.topic(PARTITIONS)
+    first = path.client.call(asked(path, topic, max_wait_ms=0, session_epoch=0), FETCH_VERSION)
+    assert first.session_id > 0
+    request = asked(path, topic, session_id=first.session_id, session_epoch=1, topics=[])
+    number = path.client.send(request, FETCH_VERSION)
+    assert other.produce(topic, batch_of(b"next"), index=1).error_code == 0
+    response = path.client.receive(request, FETCH_VERSION, number)
+    assert [one.partition_index for one in response.responses[0].partitions] == [1]
+    assert records(response) == {1: [b"next"]}
