@@ -36,6 +36,8 @@ _CHEAPEST = 40
 #: CPU time of a fork, beyond a multiple of its tests' own: it ends an endless loop. On a busy machine time passes faster.
 _CPU_LIMIT_SECONDS, _WALL_PER_CPU = 30, 15
 _SLOWER = 3
+#: A test that waits for longer, beyond a multiple of its time, waits in vain.
+_WAIT_SECONDS = 25
 
 
 class NotReplaceable(Exception):
@@ -117,6 +119,7 @@ class MutantRunner:
             self._progress = progress
             for item, following in zip(items, [*items[1:], None]):
                 self._note("running", item.nodeid)
+                item.add_marker(pytest.mark.timeout(_WAIT_SECONDS + _SLOWER * self._reach.seconds[item.nodeid]))
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
                 self._ran += 1
             self._note(SURVIVED, "")

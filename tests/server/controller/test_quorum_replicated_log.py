@@ -175,3 +175,28 @@ def test_batches_that_cannot_be_read_are_not_appended(log: ReplicatedQuorumLog, 
     assert log.end_offset == 6
     log.append_fetched(batch_at(6))
     assert log.end_offset == 7
+
+
+@pytest.mark.parametrize(
+    ("retention", "kept"),
+    [
+        ({"metadata.max.retention.bytes": "-1", "metadata.max.retention.ms": "-1"}, [2, 3, 5]),
+        ({"metadata.max.retention.bytes": "10000000", "metadata.max.retention.ms": "-1"}, [2, 3, 5]),
+        ({"metadata.max.retention.bytes": "1", "metadata.max.retention.ms": "-1"}, [5]),
+        ({"metadata.max.retention.bytes": "-1", "metadata.max.retention.ms": "1000"}, [5]),
+    ],
+    ids=["without limits", "small", "too large", "too old"],
+)
+def test_snapshots_and_the_log_below_them_stay_within_the_limits_of_retention(
+    tmp_path: Path, retention: dict[str, str], kept: list[int]
+) -> None:
+    (tmp_path / "log").mkdir()
+    quorum_log = QuorumLog(tmp_path / "log", BrokerConfig(retention), 1)
+    grow(ReplicatedQuorumLog(quorum_log, lambda: 1), 2, 6)
+    for offset in (1, 2, 4):
+        image = EMPTY_IMAGE._replace(offset=offset, epoch=2, last_append_timestamp_ms=offset)
+        now_ms = 1 + 1_000_000 * (offset == 4)
+        quorum_log.add_snapshot(write_image_snapshot(tmp_path / "log", image, QuorumVoters(), 1), now_ms)
+    assert [snapshot.end_offset for snapshot in quorum_log.snapshots] == kept
+    assert len(list((tmp_path / "log").glob("*.checkpoint"))) == len(kept)
+    assert quorum_log.log.log_start_offset == (0 if len(kept) > 1 else 5)
