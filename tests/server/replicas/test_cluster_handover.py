@@ -93,6 +93,31 @@ def test_a_config_is_there_when_the_controller_dies_as_it_has_answered(seed: int
         simulation.run(story())
 
 
+def test_cordoned_directories_reach_the_controller_before_the_next_heartbeat() -> None:
+    """Until then it would place replicas in them."""
+
+    async def story() -> None:
+        cluster = nodes(simulation, broker_heartbeat_interval_ms="60000", broker_session_timeout_ms="200000")
+        controller = await controller_of(cluster)
+        broker = next(node_id for node_id in NODES if node_id != controller)
+
+        def cordoned() -> tuple[bytes, ...]:
+            registered = cluster[controller].server.metadata.image.broker(broker)
+            assert registered is not None
+            return registered.cordoned_directories
+
+        assert cordoned() == ()
+        for value, count in (("*", 1), ("", 0)):
+            altered_at = asyncio.get_running_loop().time()
+            changes = [AlterableConfig("cordoned.log.dirs", 0, value)]
+            await alter(cluster[controller], AlterConfigsResource(BROKER_RESOURCE, str(broker), changes))
+            await until(lambda count=count: len(cordoned()) == count, "the controller has it")
+            assert asyncio.get_running_loop().time() - altered_at < 1
+
+    with Simulation(1) as simulation:
+        simulation.run(story())
+
+
 def test_several_fetchers_share_the_partitions_of_a_leader() -> None:
     async def story() -> None:
         cluster = nodes(simulation, num_replica_fetchers="3")
