@@ -17,6 +17,7 @@ from odradek.coordinator.share_state.state import (
     decode_record,
     encode_record,
 )
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.share_group_state import ShareSnapshotValue, ShareUpdateValue
 from odradek.protocol.messages import initialize_share_group_state as initialize
 from odradek.protocol.messages import write_share_group_state as write
@@ -153,3 +154,16 @@ def test_update_without_its_snapshot_is_a_state_of_its_own() -> None:
     (known,) = stand.shard.state.partitions.values()
     assert (state.state_epoch, state.leader_epoch, state.start_offset) == (0, 0, 3)
     assert (state.batches, state.snapshot_epoch) == (known.batches, known.snapshot_epoch)
+
+
+@pytest.mark.parametrize(("topic_id", "partition"), [(TOPIC_ID, 999), (b"unknown".ljust(16, b"."), 0)])
+def test_state_of_an_unknown_partition_is_not_created(topic_id: bytes, partition: int) -> None:
+    stand = Stand(updates_per_snapshot=500)
+    before = dict(stand.shard.state.partitions)
+    start = initialize.PartitionData(partition=partition, state_epoch=1, start_offset=0)
+    topics = [initialize.InitializeStateData(topic_id=topic_id, partitions=[start])]
+    request = initialize.InitializeShareGroupStateRequest(group_id="g", topics=topics)
+    stand.shard.handle(GroupRequest("token", request), 0)
+    (result,) = stand.take()[0].response.results
+    assert result.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert stand.shard.state.partitions == before

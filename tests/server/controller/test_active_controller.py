@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.unregister_controller import UnregisterControllerRequest
 from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from odradek.server.controller.active_controller import ActiveController
 from odradek.testing.simulation import Node, Simulation
 
 from tests.server.harness.simulated_cluster import active, nodes, start, until
@@ -129,3 +131,17 @@ def test_a_controller_that_lives_and_is_unregistered_registers_again() -> None:
 
     with Simulation(1) as simulation:
         simulation.run(story())
+
+
+@pytest.mark.parametrize(("is_active", "leads"), [(False, True), (True, False), (False, False)])
+def test_controller_that_is_not_yet_active_or_leads_no_longer_decides_nothing(is_active: bool, leads: bool) -> None:
+    """It has no state before it has committed its first record, and may append nothing after a later leader did."""
+    member: Any = SimpleNamespace(leads=leads)
+    parts: Any = dict.fromkeys(
+        ("config", "cluster_id", "clock", "images", "room", "quotas", "authorizer", "policies", "endpoint_of")
+    )
+    controller = ActiveController(member=member, **parts)
+    controller.is_active = is_active
+    answers: list[Any] = []
+    controller.decide(CreateTopicsRequest([CreatableTopic("a", 1, 1)], 10_000), 7, answers.append)
+    assert [answer.topics[0].error_code for answer in answers] == [ErrorCode.NOT_CONTROLLER]

@@ -1,0 +1,99 @@
+"""Partitions that wait for room on the disk: they are made in turns, and who depends on them is told."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from odradek.server.partitions import partitions as module
+from odradek.server.partitions.partitions import UnmadePartitions
+from odradek.server.runtime.log_lines import RepeatedLines
+
+NODE = 1
+
+
+class Disk:
+    """A disk on which `room` partitions can be made; `replicas` of each topic of the image."""
+
+    def __init__(self, room: int, **replicas: list[int]) -> None:
+        self.room, self.made, self.told = room, [], 0
+        topics = {
+            name: SimpleNamespace(name=name, id=b"", partitions={0: SimpleNamespace(replicas=of_topic)})
+            for name, of_topic in replicas.items()
+        }
+        image: Any = SimpleNamespace(topic=topics.get)
+        self.unmade = UnmadePartitions(NODE, *self._parts(image))
+        self.unmade.make = self.make
+        self.unmade.on_made.append(self.tell)
+
+    def _parts(self, image: Any) -> Any:
+        return SimpleNamespace(now_ms=lambda: 0), SimpleNamespace(image=image), RepeatedLines()
+
+    def make(self, image: Any, topic: str, topic_id: bytes, index: int, registration: Any) -> None:
+        if self.room:
+            self.room -= 1
+            self.made.append(topic)
+            self.unmade.made(topic, index)
+        else:
+            self.wait_for(topic)
+
+    def wait_for(self, topic: str) -> None:
+        self.unmade.add((topic, 0), SimpleNamespace(directory="d"), None, None)  # type: ignore[arg-type]
+
+    def tell(self, image: Any) -> None:
+        self.told += 1
+
+
+@pytest.fixture(autouse=True)
+def short_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 0.002)
+    monkeypatch.setattr(module, "MOST_IN_A_TURN", 2)
+
+
+async def until(holds: Any) -> None:
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110 - the tries are timers
+            await asyncio.sleep(0.001)
+
+
+async def test_all_are_made_in_turns_and_their_coordinators_are_told() -> None:
+    disk = Disk(9, a=[1], b=[1], c=[1])
+    for topic in "abc":
+        disk.wait_for(topic)
+    assert "a" not in disk.made and ("a", 0) in disk.unmade
+    await until(lambda: not len(disk.unmade))
+    assert (disk.made, disk.told) == (["a", "b", "c"], 2)
+
+
+async def test_partition_without_room_waits_behind_the_others() -> None:
+    disk = Disk(1, a=[1], b=[1])
+    for topic in "ab":
+        disk.wait_for(topic)
+    await until(lambda: disk.told)
+    assert disk.made == ["a"]
+    assert ("b", 0) in disk.unmade
+    disk.room = 1
+    await until(lambda: not len(disk.unmade))
+    assert (disk.made, disk.told) == (["a", "b"], 2)
+
+
+async def test_partition_that_is_deleted_or_moved_away_is_made_no_more() -> None:
+    disk = Disk(9, moved=[2, 3])
+    for topic in ("deleted", "moved"):
+        disk.wait_for(topic)
+    await until(lambda: not len(disk.unmade))
+    assert (disk.made, disk.told) == ([], 0)
+
+
+async def test_nothing_is_made_while_another_image_is_applied() -> None:
+    disk = Disk(9, a=[1])
+    disk.wait_for("a")
+    tries: list[float] = []
+    plan = disk.unmade._plan
+    disk.unmade._plan = lambda delay_s: (tries.append(delay_s), plan(delay_s))  # type: ignore[method-assign]
+    with disk.unmade.paused():
+        await until(lambda: len(tries) > 2)
+        assert disk.made == []
+    await until(lambda: disk.made == ["a"])
