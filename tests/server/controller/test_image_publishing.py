@@ -20,6 +20,8 @@ class Followed:
         self.followed: list[int] = []
         self.published: list[int] = []
         self.is_caught_up = True
+        self.failure: Exception | None = None
+        self.failed = 0
         self.publishing = ImagePublishing(self, lambda: self.is_caught_up)  # type: ignore[arg-type]
         self.publishing.on_published = self.published.append
         self.publishing.begin(self)  # type: ignore[arg-type]
@@ -36,10 +38,13 @@ class Followed:
 
     def steps(self, delta: Any, image: Any) -> Iterator[None]:
         yield
+        if self.failure is not None:
+            self.failed += 1
+            raise self.failure
         self.followed.append(image.offset)
 
 
-async def until(condition: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(20):
         while not condition():  # noqa: ASYNC110 - the loop has other work meanwhile
             await asyncio.sleep(0)
@@ -80,3 +85,26 @@ async def test_later_image_is_published_whether_it_is_recent_or_not() -> None:
     node.publishing.advance(6)
     await until(lambda: node.published == [5, 6])
     assert node.followed == [4, 5]
+
+
+async def test_first_image_that_cannot_be_published_fails_the_start_and_a_later_one_is_published_again() -> None:
+    node = Followed()
+    failures: list[Exception] = []
+    node.publishing.on_failed = failures.append
+    node.failure = LookupError("injected")
+    node.publishing.advance(5)
+    await until(lambda: failures)
+    assert node.published == []
+
+    node = Followed()
+    failures.clear()
+    node.publishing.on_failed = failures.append
+    node.publishing.advance(5)
+    await until(lambda: node.published == [5])
+    node.failure = LookupError("injected")
+    node.publishing.advance(6)
+    await until(lambda: node.failed == 1)
+    node.failure = None
+    node.publishing.advance(7)
+    await until(lambda: node.published == [5, 7])
+    assert (failures, node.followed) == ([], [4, 6])
