@@ -253,6 +253,17 @@ def test_aborted_transactions_are_known_again_after_recovery(logbook):
     assert again.last_stable_offset(log.log_end_offset) == log.log_end_offset
 
 
+@pytest.mark.parametrize("producer_id", [0, 5])
+def test_producer_is_known_again_after_recovery_whatever_its_id(logbook, producer_id):
+    log = logbook.open(SMALL)
+    for number in range(3):
+        logbook.append(log, b"x", producer_id=producer_id, producer_epoch=2, base_sequence=number)
+    logbook.append(log, b"without a producer")
+    again = logbook.open(SMALL)
+    assert list(again.producers.by_id) == [producer_id]
+    assert again.producers.last_sequence(producer_id, 2) == 2
+
+
 def test_segments_left_below_the_log_start_by_a_crash_do_not_bring_records_back(logbook):
     log = logbook.open(SMALL)
     fill(logbook, log, 60)
