@@ -262,6 +262,13 @@ def test_producer_is_known_again_after_recovery_whatever_its_id(logbook, produce
     again = logbook.open(SMALL)
     assert list(again.producers.by_id) == [producer_id]
     assert again.producers.last_sequence(producer_id, 2) == 2
+    again.close(logbook.now_ms)
+    for snapshot in logbook.path.glob("*.snapshot"):
+        snapshot.unlink()
+    again = logbook.open(SMALL, clean=True)
+    assert again.producers.last_sequence(producer_id, 2) == 2
+    again.truncate_to(2, logbook.now_ms)
+    assert again.producers.last_sequence(producer_id, 2) == 1
 
 
 def test_segments_left_below_the_log_start_by_a_crash_do_not_bring_records_back(logbook):

@@ -71,6 +71,18 @@ def test_truncation_takes_the_largest_timestamp_back(logbook):
     assert log.offset_for_timestamp(21) is None
 
 
+def test_truncation_takes_the_offset_of_the_largest_timestamp_back_to_an_indexed_one(logbook):
+    """The rest of the log after the last entry of the index is older: the entry has the largest timestamp."""
+    log = logbook.open(LogConfig(index_interval_bytes=50))
+    for at in (10, 90, 20, 30, 99):
+        append_times(logbook, log, [at] * 3)
+    assert log.offset_of_max_timestamp() == TimestampedOffset(12, 99, 4)
+    log.truncate_to(12, logbook.now_ms)
+    assert log.offset_of_max_timestamp() == TimestampedOffset(3, 90, 4)
+    log.truncate_to(3, logbook.now_ms)
+    assert log.offset_of_max_timestamp() == TimestampedOffset(0, 10, 4)
+
+
 def test_with_log_append_time_all_records_of_a_batch_have_its_time(logbook):
     log = logbook.open(SMALL)
     records = [Record(offset, 5, None, b"x") for offset in range(3)]

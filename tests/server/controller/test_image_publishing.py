@@ -67,6 +67,7 @@ async def test_first_image_waits_until_it_is_recent() -> None:
     """By an old image the broker would assume roles that other brokers have."""
     node = Followed()
     node.is_caught_up = False
+    assert ImagePublishing(node, lambda: True).committed_offset == 0  # type: ignore[arg-type]
     node.publishing.advance(5)
     node.publishing.advance(6)
     await asyncio.sleep(0)

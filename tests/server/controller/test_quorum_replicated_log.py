@@ -48,6 +48,12 @@ def log(tmp_path: Path) -> ReplicatedQuorumLog:
     return made
 
 
+def test_empty_log_has_no_epoch(tmp_path: Path) -> None:
+    """A voter with it is behind every other, and votes for each."""
+    empty = opened(tmp_path / "empty")
+    assert (empty.end_offset, empty.last_epoch, empty.latest_snapshot) == (0, 0, None)
+
+
 def test_epochs_end_where_the_next_began(log: ReplicatedQuorumLog) -> None:
     assert (log.start_offset, log.end_offset, log.last_epoch) == (0, 6, 5)
     ends = {epoch: log.end_offset_for(epoch) for epoch in (1, 2, 4, 5, 9)}
