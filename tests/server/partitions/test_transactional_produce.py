@@ -15,14 +15,16 @@ from odradek.server.coordinators.transaction_driver import (
     TransactionDriver,
     of_distinct_producers,
 )
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.server.coordinators.transaction_verification import Membership, TransactionVerification
 from odradek.server.partitions.hosted_partition import Marker
 
-from tests.server.harness.data_path import DataPath, batch_of
+from tests.server.harness.data_path import DataPath, batch_of, values_of, wait_until
 
 pytestmark = pytest.mark.usefixtures("sockets")
 
 PRODUCER_ID, EPOCH = 5, 0
+LARGE_BYTES = 40_000
 
 
 @pytest.fixture
@@ -152,3 +154,31 @@ def test_markers_of_one_producer_are_not_written_together() -> None:
     assert parts(1, 2, 3) == [[1, 2, 3]]
     assert parts(1, 2, 1, 2, 3, 3) == [[1, 2], [1, 2, 3], [3]]
     assert [len(part) for part in parts(*range(2 * MOST_MARKERS + 1))] == [MOST_MARKERS, MOST_MARKERS, 1]
+def test_batch_that_waits_for_its_verification_keeps_its_bytes(
+    broker: odradek.Broker, path: DataPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All connections receive into one buffer, so the next request of another one overwrites what is not copied.
+
+    Small requests are copied out of it in any case.
+    """
+    answers: list[Callable[[], None]] = []
+
+    def verify(_: Any, __: Any, asked: Membership, answered: Callable[[dict[Any, int]], None]) -> None:
+        answers.append(lambda: answered(dict.fromkeys(asked.partitions, 0)))
+
+    monkeypatch.setattr(TransactionVerification, "verify", verify)
+    topic, other_topic, value = path.topic(), path.topic(), b"v" * LARGE_BYTES
+    sequence = {"producer_id": PRODUCER_ID, "producer_epoch": EPOCH, "base_sequence": 0}
+    data = [PartitionProduceData(0, batch_of(value, transactional=True, **sequence))]
+    request = ProduceRequest(
+        acks=1, timeout_ms=1000, transactional_id="t", topic_data=[TopicProduceData(topic, partition_data=data)]
+    )
+    number = path.client.send(request, 11)
+    wait_until(lambda: bool(answers), "the coordinator is asked")
+    another = path.another_client()
+    assert another.produce(other_topic, batch_of(b"w" * 2 * LARGE_BYTES)).error_code == 0
+    another.close()
+    broker._running().loop.call_soon_threadsafe(answers[0])
+    (answer,) = path.client.receive(request, 11, number).responses[0].partition_responses
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+    assert values_of(path.fetch(topic)) == [value]
