@@ -30,7 +30,7 @@ from tests.mutants.reach import ReachMap, ReachRecorder
 from tests.mutants.runner import KILLED, SURVIVED, TIMED_OUT, UNREACHED, MutantRunner, Outcome, is_replaceable
 
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
-#: A test that waits for something in vain.
+#: The limit of a test that waits for something which does not happen.
 _TEST_TIMEOUT_SECONDS = 150
 
 

@@ -36,7 +36,7 @@ _CHEAPEST = 40
 #: CPU time of a fork, beyond a multiple of its tests' own: it ends an endless loop. On a busy machine time passes faster.
 _CPU_LIMIT_SECONDS, _WALL_PER_CPU = 30, 15
 _SLOWER = 3
-#: A test that waits for longer, beyond a multiple of its time, waits in vain.
+#: A test that waits for longer, beyond a multiple of its time, fails.
 _WAIT_SECONDS = 25
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
-from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
+from odradek.protocol.messages.fetch import EpochEndOffset, FetchRequest, FetchResponse
 from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from odradek.protocol.messages.vote import VoteRequest, VoteResponse
 from odradek.protocol.schema import Message
@@ -16,6 +16,7 @@ from odradek.replication.quorum import wire
 from odradek.replication.quorum.core import MAX_EPOCH_LEAP, QuorumConfig
 from odradek.replication.quorum.log import ElectionState, PeerRequest, PeerResponse, Reply, Send, SnapshotId
 from odradek.replication.quorum.replica import QuorumReplica
+from odradek.replication.quorum.roles import DivergedCommit
 from odradek.replication.quorum.voters import NO_NODE, ReplicaKey, VoterHistory, VoterSet
 
 from tests.replication.quorum.harness.transcript import LATE_MS, Transcript
@@ -200,3 +201,23 @@ def test_observers_begin_to_ask_for_the_leader_at_different_nodes() -> None:
         assert len(asked) == 1
         first.update(asked)
     assert first == {-2, -3, -4}
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_follower_truncates_to_the_last_common_epoch_but_not_below_what_is_committed(
+    quorum: Transcript, epoch: int
+) -> None:
+    """A follower that ignored it would fetch from the same position for ever. Epoch 0 is an epoch, too."""
+    follower, log = quorum.replicas[2], quorum.logs[2]
+    committed = log.end_offset
+    log.entries += [log.entries[-1]] * 3
+    quorum.append(1)
+    (number,) = [message.correlation for _, target, message in quorum.wire if target == 2]
+    diverging = EpochEndOffset(epoch=epoch, end_offset=committed if epoch else 0)
+    response = PeerResponse(1, number, wire.fetch_response(1, 1, high_watermark=committed, diverging_epoch=diverging))
+    if epoch:
+        follower.handle(response, quorum.now)
+        assert log.end_offset == committed
+    else:
+        with pytest.raises(DivergedCommit):
+            follower.handle(response, quorum.now)

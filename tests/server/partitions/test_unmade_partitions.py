@@ -1,4 +1,4 @@
-"""Partitions that wait for room on the disk: they are made in turns, and who depends on them is told."""
+"""Partitions that wait for room on the disk: they are made in turns, and their coordinators begin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Disk:
     """A disk on which `room` partitions can be made; `replicas` of each topic of the image."""
 
     def __init__(self, room: int, **replicas: list[int]) -> None:
-        self.room, self.made, self.told = room, [], 0
+        self.room, self.made, self.begun = room, [], 0
         topics = {
             name: SimpleNamespace(name=name, id=b"", partitions={0: SimpleNamespace(replicas=of_topic)})
             for name, of_topic in replicas.items()
@@ -26,7 +26,7 @@ class Disk:
         image: Any = SimpleNamespace(topic=topics.get)
         self.unmade = UnmadePartitions(NODE, *self._parts(image))
         self.unmade.make = self.make
-        self.unmade.on_made.append(self.tell)
+        self.unmade.on_made.append(self.begin)
 
     def _parts(self, image: Any) -> Any:
         return SimpleNamespace(now_ms=lambda: 0), SimpleNamespace(image=image), RepeatedLines()
@@ -42,8 +42,8 @@ class Disk:
     def wait_for(self, topic: str) -> None:
         self.unmade.add((topic, 0), SimpleNamespace(directory="d"), None, None)  # type: ignore[arg-type]
 
-    def tell(self, image: Any) -> None:
-        self.told += 1
+    def begin(self, image: Any) -> None:
+        self.begun += 1
 
 
 @pytest.fixture(autouse=True)
@@ -58,25 +58,25 @@ async def until(holds: Any) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_all_are_made_in_turns_and_their_coordinators_are_told() -> None:
+async def test_all_are_made_in_turns_and_their_coordinators_begin() -> None:
     disk = Disk(9, a=[1], b=[1], c=[1])
     for topic in "abc":
         disk.wait_for(topic)
     assert "a" not in disk.made and ("a", 0) in disk.unmade
     await until(lambda: not len(disk.unmade))
-    assert (disk.made, disk.told) == (["a", "b", "c"], 2)
+    assert (disk.made, disk.begun) == (["a", "b", "c"], 2)
 
 
 async def test_partition_without_room_waits_behind_the_others() -> None:
     disk = Disk(1, a=[1], b=[1])
     for topic in "ab":
         disk.wait_for(topic)
-    await until(lambda: disk.told)
+    await until(lambda: disk.begun)
     assert disk.made == ["a"]
     assert ("b", 0) in disk.unmade
     disk.room = 1
     await until(lambda: not len(disk.unmade))
-    assert (disk.made, disk.told) == (["a", "b"], 2)
+    assert (disk.made, disk.begun) == (["a", "b"], 2)
 
 
 async def test_partition_that_is_deleted_or_moved_away_is_made_no_more() -> None:
@@ -84,7 +84,7 @@ async def test_partition_that_is_deleted_or_moved_away_is_made_no_more() -> None
     for topic in ("deleted", "moved"):
         disk.wait_for(topic)
     await until(lambda: not len(disk.unmade))
-    assert (disk.made, disk.told) == ([], 0)
+    assert (disk.made, disk.begun) == ([], 0)
 
 
 async def test_nothing_is_made_while_another_image_is_applied() -> None:
