@@ -353,7 +353,7 @@ def test_upgraded_member_keeps_its_rack(rack: str | None) -> None:
 
 
 def test_sync_of_classic_member_after_a_new_assignment_starts_its_rebalance() -> None:
-    """It would get partitions of the generation before, and another member has them now."""
+    """Partitions of the generation before belong to another member now."""
     stand = Stand()
     old = stand.classic()
     stand.beat(0)

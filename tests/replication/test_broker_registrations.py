@@ -39,7 +39,7 @@ def registered(transcript: Transcript, directories: tuple[str, ...] = ("d1",)) -
     [
         (True, "", ("d1",), 0),
         (False, "", ("d1",), 3),
-        # Its session ended: others have seen it without leadership.
+        # The session has ended: other nodes have seen the broker without leadership.
         (True, "> fence 1\n", ("d1",), 0),
         (True, "> broker 2\n", ("d1",), 3),
         # A disk is missing, or is another one.
@@ -59,7 +59,7 @@ def test_only_broker_leads_on_after_its_restart(
 
 
 def test_registration_may_be_written_in_several_batches() -> None:
-    """Its records have no limit: a broker may lead more partitions than fit in one batch."""
+    """The number of its records has no limit: a broker may lead more partitions than fit in one batch."""
     transcript = Transcript()
     transcript.run(ONE_BROKER)
     assert not registered(transcript).atomic

@@ -139,7 +139,7 @@ def test_change_of_the_voters_waits_for_the_commit_of_the_one_before_it(quorum: 
 
 
 def test_vote_whose_response_was_lost_is_granted_again(quorum: Transcript) -> None:
-    """The candidate sends it again; nobody else gets the vote of that epoch."""
+    """The candidate sends it again; no other candidate gets the vote of that epoch."""
     granted = []
     for number in (3, 3, 1):
         request = wire.vote_request("cluster", voter(2).key, voter(number).key, 2, SnapshotId(9, 1), pre_vote=False)

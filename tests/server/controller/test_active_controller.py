@@ -135,7 +135,7 @@ def test_a_controller_that_lives_and_is_unregistered_registers_again() -> None:
 
 @pytest.mark.parametrize(("is_active", "leads"), [(False, True), (True, False), (False, False)])
 def test_controller_that_is_not_yet_active_or_leads_no_longer_decides_nothing(is_active: bool, leads: bool) -> None:
-    """It has no state before it has committed its first record, and may append nothing after a later leader did."""
+    """A controller has no state before it has committed its first record; after a later leader it may append nothing."""
     member: Any = SimpleNamespace(leads=leads)
     parts: Any = dict.fromkeys(
         ("config", "cluster_id", "clock", "images", "room", "quotas", "authorizer", "policies", "endpoint_of")

@@ -75,7 +75,7 @@ class Heartbeats:
 async def test_broker_stops_when_the_others_have_the_last_record_that_moved_its_leaders(
     missing: int, may_stop: bool
 ) -> None:
-    """One that stops before is asked by clients of a broker that does not have its new leaders."""
+    """Before that, clients of a broker without the new leaders send their requests to the stopped one."""
     cluster = Heartbeats()
     for broker_id in (1, 2, 3):
         cluster.beat(broker_id, cluster.end_offset - 1)

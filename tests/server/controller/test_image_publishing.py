@@ -51,7 +51,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 async def test_suspended_node_replays_and_replies_but_its_parts_follow_nothing() -> None:
-    """Its replicas are closed one after the other, and none of them may begin to lead meanwhile."""
+    """The replicas of the node are closed one after the other, and none of them may begin to lead meanwhile."""
     node = Followed()
     node.publishing.advance(5)
     await until(lambda: node.published == [5])

@@ -59,7 +59,7 @@ def call(listener_kind: Any, request: Any = None) -> Any:
     [
         (BROKER, False, "forwarded"),
         (BROKER, True, "forwarded"),
-        # Its clients find the active controller themselves, unless there is only one.
+        # Clients of a controller find the active one themselves, unless there is only one.
         (CONTROLLER, False, "decided here"),
         (CONTROLLER, True, "forwarded"),
     ],

@@ -71,7 +71,7 @@ def test_response_names_the_endpoint_of_the_leader() -> None:
 def test_snapshot_is_written_neither_inside_a_transaction_nor_of_replaced_commits(
     in_transaction: bool, is_replaced: bool, is_written: bool
 ) -> None:
-    """It would have a part of the transaction, or less than the snapshot that was fetched."""
+    """Such a snapshot has a part of the transaction, or less than the one that was fetched."""
     image = SimpleNamespace(offset=7)
     commits = SimpleNamespace(in_transaction=in_transaction, is_replaced=is_replaced, image=lambda: image)
     driver = SimpleNamespace(

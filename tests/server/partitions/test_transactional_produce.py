@@ -174,7 +174,7 @@ def test_batch_that_waits_for_its_verification_keeps_its_bytes(
         acks=1, timeout_ms=1000, transactional_id="t", topic_data=[TopicProduceData(topic, partition_data=data)]
     )
     number = path.client.send(request, 11)
-    wait_until(lambda: bool(answers), "the coordinator is asked")
+    wait_until(lambda: bool(answers), "the coordinator has the request")
     another = path.another_client()
     assert another.produce(other_topic, batch_of(b"w" * 2 * LARGE_BYTES)).error_code == 0
     another.close()
