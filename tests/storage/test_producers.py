@@ -7,7 +7,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import MAX_SEQUENCE, read_header
 from odradek.protocol.records.control import encode_end_transaction
 from odradek.storage.log.config import LogConfig
-from odradek.storage.log.producers import ProducerBatch, Producers
+from odradek.storage.log.producers import MAX_PRODUCER_EPOCH, ProducerBatch, Producers, check_marker
 from odradek.storage.segments.aborted import CorruptSnapshot, decode_snapshot, encode_snapshot
 
 DAY_MS = 86_400_000
@@ -153,6 +153,31 @@ def test_snapshot_of_a_producer_without_batches_brings_none_back(producers, head
         assert state.by_id[producer_id].epoch == 9
         assert list(state.by_id[producer_id].batches) == []
         assert state.check(header(112, 0, epoch=9, transactional=True)) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("last_epoch", "is_open", "epoch", "version", "error"),
+    [
+        (3, True, 4, 2, ErrorCode.NONE),
+        # From version 2 on the marker's epoch is above that of the data.
+        (3, True, 3, 2, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (3, True, 3, 1, ErrorCode.NONE),
+        (3, True, 2, 1, ErrorCode.INVALID_PRODUCER_EPOCH),
+        # A marker that is repeated, because its response was lost.
+        (3, False, 3, 2, ErrorCode.NONE),
+        (3, False, 2, 2, ErrorCode.INVALID_PRODUCER_EPOCH),
+        # No epoch is above the last one.
+        (MAX_PRODUCER_EPOCH, True, MAX_PRODUCER_EPOCH, 2, ErrorCode.NONE),
+    ],
+)
+def test_marker_needs_an_epoch_above_that_of_the_open_transaction(header, last_epoch, is_open, epoch, version, error):
+    producers = Producers()
+    producers.update(header(110, 0, epoch=last_epoch, transactional=True))
+    if not is_open:
+        producers.end_transaction(header(111, -1, epoch=last_epoch, transactional=True), 1, 0, aborted=False)
+    producer_id = header(0, 0).producer_id
+    assert check_marker(producers, producer_id, epoch, 0, version) is error
+    assert check_marker(producers, 99, epoch, 0, version) is ErrorCode.NONE
 
 
 def test_a_damaged_snapshot_is_refused(producers):
