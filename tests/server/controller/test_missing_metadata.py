@@ -1,4 +1,4 @@
-"""Partitions on the disk that the metadata does not know: the leftovers of a deletion, or lost metadata."""
+"""Metadata that is missing: partitions on the disk without a topic, and a damaged log without another voter."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from odradek.server.controller import survey
 from odradek.server.controller.metadata_log import MetadataLost
-from odradek.server.controller.opening import _check_partitions
+from odradek.server.controller.opening import _check_partitions, _is_alone
 
 
 @pytest.mark.parametrize(
@@ -40,3 +41,34 @@ def test_more_unknown_than_known_partitions_or_any_after_a_clean_stop_mean_lost_
             _check_partitions(quorum_log, image, [directory])
     else:
         _check_partitions(quorum_log, image, [directory])
+
+
+@pytest.mark.parametrize(
+    ("configured", "in_log", "has_bootstrap_servers", "is_alone"),
+    [
+        ([], {1}, False, True),
+        ([], {1}, True, True),
+        ([], set(), False, True),
+        # The voters are unknown, and there are other nodes to find them from.
+        ([], set(), True, False),
+        ([], {1, 2}, True, False),
+        (["1@a:9"], set(), False, True),
+        (["1@a:9", "2@b:9"], {1}, False, False),
+    ],
+)
+def test_node_is_alone_only_if_nothing_names_another_voter(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    configured: list[str],
+    in_log: set[int],
+    has_bootstrap_servers: bool,
+    is_alone: bool,
+) -> None:
+    """A damaged metadata log is begun again only where no other node has its records."""
+    monkeypatch.setattr(survey, "survey", lambda directory: SimpleNamespace(voters=in_log))
+    values = {
+        "controller.quorum.voters": configured,
+        "controller.quorum.bootstrap.servers": ["b:9"] if has_bootstrap_servers else [],
+    }
+    config: Any = SimpleNamespace(is_controller=True, node_id=1, get=values.get)
+    assert _is_alone(config, tmp_path) == is_alone
