@@ -253,11 +253,16 @@ def _kind_of(value: Any) -> str:
     return f"{json.dumps(value)}"
 
 
-def json_type_of(values: pa.Array) -> pa.DataType:
-    """The type of a sample of JSON values: the fields of all objects. Raises InvalidScan where there is no object."""
+def json_type_of(
+    values: pa.Array, rows: int = SAMPLE_ROWS, unknown: pa.DataType | None = pa.string()
+) -> pa.DataType:
+    """The type of a sample of JSON values: the fields of all objects. Raises InvalidScan where there is no object.
+
+    `unknown`: of a field that is null in all of them; None leaves the field out.
+    """
     import duckdb
 
-    texts, _ = _texts(values.slice(0, SAMPLE_ROWS))
+    texts, _ = _texts(values.slice(0, rows))
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.register("rows", pa.table({"v": texts}))
         objects = "select try_cast(v as json) as v from rows"
@@ -266,18 +271,39 @@ def json_type_of(values: pa.Array) -> pa.DataType:
     structure = json.loads(found) if found is not None else None
     if not isinstance(structure, dict) or not structure:
         raise InvalidScan("no value is a JSON object with a field: name a schema")
-    return _type_of_structure(structure, 0)
+    kind = _type_of_structure(structure, 0, unknown)
+    if not pa.types.is_struct(kind) or not kind.num_fields:
+        raise InvalidScan("no value is a JSON object with a field that has a value: name a schema")
+    return kind
 
 
 _INFERRED = {"UBIGINT": pa.int64(), "BIGINT": pa.int64(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_()}
+_NULL = "NULL"
 
 
-def _type_of_structure(structure: Any, level: int) -> pa.DataType:
-    if isinstance(structure, dict) and structure and level < _MOST_LEVELS:
-        return pa.struct([(name, _type_of_structure(one, level + 1)) for name, one in structure.items()])
+def _type_of_structure(structure: Any, level: int, unknown: pa.DataType | None) -> pa.DataType:
+    if isinstance(structure, dict) and level < _MOST_LEVELS:
+        fields = [
+            (name, _type_of_structure(one, level + 1, unknown))
+            for name, one in structure.items()
+            if unknown is not None or not _is_unknown(one)
+        ]
+        if fields:
+            return pa.struct(fields)
     if isinstance(structure, list) and structure and level < _MOST_LEVELS:
-        return pa.list_(_type_of_structure(structure[0], level + 1))
+        return pa.list_(_type_of_structure(structure[0], level + 1, unknown))
+    if structure == _NULL and unknown is not None:
+        return unknown
     return _INFERRED.get(structure, pa.string()) if isinstance(structure, str) else pa.string()
+
+
+def _is_unknown(structure: Any) -> bool:
+    """Returns whether a structure has no value but null, at any level."""
+    if isinstance(structure, dict):
+        return all(map(_is_unknown, structure.values()))
+    if isinstance(structure, list):
+        return all(map(_is_unknown, structure))
+    return bool(structure == _NULL)
 
 
 _JSON_SCHEMA_TYPES = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}

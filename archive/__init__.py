@@ -1,0 +1,45 @@
+"""Topics as tables: Apache Iceberg or plain Parquet, and tables back into topics (`pip install 'odradek[tables]'`).
+
+`Archiver(client, topics, open_table, options).run()` is what `odradek archive` runs; `IcebergTable` and `ParquetTable` are
+the tables of `open_table`. `Replay` is what `odradek replay` runs.
+
+| module | purpose |
+|---|---|
+| `archiver.py` | turns of topics: plan, read, write, commit, follow |
+| `rows.py` | records as rows: raw and typed columns, dead-letter records |
+| `schemas.py` | types of columns, and their evolution |
+| `store.py` | duties of a store of tables; offsets, partitions, files to merge |
+| `iceberg.py` | Iceberg tables by PyIceberg: the offsets are in the commit of the rows |
+| `iceberg_files.py` | data files of Iceberg tables |
+| `iceberg_maintenance.py` | merging of small files, expiry of snapshots, orphans |
+| `parquet.py` | plain Parquet: the manifest is the commit |
+| `replay.py` | a table back into a topic, with its progress in the transactions |
+| `archive_command.py`, `replay_command.py` | the commands |
+| `errors.py` | errors |
+
+Exactly once rests on one rule: the offsets that a table covers are in the same commit as its rows, and a process begins from
+the offsets of the table. Nothing else remembers offsets.
+"""
+
+from .archiver import Archived, ArchiveOptions, Archiver
+from .errors import ArchiveError, TableChanged
+from .iceberg import IcebergSource, IcebergTable, open_catalog
+from .iceberg_maintenance import Maintenance
+from .parquet import ParquetSource, ParquetTable
+from .store import Covered, PartitionBy
+
+__all__ = [
+    "ArchiveError",
+    "ArchiveOptions",
+    "Archived",
+    "Archiver",
+    "Covered",
+    "IcebergSource",
+    "IcebergTable",
+    "Maintenance",
+    "ParquetSource",
+    "ParquetTable",
+    "PartitionBy",
+    "TableChanged",
+    "open_catalog",
+]

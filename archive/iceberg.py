@@ -1,0 +1,287 @@
+"""Topics as Apache Iceberg tables, by PyIceberg and any of its catalogs.
+
+A commit has the rows, and in the summary of its snapshot the offsets that the table covers. The same text is a property of
+the table in the same commit, for the case that other programs have expired all snapshots with it. The offsets of a table are
+those of the newest ancestor of its current snapshot that has some: a table that is rolled back to a snapshot has that
+snapshot's, and the records after them are archived again.
+
+Dead-letter records are in a table of their own, which is committed first. Where a process ended between the two commits, the
+next one deletes the dead-letter records above the offsets of the topic's table, and finds them again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import CommitFailedException, NamespaceAlreadyExistsError, NoSuchTableError
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, GreaterThanOrEqual, LessThan, Or
+from pyiceberg.io.pyarrow import schema_to_pyarrow, write_file
+from pyiceberg.manifest import DataFile
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.table import Table as StoredTable
+from pyiceberg.table.snapshots import ancestors_of
+
+from .errors import ArchiveError, TableChanged
+from .iceberg_files import TRANSFORMS, write_tasks
+from .iceberg_maintenance import Maintenance
+from .rows import DEAD_LETTER_SCHEMA
+from .schemas import merged, storable
+from .store import Covered, FileRange, PartitionBy, check_topic, dead_letter_name, table_name
+
+#: The offsets of a table, in summaries of snapshots and in properties.
+OFFSETS = "odradek.offsets"
+CATALOG = "odradek"
+DEFAULT_NAMESPACE = "kafka"
+#: A commit is repeated on top of commits of other programs that change no offsets: compaction, new columns.
+_MOST_COMMITS = 5
+#: A commit each few seconds would leave thousands of metadata files and manifests a day.
+_PROPERTIES = {
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+    "commit.manifest-merge.enabled": "true",
+    "commit.manifest.min-count-to-merge": "32",
+}
+_RETRIES = "commit.retry.num-retries"
+
+
+def open_catalog(warehouse: Path | None, properties: Mapping[str, str]) -> Catalog:
+    """A catalog by PyIceberg's properties, or one of SQLite in a folder. Raises ArchiveError."""
+    made = dict(properties)
+    if warehouse is not None:
+        warehouse = warehouse.absolute()
+        warehouse.mkdir(parents=True, exist_ok=True)
+        made = {"type": "sql", "uri": f"sqlite:///{warehouse}/catalog.db", "warehouse": warehouse.as_uri()} | made
+    try:
+        return load_catalog(CATALOG, **made)
+    except Exception as error:  # libraries of catalogs raise errors of their own
+        raise ArchiveError(f"the catalog cannot be opened: {str(error).strip()}") from None
+
+
+class IcebergTable:
+    """A topic's table (store.Table)."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        topic: str,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        name: str | None = None,
+        partition_by: PartitionBy = PartitionBy.day,
+        maintenance: Maintenance | None = None,
+    ) -> None:
+        """Raises ArchiveError for a table of another topic."""
+        self._catalog = catalog
+        self._topic = topic
+        self._partition_by = partition_by
+        self._maintenance = maintenance or Maintenance()
+        self._identifier = (*namespace.split("."), name or table_name(topic))
+        self._dead_identifier = (*namespace.split("."), dead_letter_name(self._identifier[-1]))
+        self._table = self._loaded(self._identifier)
+        self._dead_table = self._loaded(self._dead_identifier)
+        self._files: list[DataFile] = []
+        self._dead_files: list[DataFile] = []
+        self._write_id, self._numbers = uuid.uuid4(), itertools.count()
+        self._covered = covered_of(self._table)
+        check_topic(self._covered, topic, ".".join(self._identifier))
+        self._take_back_dead_letter_records()
+        for table in self._tables():
+            self._maintenance.remove_orphans(table)
+
+    def _loaded(self, identifier: tuple[str, ...]) -> StoredTable | None:
+        with suppress(NoSuchTableError):
+            return self._catalog.load_table(identifier)
+        return None
+
+    def _tables(self) -> list[StoredTable]:
+        return [one for one in (self._table, self._dead_table) if one is not None]
+
+    @property
+    def name(self) -> str:
+        return ".".join(self._identifier)
+
+    @property
+    def covered(self) -> Covered | None:
+        return self._covered
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        return None if self._table is None else arrow_schema(self._table)
+
+    # ---- writing
+
+    def evolve(self, schema: pa.Schema) -> None:
+        if self._table is None:
+            self._table = self._created(self._identifier, schema)
+            return
+        old = arrow_schema(self._table)
+        grown = merged(pa.struct(list(old)), pa.struct(list(schema)))
+        if grown != pa.struct(list(old)):
+            # A commit of its own: rows that follow have the new columns, and a schema without rows changes nothing.
+            with self._table.update_schema() as update:
+                update.union_by_name(pa.schema(list(grown)))
+
+    def _created(self, identifier: tuple[str, ...], schema: pa.Schema) -> StoredTable:
+        with suppress(NamespaceAlreadyExistsError):
+            self._catalog.create_namespace(identifier[:-1])
+        table = self._catalog.create_table_if_not_exists(identifier, schema, properties=_PROPERTIES)
+        unit = TRANSFORMS.get(self._partition_by)
+        if unit is not None and table.spec() == UNPARTITIONED_PARTITION_SPEC and table.current_snapshot() is None:
+            with table.update_spec() as update:
+                update.add_field("timestamp", unit, f"timestamp_{self._partition_by.value}")
+        return table
+
+    def write(self, rows: pa.Table, dead_letter_records: pa.Table) -> None:
+        if rows.num_rows:
+            assert self._table is not None
+            self._files += self._written(self._table, rows)
+        if dead_letter_records.num_rows:
+            if self._dead_table is None:
+                self._dead_table = self._created(self._dead_identifier, DEAD_LETTER_SCHEMA)
+            self._dead_files += self._written(self._dead_table, dead_letter_records)
+
+    def _written(self, table: StoredTable, rows: pa.Table) -> Iterator[DataFile]:
+        return write_file(table.io, table.metadata, write_tasks(table, rows, self._write_id, self._numbers))
+
+    def commit(self, covered: Covered) -> None:
+        if self._table is None:
+            # No row yet, or dead-letter records only: their offsets need a table.
+            raise ArchiveError(f"table {self.name} does not exist: evolve comes first")
+        if self._dead_files:
+            assert self._dead_table is not None
+            self._append(self._dead_table, self._dead_files, covered, covered_of(self._dead_table))
+            self._dead_files = []
+        self._append(self._table, self._files, covered, self._covered)
+        self._files = []
+        self._covered = covered
+
+    def _append(
+        self, table: StoredTable, files: Sequence[DataFile], covered: Covered, expected: Covered | None
+    ) -> None:
+        text = covered.text()
+        for number in itertools.count(1):
+            if covered_of(table) != expected:
+                raise TableChanged(f"another process archives {self._topic} to table {'.'.join(table.name())}")
+            # The library would repeat a commit on top of another archiver's, with the same rows.
+            table.metadata.properties[_RETRIES] = "0"
+            transaction = table.transaction()
+            try:
+                transaction.set_properties({OFFSETS: text})
+                with transaction.update_snapshot(snapshot_properties={OFFSETS: text}).merge_append() as append:
+                    for one in files:
+                        append.append_data_file(one)
+                transaction.commit_transaction()
+                return
+            except CommitFailedException as error:
+                if number == _MOST_COMMITS:
+                    raise ArchiveError(f"table {'.'.join(table.name())}: {error}") from None
+                table.refresh()
+
+    def abandon(self) -> None:
+        for table, files in ((self._table, self._files), (self._dead_table, self._dead_files)):
+            for one in files:
+                assert table is not None
+                with suppress(OSError):
+                    table.io.delete(one.file_path)
+        self._files, self._dead_files = [], []
+        for one in self._tables():
+            one.refresh()
+        self._covered = covered_of(self._table)
+
+    def _take_back_dead_letter_records(self) -> None:
+        """Deletes dead-letter records of a commit that the topic's table lacks."""
+        table, covered = self._dead_table, covered_of(self._dead_table)
+        if table is None or covered is None or not covered.has_more_than(self._covered):
+            return
+        known = self._covered.offsets if self._covered is not None else {}
+        above = [
+            And(EqualTo("partition", one), GreaterThanOrEqual("offset", known.get(one, 0))) for one in covered.offsets
+        ]
+        kept = Covered(covered.topic, covered.topic_id, dict(known)).text()
+        transaction = table.transaction()
+        transaction.set_properties({OFFSETS: kept})
+        transaction.delete(any_of(above), snapshot_properties={OFFSETS: kept})
+        transaction.commit_transaction()
+
+    # ---- maintenance
+
+    def maintain(self) -> None:
+        for table in self._tables():
+            covered = covered_of(table)
+            properties = {} if covered is None else {OFFSETS: covered.text()}
+            with suppress(CommitFailedException):  # another program changes the table: next time
+                self._maintenance.run(table, properties)
+
+    def close(self) -> None:
+        self.abandon()
+
+
+def covered_of(table: StoredTable | None) -> Covered | None:
+    """The offsets of a table: of its current snapshot, of an ancestor, or of its properties."""
+    if table is None:
+        return None
+    for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
+        text = snapshot.summary.get(OFFSETS) if snapshot.summary is not None else None
+        if text is not None:
+            return Covered.from_text(text)
+    found = table.properties.get(OFFSETS)
+    return None if found is None or table.current_snapshot() is None else Covered.from_text(found)
+
+
+def arrow_schema(table: StoredTable) -> pa.Schema:
+    found = schema_to_pyarrow(table.schema(), include_field_ids=False)
+    return pa.schema([pa.field(one.name, storable(one.type), one.nullable) for one in found])
+
+
+def any_of(expressions: Sequence[BooleanExpression]) -> BooleanExpression:
+    first, *others = expressions
+    return Or(first, *others) if others else first
+
+
+class IcebergSource:
+    """A table that is read back (store.Source)."""
+
+    def __init__(self, catalog: Catalog, identifier: str) -> None:
+        """Raises ArchiveError where there is no such table."""
+        names = identifier.split(".")
+        try:
+            self._table = catalog.load_table(tuple(names) if len(names) > 1 else (DEFAULT_NAMESPACE, identifier))
+        except NoSuchTableError:
+            raise ArchiveError(f"the catalog has no table {identifier}") from None
+        self.name = ".".join(self._table.name())
+        self.schema = arrow_schema(self._table)
+
+    def ranges(self) -> list[FileRange]:
+        schema = self._table.schema()
+        partition, offset = (schema.find_field(name) for name in ("partition", "offset"))
+        found = []
+        for task in self._table.scan().plan_files():
+            file = task.file
+            bounds = [
+                tuple(_number(limit[one.field_id]) for limit in (file.lower_bounds, file.upper_bounds))
+                for one in (partition, offset)
+            ]
+            found.append(FileRange(file.file_path, bounds[0], bounds[1], file.record_count))  # type: ignore[arg-type]
+        return found
+
+    def read(self, partition: int, first_offset: int, next_offset: int) -> pa.Table:
+        within = And(
+            EqualTo("partition", partition),
+            GreaterThanOrEqual("offset", first_offset),
+            LessThan("offset", next_offset),
+        )
+        return self._table.scan(within).to_arrow()
+
+
+def _number(bound: bytes) -> int:
+    """A bound of an int or a long: Iceberg's single-value serialization."""
+    return int.from_bytes(bound, "little", signed=True)
+
+
+__all__ = ["CATALOG", "OFFSETS", "IcebergSource", "IcebergTable", "covered_of", "open_catalog"]

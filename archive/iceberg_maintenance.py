@@ -1,0 +1,168 @@
+"""Maintenance of Iceberg tables: merging small files, expiring snapshots, deleting files that no snapshot has.
+
+Every snapshot that is made here has the offsets of its parent, so the newest one always has them. PyIceberg's expiry removes
+snapshots from the metadata only; the files that no other snapshot has are deleted here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from urllib.parse import urlparse
+
+import pyarrow.fs
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io.pyarrow import ArrowScan, PyArrowFileIO, write_file
+from pyiceberg.manifest import ManifestEntryStatus
+from pyiceberg.table import FileScanTask
+from pyiceberg.table import Table as StoredTable
+from pyiceberg.table.snapshots import Snapshot, ancestors_of
+
+from .iceberg_files import write_tasks
+from .store import TARGET_FILE_BYTES, groups_to_merge
+
+_DAY_S = 86_400
+#: Snapshots for readers that have begun: with fewer, a query could find its files gone.
+_LEAST_SNAPSHOTS = 5
+#: Expiry rewrites the metadata and reads manifests: not for each snapshot.
+_MOST_EXPIRED_KEPT = 20
+
+
+@dataclass
+class Maintenance:
+    """`snapshots_s`: age of snapshots that expire. `orphans_s`: age of files without a snapshot that are deleted at the
+    start; another program may be about to commit younger ones.
+    """
+
+    target_file_bytes: int = TARGET_FILE_BYTES
+    snapshots_s: float = 3600
+    orphans_s: float = _DAY_S
+    least_snapshots: int = _LEAST_SNAPSHOTS
+    most_expired_kept: int = _MOST_EXPIRED_KEPT
+
+    def run(self, table: StoredTable, properties: Mapping[str, str]) -> None:
+        """Merges and expires. `properties`: of the snapshots that are made."""
+        self.merge(table, properties)
+        self.expire(table)
+
+    # ---- small files
+
+    def merge(self, table: StoredTable, properties: Mapping[str, str]) -> None:
+        tasks = [
+            task
+            for task in table.scan().plan_files()
+            if not task.delete_files and task.file.spec_id == table.spec().spec_id
+        ]
+        sized = ((repr(task.file.partition), task.file.file_size_in_bytes, task) for task in tasks)
+        for group in groups_to_merge(sized, self.target_file_bytes):
+            self._merge_group(table, group, properties)
+
+    def _merge_group(self, table: StoredTable, group: Sequence[FileScanTask], properties: Mapping[str, str]) -> None:
+        scan = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue())
+        rows = scan.to_table(group).sort_by([("partition", "ascending"), ("offset", "ascending")])
+        files = list(write_file(table.io, table.metadata, write_tasks(table, rows, uuid.uuid4(), itertools.count())))
+        table.metadata.properties["commit.retry.num-retries"] = "0"
+        transaction = table.transaction()
+        with transaction.update_snapshot(snapshot_properties=dict(properties)).overwrite() as overwrite:
+            for task in group:
+                overwrite.delete_data_file(task.file)
+            for one in files:
+                overwrite.append_data_file(one)
+        transaction.commit_transaction()
+
+    # ---- snapshots
+
+    def expire(self, table: StoredTable) -> None:
+        expired = self._expired(table)
+        if len(expired) <= self.most_expired_kept:
+            return
+        ids = {one.snapshot_id for one in expired}
+        retained = [one for one in table.snapshots() if one.snapshot_id not in ids]
+        unused = _unused_files(table, expired, retained)
+        table.maintenance.expire_snapshots().by_ids(sorted(ids)).commit()
+        for path in unused:
+            with suppress(OSError):
+                table.io.delete(path)
+
+    def _expired(self, table: StoredTable) -> list[Snapshot]:
+        """Old snapshots of the main branch that no tag or other branch reaches."""
+        kept: set[int] = set()
+        for name, ref in table.refs().items():
+            ancestors = list(ancestors_of(table.snapshot_by_id(ref.snapshot_id), table.metadata))
+            of_branch = ancestors[: self.least_snapshots] if name == "main" else ancestors
+            kept |= {one.snapshot_id for one in of_branch}
+        before_ms = (time.time() - self.snapshots_s) * 1000
+        return [one for one in table.snapshots() if one.timestamp_ms < before_ms and one.snapshot_id not in kept]
+
+    # ---- files of commits that never came
+
+    def remove_orphans(self, table: StoredTable) -> None:
+        """Deletes old files in the table's folders that no snapshot has, where the file system can list them."""
+        io = table.io
+        if not isinstance(io, PyArrowFileIO):
+            return
+        place = urlparse(table.location())
+        system = io.fs_by_scheme(place.scheme or "file", place.netloc or None)
+        root = f"{place.netloc}{place.path}"
+        before_s = time.time() - self.orphans_s
+        listing = system.get_file_info(pyarrow.fs.FileSelector(root, allow_not_found=True, recursive=True))
+        old = [one.path for one in listing if one.is_file and one.mtime is not None and one.mtime.timestamp() < before_s]
+        if old:
+            known = {_path_of(name) for name in _all_files(table)}
+            for path in old:
+                if path not in known:
+                    with suppress(OSError):
+                        system.delete_file(path)
+
+
+def _path_of(location: str) -> str:
+    place = urlparse(location)
+    return f"{place.netloc}{place.path}" if place.scheme else location
+
+
+def _all_files(table: StoredTable) -> Iterable[str]:
+    """Each file that the table's metadata names: of data, of manifests, of older metadata."""
+    yield table.metadata_location
+    yield from (one.metadata_file for one in table.metadata.metadata_log)
+    yield from (one.statistics_path for one in table.metadata.statistics)
+    for snapshot in table.snapshots():
+        yield snapshot.manifest_list
+        for manifest in snapshot.manifests(table.io):
+            yield manifest.manifest_path
+    yield from _data_files(table, table.snapshots())
+
+
+def _manifests(table: StoredTable, snapshots: Sequence[Snapshot]) -> dict[str, object]:
+    return {one.manifest_path: one for snapshot in snapshots for one in snapshot.manifests(table.io)}
+
+
+def _data_files(table: StoredTable, snapshots: Sequence[Snapshot]) -> set[str]:
+    found = set()
+    for manifest in _manifests(table, snapshots).values():
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):  # type: ignore[attr-defined]
+            found.add(entry.data_file.file_path)
+    return found
+
+
+def _unused_files(table: StoredTable, expired: Sequence[Snapshot], retained: Sequence[Snapshot]) -> list[str]:
+    """Files of expired snapshots that no retained one has."""
+    kept, old = _manifests(table, retained), _manifests(table, expired)
+    gone = [path for path in old if path not in kept]
+    files = {
+        entry.data_file.file_path
+        for path in gone
+        for entry in old[path].fetch_manifest_entry(table.io, discard_deleted=False)  # type: ignore[attr-defined]
+        if entry.status != ManifestEntryStatus.DELETED
+    }
+    deleted = {
+        entry.data_file.file_path
+        for manifest in kept.values()
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False)  # type: ignore[attr-defined]
+        if entry.status == ManifestEntryStatus.DELETED
+    }
+    unused = (files | deleted) - _data_files(table, retained) if files or deleted else set()
+    return [*unused, *gone, *(one.manifest_list for one in expired)]

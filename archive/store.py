@@ -1,0 +1,172 @@
+"""Duties of a store of tables, for the archiver: each topic has a table, and a table of dead-letter records.
+
+The offsets that a table covers are in the commit of its rows. So a process that ends at any instant leaves a table whose
+offsets are those of its rows, and files that no commit names.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .errors import ArchiveError
+
+T = TypeVar("T")
+#: Files of a table are merged up to this size.
+TARGET_FILE_BYTES = 128 << 20
+#: Files of about one size that are merged into one: each row is rewritten log16(files) times.
+FILES_TO_MERGE = 16
+#: Least size for the comparison of sizes: smaller files cost what this one costs.
+_LEAST_FILE_BYTES = 64 << 10
+_SUFFIX = "_dead_letters"
+
+
+@dataclass(frozen=True)
+class Covered:
+    """The offsets of a topic whose records are in a table: for each partition all below the number."""
+
+    topic: str
+    topic_id: str
+    offsets: dict[int, int] = field(default_factory=dict)
+
+    def text(self) -> str:
+        named = {str(partition): self.offsets[partition] for partition in sorted(self.offsets)}
+        return json.dumps({"topic": self.topic, "topic_id": self.topic_id, "offsets": named}, separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str) -> Covered:
+        """Raises ArchiveError for a text that is none."""
+        try:
+            found = json.loads(text)
+            offsets = {int(partition): int(offset) for partition, offset in found["offsets"].items()}
+            return cls(str(found["topic"]), str(found["topic_id"]), offsets)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ArchiveError(f"the table's offsets are damaged: {error!r}") from None
+
+    def has_more_than(self, other: Covered | None) -> bool:
+        """Returns whether a partition is covered further."""
+        known = other.offsets if other is not None else {}
+        return any(offset > known.get(partition, 0) for partition, offset in self.offsets.items())
+
+
+class PartitionBy(StrEnum):
+    """Units of a record's timestamp by which a table is partitioned."""
+
+    hour = "hour"
+    day = "day"
+    month = "month"
+    none = "none"
+
+
+class Table(Protocol):
+    """A topic's table with its dead-letter records. What is written counts when it is committed."""
+
+    @property
+    def covered(self) -> Covered | None:
+        """The offsets of the newest commit; None before the first."""
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The columns of the table; None where there is no table."""
+
+    def evolve(self, schema: pa.Schema) -> None:
+        """Creates the table, or adds and widens columns."""
+
+    def write(self, rows: pa.Table, dead_letter_records: pa.Table) -> None: ...
+
+    def commit(self, covered: Covered) -> None:
+        """Adds all that is written. Raises TableChanged where another process has committed offsets meanwhile."""
+
+    def abandon(self) -> None:
+        """Forgets and deletes what is written and not committed."""
+
+    def maintain(self) -> None:
+        """Merges small files, and deletes what no reader needs any more."""
+
+    def close(self) -> None: ...
+
+
+class FileRange(NamedTuple):
+    """Records of a file of a table: those of a partition lie between the offsets, both included."""
+
+    path: str
+    partitions: tuple[int, int]
+    offsets: tuple[int, int]
+    rows: int
+
+
+class Source(Protocol):
+    """A table that is read back."""
+
+    name: str
+    schema: pa.Schema
+
+    def ranges(self) -> list[FileRange]: ...
+
+    def read(self, partition: int, first_offset: int, next_offset: int) -> pa.Table:
+        """The rows of a partition between two offsets, in any order."""
+
+
+def table_name(topic: str) -> str:
+    """A topic's name with letters, digits and underscores: names that SQL takes without quotes."""
+    return "".join(one if one.isalnum() and one.isascii() else "_" for one in topic)
+
+
+def dead_letter_name(name: str) -> str:
+    return f"{name}{_SUFFIX}"
+
+
+def check_topic(covered: Covered | None, topic: str, name: str) -> None:
+    """Raises ArchiveError for the table of another topic."""
+    if covered is not None and covered.topic != topic:
+        raise ArchiveError(f"table {name} has the records of topic {covered.topic}, not of {topic}")
+
+
+def partitioned(rows: pa.Table, unit: PartitionBy) -> Iterator[tuple[Any, pa.Table]]:
+    """The rows by their partition of the table: the beginning of the hour, day or month, None for no timestamp."""
+    if unit is PartitionBy.none or not rows.num_rows:
+        yield None, rows
+        return
+    stamps = rows.column("timestamp").combine_chunks()
+    starts = pc.floor_temporal(stamps, unit=unit.value)
+    found = sorted(pc.unique(starts).to_pylist(), key=lambda one: (one is not None, one))
+    for start in found:
+        if len(found) == 1:
+            yield start, rows
+        elif start is None:
+            yield start, rows.filter(starts.is_null())
+        else:
+            yield start, rows.filter(pc.fill_null(pc.equal(starts, pa.scalar(start, starts.type)), False))
+
+
+def groups_to_merge(files: Iterable[tuple[Hashable, int, T]], target_bytes: int = TARGET_FILE_BYTES) -> list[list[T]]:
+    """Groups of files to merge: of one partition and about one size. `files`: partition, size in bytes, file."""
+    by_tier: dict[tuple[Hashable, int], list[tuple[int, T]]] = {}
+    for key, size, one in files:
+        if size < target_bytes // 2:
+            tier = int(math.log(max(size, _LEAST_FILE_BYTES), FILES_TO_MERGE))
+            by_tier.setdefault((key, tier), []).append((size, one))
+    found = []
+    for members in by_tier.values():
+        if len(members) >= FILES_TO_MERGE:
+            found += [one for one in _filled(members, target_bytes) if len(one) > 1]
+    return found
+
+
+def _filled(members: Sequence[tuple[int, T]], target_bytes: int) -> list[list[T]]:
+    groups: list[list[T]] = [[]]
+    total = 0
+    for size, one in members:
+        if groups[-1] and total + size > target_bytes:
+            groups.append([])
+            total = 0
+        groups[-1].append(one)
+        total += size
+    return groups
