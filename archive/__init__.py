@@ -21,11 +21,14 @@ Exactly once rests on one rule: the offsets that a table covers are in the same 
 the offsets of the table. Nothing else remembers offsets.
 """
 
+import pyiceberg  # noqa: F401  (comes first: its absence names the extra)
+
 from .archiver import Archived, ArchiveOptions, Archiver
 from .errors import ArchiveError, TableChanged
 from .iceberg import IcebergSource, IcebergTable, open_catalog
 from .iceberg_maintenance import Maintenance
 from .parquet import ParquetSource, ParquetTable
+from .replay import Replay, Replayed, ReplayRange
 from .store import Covered, PartitionBy
 
 __all__ = [
@@ -40,6 +43,9 @@ __all__ = [
     "ParquetSource",
     "ParquetTable",
     "PartitionBy",
+    "Replay",
+    "ReplayRange",
+    "Replayed",
     "TableChanged",
     "open_catalog",
 ]

@@ -1,8 +1,8 @@
 """The archiver: reads topics from closed segments and through the brokers, and keeps their tables up to date.
 
-Each turn of a topic plans the offsets from the end of its table to the end of the log, writes files of rows, and commits them
-with their offsets. A turn ends with the log, or after `freshness_s`, so that each topic of several has its turns, and a back-fill
-commits now and then. The offsets of a commit follow from its rows, and at the end of a split from the split.
+Each turn of a topic plans the offsets from the end of its table to the end of the log, writes files of rows, and commits
+them with their offsets. A turn ends with the log, or after `freshness_s`: so each of several topics has its turns, and a
+back-fill commits now and then. The offsets of a commit follow from its rows, and at the end of a split from the split.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ class TopicArchive:
             self.archived.is_caught_up = self._read(cluster, plan, began + self._options.freshness_s)
             self._flush()
             if covered is None or self._offsets != covered.offsets:
-                self._commit(Covered(self.archived.topic, topic_id or (covered.topic_id if covered else ""), self._offsets))
+                self._commit(
+                    Covered(self.archived.topic, topic_id or (covered.topic_id if covered else ""), self._offsets)
+                )
         except BaseException:
             self._waiting, self._waiting_dead, self._bytes = [], [], 0
             with contextlib.suppress(Exception):
@@ -324,4 +326,3 @@ class Archiver:
 def _is_of_catalog(error: Exception) -> bool:
     """Returns whether a library of a catalog raised the error: PyIceberg, or that of its database or its requests."""
     return any(kind.__module__.split(".")[0] in ("pyiceberg", "sqlalchemy", "requests") for kind in type(error).__mro__)
-

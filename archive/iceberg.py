@@ -18,9 +18,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import CommitFailedException, NamespaceAlreadyExistsError, NoSuchTableError
-from pyiceberg.expressions import And, BooleanExpression, EqualTo, GreaterThanOrEqual, LessThan, Or
+from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThan
 from pyiceberg.io.pyarrow import schema_to_pyarrow, write_file
 from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
@@ -29,7 +30,7 @@ from pyiceberg.table.snapshots import ancestors_of
 
 from .errors import ArchiveError, TableChanged
 from .iceberg_files import TRANSFORMS, write_tasks
-from .iceberg_maintenance import Maintenance
+from .iceberg_maintenance import RETRIES, Maintenance, replace_files, rows_of_files
 from .rows import DEAD_LETTER_SCHEMA
 from .schemas import merged, storable
 from .store import Covered, FileRange, PartitionBy, check_topic, dead_letter_name, table_name
@@ -47,7 +48,6 @@ _PROPERTIES = {
     "commit.manifest-merge.enabled": "true",
     "commit.manifest.min-count-to-merge": "32",
 }
-_RETRIES = "commit.retry.num-retries"
 
 
 def open_catalog(warehouse: Path | None, properties: Mapping[str, str]) -> Catalog:
@@ -169,7 +169,7 @@ class IcebergTable:
             if covered_of(table) != expected:
                 raise TableChanged(f"another process archives {self._topic} to table {'.'.join(table.name())}")
             # The library would repeat a commit on top of another archiver's, with the same rows.
-            table.metadata.properties[_RETRIES] = "0"
+            table.metadata.properties[RETRIES] = "0"
             transaction = table.transaction()
             try:
                 transaction.set_properties({OFFSETS: text})
@@ -200,14 +200,18 @@ class IcebergTable:
         if table is None or covered is None or not covered.has_more_than(self._covered):
             return
         known = self._covered.offsets if self._covered is not None else {}
-        above = [
-            And(EqualTo("partition", one), GreaterThanOrEqual("offset", known.get(one, 0))) for one in covered.offsets
-        ]
         kept = Covered(covered.topic, covered.topic_id, dict(known)).text()
-        transaction = table.transaction()
-        transaction.set_properties({OFFSETS: kept})
-        transaction.delete(any_of(above), snapshot_properties={OFFSETS: kept})
-        transaction.commit_transaction()
+        files = [
+            task
+            for task in table.scan().plan_files()
+            if any(range_of(table, task.file).reaches(one, known.get(one, 0)) for one in covered.offsets)
+        ]
+        rows = rows_of_files(table, files)
+        is_above = pa.array(
+            offset >= known.get(partition, 0)
+            for partition, offset in zip(rows.column("partition").to_pylist(), rows.column("offset").to_pylist())
+        )
+        replace_files(table, files, rows.filter(pc.invert(is_above)), {OFFSETS: kept})
 
     # ---- maintenance
 
@@ -239,9 +243,13 @@ def arrow_schema(table: StoredTable) -> pa.Schema:
     return pa.schema([pa.field(one.name, storable(one.type), one.nullable) for one in found])
 
 
-def any_of(expressions: Sequence[BooleanExpression]) -> BooleanExpression:
-    first, *others = expressions
-    return Or(first, *others) if others else first
+def range_of(table: StoredTable, file: DataFile) -> FileRange:
+    """The partitions and offsets of a file, by the bounds in its manifest."""
+    low, high = (
+        [_number(limit[table.schema().find_field(name).field_id]) for name in ("partition", "offset")]
+        for limit in (file.lower_bounds, file.upper_bounds)
+    )
+    return FileRange(file.file_path, (low[0], high[0]), (low[1], high[1]), file.record_count)
 
 
 class IcebergSource:
@@ -258,17 +266,7 @@ class IcebergSource:
         self.schema = arrow_schema(self._table)
 
     def ranges(self) -> list[FileRange]:
-        schema = self._table.schema()
-        partition, offset = (schema.find_field(name) for name in ("partition", "offset"))
-        found = []
-        for task in self._table.scan().plan_files():
-            file = task.file
-            bounds = [
-                tuple(_number(limit[one.field_id]) for limit in (file.lower_bounds, file.upper_bounds))
-                for one in (partition, offset)
-            ]
-            found.append(FileRange(file.file_path, bounds[0], bounds[1], file.record_count))  # type: ignore[arg-type]
-        return found
+        return [range_of(self._table, task.file) for task in self._table.scan().plan_files()]
 
     def read(self, partition: int, first_offset: int, next_offset: int) -> pa.Table:
         within = And(
@@ -276,7 +274,10 @@ class IcebergSource:
             GreaterThanOrEqual("offset", first_offset),
             LessThan("offset", next_offset),
         )
-        return self._table.scan(within).to_arrow()
+        try:
+            return self._table.scan(within).to_arrow()
+        except FileNotFoundError:  # an archiver has merged files and expired snapshots meanwhile
+            return self._table.refresh().scan(within).to_arrow()
 
 
 def _number(bound: bytes) -> int:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlparse
 
+import pyarrow as pa
 import pyarrow.fs
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, PyArrowFileIO, write_file
@@ -25,6 +26,8 @@ from pyiceberg.table.snapshots import Snapshot, ancestors_of
 from .iceberg_files import write_tasks
 from .store import TARGET_FILE_BYTES, groups_to_merge
 
+#: PyIceberg's repetitions of a commit on top of other commits, which are the archiver's to decide.
+RETRIES = "commit.retry.num-retries"
 _DAY_S = 86_400
 #: Snapshots for readers that have begun: with fewer, a query could find its files gone.
 _LEAST_SNAPSHOTS = 5
@@ -62,17 +65,8 @@ class Maintenance:
             self._merge_group(table, group, properties)
 
     def _merge_group(self, table: StoredTable, group: Sequence[FileScanTask], properties: Mapping[str, str]) -> None:
-        scan = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue())
-        rows = scan.to_table(group).sort_by([("partition", "ascending"), ("offset", "ascending")])
-        files = list(write_file(table.io, table.metadata, write_tasks(table, rows, uuid.uuid4(), itertools.count())))
-        table.metadata.properties["commit.retry.num-retries"] = "0"
-        transaction = table.transaction()
-        with transaction.update_snapshot(snapshot_properties=dict(properties)).overwrite() as overwrite:
-            for task in group:
-                overwrite.delete_data_file(task.file)
-            for one in files:
-                overwrite.append_data_file(one)
-        transaction.commit_transaction()
+        rows = rows_of_files(table, group).sort_by([("partition", "ascending"), ("offset", "ascending")])
+        replace_files(table, group, rows, properties)
 
     # ---- snapshots
 
@@ -110,13 +104,37 @@ class Maintenance:
         root = f"{place.netloc}{place.path}"
         before_s = time.time() - self.orphans_s
         listing = system.get_file_info(pyarrow.fs.FileSelector(root, allow_not_found=True, recursive=True))
-        old = [one.path for one in listing if one.is_file and one.mtime is not None and one.mtime.timestamp() < before_s]
+        old = [
+            one.path for one in listing if one.is_file and one.mtime is not None and one.mtime.timestamp() < before_s
+        ]
         if old:
             known = {_path_of(name) for name in _all_files(table)}
             for path in old:
                 if path not in known:
                     with suppress(OSError):
                         system.delete_file(path)
+
+
+def rows_of_files(table: StoredTable, files: Sequence[FileScanTask]) -> pa.Table:
+    return ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(files)
+
+
+def replace_files(
+    table: StoredTable, files: Sequence[FileScanTask], rows: pa.Table, properties: Mapping[str, str]
+) -> None:
+    """Commits rows in place of files. `properties`: of the snapshot, and of the table. Raises CommitFailedException."""
+    tasks = write_tasks(table, rows, uuid.uuid4(), itertools.count()) if rows.num_rows else iter(())
+    made = list(write_file(table.io, table.metadata, tasks))
+    table.metadata.properties[RETRIES] = "0"  # of this object: a repetition could replace files that are gone
+    transaction = table.transaction()
+    if properties:
+        transaction.set_properties(dict(properties))
+    with transaction.update_snapshot(snapshot_properties=dict(properties)).overwrite() as overwrite:
+        for task in files:
+            overwrite.delete_data_file(task.file)
+        for one in made:
+            overwrite.append_data_file(one)
+    transaction.commit_transaction()
 
 
 def _path_of(location: str) -> str:

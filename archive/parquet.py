@@ -247,18 +247,29 @@ class ParquetSource:
 
     def __init__(self, folder: Path, *, dead_letters: bool = False) -> None:
         """Raises ArchiveError where the folder has no manifest."""
-        manifest = _Manifest.read(folder / MANIFEST)
+        self._folder = folder.absolute()
+        self._has_dead_letters = dead_letters
+        self.name = f"{self._folder}/{_DEAD_LETTERS}" if dead_letters else str(self._folder)
+        self._load()
+
+    def _load(self) -> None:
+        manifest = _Manifest.read(self._folder / MANIFEST)
         if manifest is None:
-            raise ArchiveError(f"{folder} has no {MANIFEST}")
-        self._folder = folder
-        self._files = manifest.dead_letter_files if dead_letters else manifest.files
-        self.name = f"{folder}/{_DEAD_LETTERS}" if dead_letters else str(folder)
-        self.schema: pa.Schema = DEAD_LETTER_SCHEMA if dead_letters else manifest.schema
+            raise ArchiveError(f"{self._folder} has no {MANIFEST}")
+        self._files = manifest.dead_letter_files if self._has_dead_letters else manifest.files
+        self.schema: pa.Schema = DEAD_LETTER_SCHEMA if self._has_dead_letters else manifest.schema
 
     def ranges(self) -> list[FileRange]:
         return [FileRange(one.path, one.partitions, one.offsets, one.rows) for one in self._files]
 
     def read(self, partition: int, first_offset: int, next_offset: int) -> pa.Table:
+        try:
+            return self._read(partition, first_offset, next_offset)
+        except FileNotFoundError:  # an archiver has merged files meanwhile
+            self._load()
+            return self._read(partition, first_offset, next_offset)
+
+    def _read(self, partition: int, first_offset: int, next_offset: int) -> pa.Table:
         paths = [str(self._path(one)) for one in self._files if _overlaps(one, partition, first_offset, next_offset)]
         offset = ds.field("offset")
         within = (ds.field("partition") == partition) & (offset >= first_offset) & (offset < next_offset)

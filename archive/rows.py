@@ -29,6 +29,8 @@ RAW_SCHEMA = pa.schema([one.with_type(_STORED.get(one.name, one.type)) for one i
 DEAD_LETTER_SCHEMA = RAW_SCHEMA.append(pa.field("reason", pa.string(), nullable=False))
 #: The bytes of a value beside its typed columns.
 VALUE_BYTES = "value_bytes"
+#: The `timestamp_type` of offsets without a record (Kafka's NO_TIMESTAMP_TYPE).
+UNREAD = -1
 #: Timestamps with a date in Python, in Spark and in the names of partitions: years 1 to 9999, in milliseconds.
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
@@ -64,7 +66,9 @@ class TypedRows:
         self._topic = topic
         self._with_bytes = with_bytes or (schema is not None and VALUE_BYTES in schema.names)
         has_type = schema is not None and "value" in schema.names
-        self._type: pa.DataType | None = storable(schema.field("value").type) if schema is not None and has_type else None
+        self._type: pa.DataType | None = (
+            storable(schema.field("value").type) if schema is not None and has_type else None
+        )
         self._decoder: Decoder | None = None
         self._registry = None if values.registry is None else SchemaRegistry(values.registry, values.user_info)
         self._known_ids: set[bytes] = set()
@@ -196,7 +200,7 @@ def _dead_letter_records(left: pa.RecordBatch, reasons: Sequence[str]) -> pa.Rec
 def unread_record(unread: Unread) -> pa.RecordBatch:
     """A dead-letter record for offsets that cannot be read: it has the first of them."""
     row = {
-        "partition": unread.partition, "offset": unread.first_offset, "timestamp": None, "timestamp_type": 0,
+        "partition": unread.partition, "offset": unread.first_offset, "timestamp": None, "timestamp_type": UNREAD,
         "key": None, "value": None, "headers": [], "reason": str(unread),
     }  # fmt: skip
     return pa.RecordBatch.from_pylist([row], DEAD_LETTER_SCHEMA)
@@ -209,4 +213,6 @@ def check_fits(table: pa.Schema, rows: pa.Schema, name: str) -> None:
             continue
         kind = storable(table.field(field.name).type)
         if field.name == "value" and pa.types.is_struct(kind) != pa.types.is_struct(field.type):
-            raise ArchiveError(f"table {name} has {'typed' if pa.types.is_struct(kind) else 'raw'} values: choose another")
+            raise ArchiveError(
+                f"table {name} has {'typed' if pa.types.is_struct(kind) else 'raw'} values: choose another"
+            )

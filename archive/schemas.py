@@ -15,7 +15,15 @@ import pyarrow.compute as pc
 
 #: Digits of an unsigned integer of 64 bits.
 _UINT64_DIGITS = 20
-_INTEGERS = {pa.int8(): 32, pa.int16(): 32, pa.int32(): 32, pa.int64(): 64, pa.uint8(): 32, pa.uint16(): 32, pa.uint32(): 64}
+_INTEGERS = {
+    pa.int8(): 32,
+    pa.int16(): 32,
+    pa.int32(): 32,
+    pa.int64(): 64,
+    pa.uint8(): 32,
+    pa.uint16(): 32,
+    pa.uint32(): 64,
+}
 
 
 def storable(kind: pa.DataType) -> pa.DataType:

@@ -101,6 +101,10 @@ class FileRange(NamedTuple):
     offsets: tuple[int, int]
     rows: int
 
+    def reaches(self, partition: int, offset: int) -> bool:
+        """Returns whether the file may have a record of a partition from an offset on."""
+        return self.partitions[0] <= partition <= self.partitions[1] and self.offsets[1] >= offset
+
 
 class Source(Protocol):
     """A table that is read back."""

@@ -28,6 +28,7 @@ FORMATS = ("json", "avro", "protobuf")
 SAMPLE_ROWS = 10_000
 #: Levels of structs and lists in a type; deeper ones are text, or refused.
 _MOST_LEVELS = 32
+_TEXT = pa.string()
 #: Without an end, Arrow 26 fails in a slice of bytes.
 _INT32_MAX = (1 << 31) - 1
 
@@ -253,9 +254,7 @@ def _kind_of(value: Any) -> str:
     return f"{json.dumps(value)}"
 
 
-def json_type_of(
-    values: pa.Array, rows: int = SAMPLE_ROWS, unknown: pa.DataType | None = pa.string()
-) -> pa.DataType:
+def json_type_of(values: pa.Array, rows: int = SAMPLE_ROWS, unknown: pa.DataType | None = _TEXT) -> pa.DataType:
     """The type of a sample of JSON values: the fields of all objects. Raises InvalidScan where there is no object.
 
     `unknown`: of a field that is null in all of them; None leaves the field out.

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = (
+    "archive",
     "client",
     "cli",
     "columns",

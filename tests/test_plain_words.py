@@ -57,14 +57,14 @@ UNCLEAR_IN_PROSE = re.compile(
     re.IGNORECASE,
 )
 PACKAGES = (
-    "protocol", "metadata", "storage", "replication", "coordinator", "server", "cli", "columns", "console", "spark",
-    "testing",
+    "protocol", "metadata", "storage", "replication", "coordinator", "server", "archive", "cli", "columns", "console",
+    "spark", "testing",
     "tests", "compat_tests", "benchmarks", "spark_examples",
 )  # fmt: skip
 #: Packages whose strings a user reads: help, errors, log lines, console pages, descriptions of metrics and configs.
 PRODUCT = (
-    "protocol", "metadata", "storage", "replication", "coordinator", "server", "cli", "columns", "console", "spark",
-    "testing",
+    "protocol", "metadata", "storage", "replication", "coordinator", "server", "archive", "cli", "columns", "console",
+    "spark", "testing",
 )  # fmt: skip
 #: Home-made or poetic words in messages, and what to write.
 MESSAGES = {

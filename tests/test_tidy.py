@@ -26,6 +26,7 @@ ROOMS = (
     "server",
     "testing",
     "cli",
+    "archive",
     "columns",
     "console",
     "spark",

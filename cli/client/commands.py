@@ -26,6 +26,8 @@ COMMANDS: dict[tuple[str, ...], ClientCommand] = {
     ("topic",): ClientCommand("topics.command", "list, describe, create, alter and delete topics"),
     ("consume",): ClientCommand("records.consume_command", "read records"),
     ("query",): ClientCommand(".columns.query_command", "query topics with SQL"),
+    ("archive",): ClientCommand(".archive.archive_command", "keep topics as Iceberg tables or Parquet files"),
+    ("replay",): ClientCommand(".archive.replay_command", "write a table back into a topic"),
     ("record",): ClientCommand("records.record_command", "copy records into a file for tests, with fields masked"),
     ("produce",): ClientCommand("records.produce_command", "write records"),
     ("group",): ClientCommand("groups.command", "show members, offsets and lag of groups; set offsets; delete groups"),

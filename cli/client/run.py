@@ -23,6 +23,7 @@ _PACKAGE = __package__.rpartition(".")[0]
 _EXTRAS = {"typer": EXTRA, "rich": EXTRA, "confluent_kafka": EXTRA, "kafka": EXTRA, "pyarrow": "odradek[parquet]"}
 _EXTRAS |= {"fastavro": "odradek[decoding]", "google": "odradek[decoding]", "grpc_tools": "odradek[decoding]"}
 _EXTRAS |= dict.fromkeys(("duckdb", "numba", "numpy", "ptars"), "odradek[columns]")
+_EXTRAS["pyiceberg"] = "odradek[tables]"
 _EXTRAS |= dict.fromkeys(
     ("starlette", "uvicorn", "jinja2", "itsdangerous", "multipart", "python_multipart", "authlib", "httpx2"),
     "odradek[console]",

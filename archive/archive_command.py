@@ -1,0 +1,155 @@
+"""`odradek archive TOPIC...`: topics kept as tables."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..cli.client.connection import Connection
+from ..cli.client.errors import CommandError, Misused
+from ..cli.client.options import Output, client_command, new_app
+from ..cli.client.properties import pairs
+from ..cli.options import FAILED, warn
+from ..cli.output.results import Table as ResultTable
+from ..cli.records.consume_options import Isolation
+from ..cli.stop_signals import stop_on_signals
+from ..columns import ScanError, ValueSchema
+from .archiver import FRESHNESS_S, ArchiveOptions, Archiver
+from .errors import ArchiveError
+from .iceberg import DEFAULT_NAMESPACE, IcebergTable, open_catalog
+from .iceberg_maintenance import Maintenance
+from .parquet import ParquetTable
+from .store import PartitionBy, Table
+
+app = new_app("Keep topics as tables: Apache Iceberg or plain Parquet.")
+
+Warehouse = Annotated[
+    Path | None,
+    typer.Option("--warehouse", metavar="DIR", help="Iceberg tables in this folder, with a catalog of SQLite"),
+]
+Catalog = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--catalog", metavar="KEY=VALUE", help="a property of PyIceberg's catalog, such as uri=...; repeatable"
+    ),
+]
+Parquet = Annotated[
+    Path | None, typer.Option("--parquet", metavar="DIR", help="plain Parquet files in this folder, without a catalog")
+]
+_LEAST_FRESHNESS_S = 0.1
+
+
+class Form(StrEnum):
+    raw = "raw"
+    json = "json"
+    avro = "avro"
+    protobuf = "protobuf"
+
+
+@app.command()
+@client_command
+def archive(
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="topics to keep as tables")],
+    connection: Connection,
+    output: Output,
+    warehouse: Warehouse = None,
+    catalog: Catalog = None,
+    parquet: Parquet = None,
+    namespace: Annotated[str, typer.Option("--namespace", metavar="NAME", help="of the tables")] = DEFAULT_NAMESPACE,
+    value_format: Annotated[Form, typer.Option("--value-format", help="typed columns, or bytes")] = Form.raw,
+    schema_registry: Annotated[
+        str | None, typer.Option("--schema-registry", metavar="URL", help="registry with the schemas of values")
+    ] = None,
+    value_schema: Annotated[
+        Path | None,
+        typer.Option("--value-schema", metavar="FILE", help="JSON Schema, .avsc, .proto or .desc, for all topics"),
+    ] = None,
+    message: Annotated[str | None, typer.Option("--message", metavar="NAME", help="Protobuf message type")] = None,
+    keep_value: Annotated[
+        bool, typer.Option("--keep-value", help="the bytes of values beside typed columns, for `odradek replay`")
+    ] = False,
+    partition_by: Annotated[
+        PartitionBy, typer.Option("--partition-by", help="unit of the timestamp that partitions the tables")
+    ] = PartitionBy.day,
+    freshness: Annotated[
+        float, typer.Option("--freshness", metavar="SECONDS", help="a record is in the table after this time")
+    ] = FRESHNESS_S,
+    once: Annotated[bool, typer.Option("--once", help="stop at the end of the topics")] = False,
+    isolation_level: Annotated[Isolation, typer.Option("--isolation-level")] = Isolation.read_committed,
+    skip_unreadable: Annotated[
+        bool,
+        typer.Option("--skip-unreadable", help="go on after damaged and deleted records, with a dead-letter record"),
+    ] = False,
+    keep_snapshots: Annotated[
+        float, typer.Option("--keep-snapshots", metavar="SECONDS", help="age at which Iceberg snapshots expire")
+    ] = Maintenance.snapshots_s,
+) -> None:
+    """Keep topics as tables: `odradek archive orders --warehouse tables`. Goes on where the tables end."""
+    if freshness < _LEAST_FRESHNESS_S:
+        raise Misused(f"--freshness must be at least {_LEAST_FRESHNESS_S:g} seconds")
+    values = None
+    if value_format is not Form.raw:
+        values = ValueSchema(value_format.value, value_schema, schema_registry, message)
+    options = ArchiveOptions(
+        values=values,
+        keep_value=keep_value,
+        freshness_s=freshness,
+        isolation_level=isolation_level.value,
+        skip_unreadable=skip_unreadable,
+    )
+    with explained():
+        opened = _opener(
+            chosen_catalog(warehouse, catalog, parquet), parquet, namespace, partition_by,
+            Maintenance(snapshots_s=keep_snapshots),
+        )  # fmt: skip
+        archiver = Archiver(connection.properties, topics, opened, options, on_error=None if once else _warn)
+        stop_on_signals(archiver.stop)
+        done = archiver.run(once=once)
+    found = [
+        {"topic": one.topic, "rows": one.rows, "dead_letter_records": one.dead_letter_records, "commits": one.commits}
+        for one in done
+    ]
+    columns = ("TOPIC", "ROWS", "DEAD-LETTER RECORDS", "COMMITS")
+    output.show(found, ResultTable("", columns, [list(one.values()) for one in found]))
+
+
+def _warn(topic: str, error: Exception) -> None:
+    warn(f"topic {topic}: {error}")
+
+
+def chosen_catalog(warehouse: Path | None, catalog: list[str] | None, parquet: Path | None) -> Any:
+    """The catalog of the options; None for Parquet. Raises Misused, ArchiveError."""
+    if sum(one is not None for one in (warehouse or catalog or None, parquet)) != 1:
+        raise Misused("give --warehouse DIR, --catalog KEY=VALUE, or --parquet DIR")
+    # PyIceberg logs each problem that it repeats or leaves; errors are raised.
+    logging.getLogger("pyiceberg").setLevel(logging.ERROR)
+    return None if parquet is not None else open_catalog(warehouse, _properties(catalog))
+
+
+def _properties(catalog: list[str] | None) -> Mapping[str, str]:
+    return pairs(catalog or [], "--catalog")
+
+
+def _opener(
+    catalog: Any, parquet: Path | None, namespace: str, partition_by: PartitionBy, maintenance: Maintenance
+) -> Callable[[str], Table]:
+    if parquet is not None:
+        return lambda topic: ParquetTable(parquet, topic, partition_by=partition_by)
+    return lambda topic: IcebergTable(
+        catalog, topic, namespace=namespace, partition_by=partition_by, maintenance=maintenance
+    )
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Raises errors of archives and scans as errors of a command."""
+    try:
+        yield
+    except (ArchiveError, ScanError) as error:
+        raise CommandError(str(error), getattr(error, "status", FAILED)) from None
