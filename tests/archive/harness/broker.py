@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from confluent_kafka import Producer
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import NewPartitions, NewTopic
@@ -111,7 +112,7 @@ class Stand:
 def rows_of_table(table: Any) -> list[Row]:
     """The rows of a raw table, as `Stand.read` returns them."""
     table.validate(full=True)
-    stamps = table.column("timestamp").cast("timestamp[ms, UTC]").cast("int64").to_pylist()
+    stamps = table.column("timestamp").cast(pa.timestamp("ms", "UTC")).cast("int64").to_pylist()
     found = []
     for row, stamp in zip(table.to_pylist(), stamps, strict=True):
         headers = tuple((one["key"], one["value"]) for one in row["headers"])

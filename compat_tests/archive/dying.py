@@ -1,0 +1,99 @@
+"""An archiver that kills itself at a chosen place: `python -m compat_tests.archive.dying PLACE NUMBER ARGUMENTS...`.
+
+`ARGUMENTS` are those of `odradek archive`. The process kills itself with -9 when it has come NUMBER times to the PLACE:
+before a commit, within it, after it, and in the merging of files and the expiry of snapshots. `none` never dies. Files are
+merged and snapshots expire after a few commits.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from odradek.archive import archive_command, archiver, iceberg, iceberg_maintenance, parquet
+from odradek.archive import store as odradek_store
+from odradek.cli.main import main
+from pyiceberg.catalog import sql
+from sqlalchemy.orm import Session
+
+_left = 0
+
+
+def _come() -> None:
+    """Dies when the place was reached often enough."""
+    global _left
+    _left -= 1
+    if _left <= 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _before(owner: Any, name: str) -> None:
+    original = getattr(owner, name)
+
+    def dying(*given: Any, **named: Any) -> Any:
+        _come()
+        return original(*given, **named)
+
+    setattr(owner, name, dying)
+
+
+def _after(owner: Any, name: str) -> None:
+    original = getattr(owner, name)
+
+    def dying(*given: Any, **named: Any) -> Any:
+        found = original(*given, **named)
+        _come()
+        return found
+
+    setattr(owner, name, dying)
+
+
+#: Places of both kinds of tables: before the commit, and after it.
+BOTH: dict[str, Callable[[], None]] = {
+    "rows read": lambda: _before(archiver.TopicArchive, "_flush"),
+    "commit begins": lambda: _before(archiver.TopicArchive, "_commit"),
+    "commit ends": lambda: _after(archiver.TopicArchive, "_commit"),
+}
+ICEBERG: dict[str, Callable[[], None]] = BOTH | {
+    "file of rows written": lambda: _after(iceberg.IcebergTable, "_written"),
+    "dead-letter records committed": lambda: _after(iceberg.IcebergTable, "_append"),
+    "metadata written, catalog not": lambda: _after(sql.SqlCatalog, "_write_metadata"),
+    "catalog's statement run, not committed": lambda: _before(Session, "commit"),
+    "catalog changed": lambda: _after(sql.SqlCatalog, "commit_table"),
+    "merged file written": lambda: _before(iceberg_maintenance, "replace_files"),
+    "merge committed": lambda: _after(iceberg_maintenance, "replace_files"),
+    "files of expired snapshots listed": lambda: _after(iceberg_maintenance, "_unused_files"),
+    "snapshots expired": lambda: _after(iceberg_maintenance.Maintenance, "expire"),
+}
+PARQUET: dict[str, Callable[[], None]] = BOTH | {
+    "file of rows written": lambda: _after(parquet.ParquetTable, "write"),
+    "manifest begins": lambda: _before(parquet.ParquetTable, "_replace"),
+    "manifest written, not renamed": lambda: _before(Path, "rename"),
+    "manifest renamed": lambda: _after(parquet.ParquetTable, "_replace"),
+    "files published": lambda: _after(parquet.ParquetTable, "_publish"),
+    "merge begins": lambda: _before(parquet.ParquetTable, "_merge"),
+    "merge committed": lambda: _after(parquet.ParquetTable, "_merge"),
+}
+PLACES = {"iceberg": ICEBERG, "parquet": PARQUET}
+
+
+def run(arguments: list[str]) -> int:
+    global _left
+    place, number, *words = arguments
+    odradek_store.FILES_TO_MERGE = 4
+    options, maintenance = archiver.ArchiveOptions, iceberg_maintenance.Maintenance
+    archive_command.ArchiveOptions = functools.partial(options, commits_between_maintenance=3)
+    archive_command.Maintenance = functools.partial(maintenance, least_snapshots=2, most_expired_kept=0)
+    if place != "none":
+        _left = int(number)
+        (PARQUET if "--parquet" in words else ICEBERG)[place]()
+    return main(["archive", *words])
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,22 @@
+"""Kill -9 of an archiver in the hardest moments: short runs of the program in this folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from compat_tests.archive.rounds import Round
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [("iceberg", "dead-letter records committed"), ("parquet", "manifest written, not renamed")],
+)
+def test_archivers_that_die_within_commits_neither_repeat_nor_skip_records(
+    kind: str, place: str, tmp_path: Path
+) -> None:
+    outcome = Round(tmp_path, 1, kind, place, records=3_000, kills=2).execute()
+    assert outcome.anomalies == [] and outcome.kills == 2
