@@ -292,7 +292,8 @@ class Archiver:
             self._cluster.close()
             self._cluster = None
         if archive is not None and (isinstance(error, TableChanged) or _is_of_catalog(error)):
-            archive.close()  # opened again, with the offsets that the table has
+            with contextlib.suppress(Exception):
+                archive.close()  # opened again, with the offsets that the table has
             del self._archives[topic]
         self._failures[topic] = self._failures.get(topic, 0) + 1
         found.error, found.is_caught_up = error, False
@@ -316,7 +317,8 @@ class Archiver:
 
     def close(self) -> None:
         for archive in self._archives.values():
-            archive.close()
+            with contextlib.suppress(OSError):
+                archive.close()
         self._archives = {}
         if self._cluster is not None:
             self._cluster.close()

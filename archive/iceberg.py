@@ -151,14 +151,19 @@ class IcebergTable:
 
     def commit(self, covered: Covered) -> None:
         if self._table is None:
-            # No row yet, or dead-letter records only: their offsets need a table.
             raise ArchiveError(f"table {self.name} does not exist: evolve comes first")
-        if self._dead_files:
-            assert self._dead_table is not None
-            self._append(self._dead_table, self._dead_files, covered, covered_of(self._dead_table))
-            self._dead_files = []
-        self._append(self._table, self._files, covered, self._covered)
-        self._files = []
+        # From here on, the files may be the table's, also where a catalog raises an error.
+        files, dead_files = self._files, self._dead_files
+        self._files, self._dead_files = [], []
+        self._take_back_dead_letter_records()
+        try:
+            if dead_files:
+                assert self._dead_table is not None
+                self._append(self._dead_table, dead_files, covered, covered_of(self._dead_table))
+            self._append(self._table, files, covered, self._covered)
+        except TableChanged:
+            _delete(self._table, files)  # the dead-letter records are taken back
+            raise
         self._covered = covered
 
     def _append(
@@ -184,15 +189,16 @@ class IcebergTable:
                 table.refresh()
 
     def abandon(self) -> None:
-        for table, files in ((self._table, self._files), (self._dead_table, self._dead_files)):
-            for one in files:
-                assert table is not None
-                with suppress(OSError):
-                    table.io.delete(one.file_path)
-        self._files, self._dead_files = [], []
+        self._delete_written()
         for one in self._tables():
             one.refresh()
         self._covered = covered_of(self._table)
+
+    def _delete_written(self) -> None:
+        for table, files in ((self._table, self._files), (self._dead_table, self._dead_files)):
+            if table is not None:
+                _delete(table, files)
+        self._files, self._dead_files = [], []
 
     def _take_back_dead_letter_records(self) -> None:
         """Deletes dead-letter records of a commit that the topic's table lacks."""
@@ -223,7 +229,14 @@ class IcebergTable:
                 self._maintenance.run(table, properties)
 
     def close(self) -> None:
-        self.abandon()
+        self._delete_written()
+
+
+def _delete(table: StoredTable, files: Sequence[DataFile]) -> None:
+    """Deletes files that are in no commit."""
+    for one in files:
+        with suppress(OSError):
+            table.io.delete(one.file_path)
 
 
 def covered_of(table: StoredTable | None) -> Covered | None:

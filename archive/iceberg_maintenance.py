@@ -24,11 +24,12 @@ from pyiceberg.table import Table as StoredTable
 from pyiceberg.table.snapshots import Snapshot, ancestors_of
 
 from .iceberg_files import write_tasks
-from .store import TARGET_FILE_BYTES, groups_to_merge
+from .store import TARGET_FILE_BYTES, bounded_tables, groups_to_merge
 
 #: PyIceberg's repetitions of a commit on top of other commits, which are the archiver's to decide.
 RETRIES = "commit.retry.num-retries"
 _DAY_S = 86_400
+_FEWEST_MERGED = 2
 #: Snapshots for readers that have begun: with fewer, a query could find its files gone.
 _LEAST_SNAPSHOTS = 5
 #: Expiry rewrites the metadata and reads manifests: not for each snapshot.
@@ -65,8 +66,11 @@ class Maintenance:
             self._merge_group(table, group, properties)
 
     def _merge_group(self, table: StoredTable, group: Sequence[FileScanTask], properties: Mapping[str, str]) -> None:
-        rows = rows_of_files(table, group).sort_by([("partition", "ascending"), ("offset", "ascending")])
-        replace_files(table, group, rows, properties)
+        parts = bounded_tables(rows_of_files(table, [task]) for task in group)
+        if len(parts) < _FEWEST_MERGED:
+            return
+        rows = pa.concat_tables(parts).sort_by([("partition", "ascending"), ("offset", "ascending")])
+        replace_files(table, group[: len(parts)], rows, properties)
 
     # ---- snapshots
 

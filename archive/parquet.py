@@ -32,6 +32,7 @@ from .store import (
     Covered,
     FileRange,
     PartitionBy,
+    bounded_tables,
     check_topic,
     groups_to_merge,
     partitioned,
@@ -42,6 +43,7 @@ MANIFEST = "manifest.json"
 _DATA, _DEAD_LETTERS = "data", "dead_letters"
 _STAGED = ".staged"
 _VERSION = 1
+_FEWEST_MERGED = 2
 #: The name that engines give a partition of null.
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _FORMATS = {PartitionBy.hour: "%Y-%m-%d-%H", PartitionBy.day: "%Y-%m-%d", PartitionBy.month: "%Y-%m"}
@@ -202,10 +204,10 @@ class ParquetTable:
             path.with_name(f"{path.name}{_STAGED}").rename(path)
 
     def abandon(self) -> None:
-        for one in (*self._staged, *self._staged_dead):
-            with suppress(FileNotFoundError):
-                (self._folder / f"{one.path}{_STAGED}").unlink()
+        # An error of a commit may have come after its rename: the manifest on the disk decides.
         self._staged, self._staged_dead = [], []
+        self._manifest = _Manifest.read(self._folder / MANIFEST)
+        self._recover()
 
     # ---- maintenance
 
@@ -225,8 +227,12 @@ class ParquetTable:
     def _merge(self, place: str, group: list[_File], schema: pa.Schema) -> None:
         assert self._manifest is not None
         paths = [str(self._folder / one.path) for one in group]
-        rows = ds.dataset(paths, schema=schema, format="parquet").to_table()
-        made = list(self._written(place, rows.sort_by([("partition", "ascending"), ("offset", "ascending")])))
+        parts = bounded_tables(ds.dataset(path, schema=schema, format="parquet").to_table() for path in paths)
+        if len(parts) < _FEWEST_MERGED:
+            return
+        group, paths = group[: len(parts)], paths[: len(parts)]
+        rows = pa.concat_tables(parts).sort_by([("partition", "ascending"), ("offset", "ascending")])
+        made = list(self._written(place, rows))
         old = self._manifest
         files, dead = list(old.files), list(old.dead_letter_files)
         changed = files if place == _DATA else dead

@@ -25,6 +25,8 @@ TARGET_FILE_BYTES = 128 << 20
 FILES_TO_MERGE = 16
 #: Least size for the comparison of sizes: smaller files cost what this one costs.
 _LEAST_FILE_BYTES = 64 << 10
+#: Rows that are merged at once, in bytes of Arrow.
+_MOST_MERGED_BYTES = 1 << 30
 _SUFFIX = "_dead_letters"
 
 
@@ -161,6 +163,18 @@ def groups_to_merge(files: Iterable[tuple[Hashable, int, T]], target_bytes: int 
     for members in by_tier.values():
         if len(members) >= FILES_TO_MERGE:
             found += [one for one in _filled(members, target_bytes) if len(one) > 1]
+    return found
+
+
+def bounded_tables(tables: Iterable[pa.Table]) -> list[pa.Table]:
+    """The first of the tables that fit into memory together: files can be much smaller than their rows."""
+    found: list[pa.Table] = []
+    total = 0
+    for one in tables:
+        total += one.nbytes
+        if found and total > _MOST_MERGED_BYTES:
+            break
+        found.append(one)
     return found
 
 

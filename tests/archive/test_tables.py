@@ -10,11 +10,12 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
-from odradek.archive import ArchiveError, Covered, PartitionBy, TableChanged, open_catalog
+from odradek.archive import ArchiveError, Covered, ParquetTable, PartitionBy, TableChanged, open_catalog
 from odradek.archive.iceberg import OFFSETS
 from odradek.archive.iceberg_maintenance import replace_files, rows_of_files
 from odradek.archive.rows import RAW_SCHEMA
 from odradek.archive.store import groups_to_merge
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.transforms import DayTransform
 from pyiceberg.types import StringType
 
@@ -284,6 +285,51 @@ def test_dead_letter_records_of_a_commit_that_did_not_come_are_taken_back(
     assert offsets_of(source_of("iceberg", tmp_path, dead_letters=True)) == [2]
     append(again, 5, 9, 6, 7)
     assert offsets_of(source_of("iceberg", tmp_path, dead_letters=True)) == [2, 6, 7]
+
+
+def test_a_commit_that_fails_after_its_dead_letter_records_takes_them_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = open_table("iceberg", tmp_path)
+    append(table, 0, 5, 2)
+    original, calls = SqlCatalog.commit_table, []
+
+    def full_disk_at_the_second(*given, **named):  # type: ignore[no-untyped-def]
+        calls.append(1)
+        if len(calls) == 2:
+            raise OSError("disk full")
+        return original(*given, **named)
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", full_disk_at_the_second)
+    with pytest.raises(OSError, match="disk full"):
+        append(table, 5, 9, 6, 7)
+    table.abandon()
+    append(table, 5, 9, 6)
+    assert offsets_of(source_of("iceberg", tmp_path)) == list(range(9))
+    assert offsets_of(source_of("iceberg", tmp_path, dead_letters=True)) == [2, 6]
+
+
+def test_an_error_after_the_commit_deletes_no_file_of_it(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = open_table(kind, tmp_path)
+    append(table, 0, 5)
+    owner, name = (SqlCatalog, "commit_table") if kind == "iceberg" else (ParquetTable, "_replace")
+    original = getattr(owner, name)
+
+    def loses_the_response(*given, **named):  # type: ignore[no-untyped-def]
+        original(*given, **named)
+        raise OSError("no response")
+
+    monkeypatch.setattr(owner, name, loses_the_response)
+    with pytest.raises(OSError, match="no response"):
+        append(table, 5, 9)
+    monkeypatch.undo()
+    table.abandon()
+    assert table.covered == covered(9)
+    append(table, 9, 12)
+    table.close()
+    assert offsets_of(source_of(kind, tmp_path)) == list(range(12))
 
 
 def test_expiry_deletes_files_that_no_snapshot_has_and_keeps_those_of_tags(tmp_path: Path) -> None:
