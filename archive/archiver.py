@@ -32,6 +32,8 @@ _COMMITS_BETWEEN_MAINTENANCE = 20
 #: A turn follows the one before after a part of the freshness: the rest is for the turn itself.
 _PART_OF_FRESHNESS = 0.5
 _LEAST_WAIT_S = 0.05
+#: Shorter turns of a back-fill would be plans and commits for the most part.
+_LEAST_TURN_S = 2.0
 #: Longest wait after errors, which doubles from `freshness_s`.
 _MOST_BACKOFF_S = 60.0
 
@@ -96,7 +98,9 @@ class TopicArchive:
         self._offsets = dict(covered.offsets) if covered is not None else dict(plan.starts)
         self._offsets |= {one: start for one, start in plan.starts.items() if one not in self._offsets}
         try:
-            self.archived.is_caught_up = self._read(cluster, plan, began + self._options.freshness_s)
+            self.archived.is_caught_up = self._read(
+                cluster, plan, began + max(self._options.freshness_s, _LEAST_TURN_S)
+            )
             self._flush()
             if covered is None or self._offsets != covered.offsets:
                 self._commit(

@@ -33,7 +33,7 @@ from .iceberg_files import TRANSFORMS, write_tasks
 from .iceberg_maintenance import RETRIES, Maintenance, replace_files, rows_of_files
 from .rows import DEAD_LETTER_SCHEMA
 from .schemas import merged, storable
-from .store import Covered, FileRange, PartitionBy, check_topic, dead_letter_name, table_name
+from .store import ROW_GROUP_ROWS, Covered, FileRange, PartitionBy, check_topic, dead_letter_name, table_name
 
 #: The offsets of a table, in summaries of snapshots and in properties.
 OFFSETS = "odradek.offsets"
@@ -47,6 +47,7 @@ _PROPERTIES = {
     "write.metadata.previous-versions-max": "20",
     "commit.manifest-merge.enabled": "true",
     "commit.manifest.min-count-to-merge": "32",
+    "write.parquet.row-group-limit": str(ROW_GROUP_ROWS),
 }
 
 

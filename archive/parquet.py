@@ -28,6 +28,7 @@ from .errors import ArchiveError
 from .rows import DEAD_LETTER_SCHEMA
 from .schemas import merged
 from .store import (
+    ROW_GROUP_ROWS,
     TARGET_FILE_BYTES,
     Covered,
     FileRange,
@@ -175,7 +176,7 @@ class ParquetTable:
             path = self._folder / f"{name}{_STAGED}"
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb") as file:
-                pq.write_table(part, file, compression="zstd")
+                pq.write_table(part, file, compression="zstd", row_group_size=ROW_GROUP_ROWS)
                 file.flush()
                 os.fsync(file.fileno())
             yield _File(name, part.num_rows, path.stat().st_size, _range(part, "partition"), _range(part, "offset"))

@@ -28,8 +28,8 @@ from .store import FileRange, Source
 
 #: A transaction ends after so many records, or so much time.
 _TRANSACTION_RECORDS, _TRANSACTION_S = 20_000, 1.0
-#: Offsets of one reading of the table; the number follows the records that are found.
-_FIRST_SPAN, _FEWEST_ROWS, _MOST_ROWS = 10_000, 5_000, 100_000
+#: Offsets of one reading of the table; the number follows the bytes of the records that are found.
+_FIRST_SPAN, _FEWEST_BYTES, _MOST_BYTES = 20_000, 16 << 20, 64 << 20
 _MOST_SPAN = 1 << 40
 _FULL_WAIT_S = 0.1
 _COLUMNS = ("offset", "timestamp", "key", "value", "headers")
@@ -149,9 +149,9 @@ class Replay:
             found = self._filtered(self._source.read(partition, offset, upper))
             if found.num_rows:
                 yield found.sort_by("offset")
-            if found.num_rows < _FEWEST_ROWS:
+            if found.nbytes < _FEWEST_BYTES:
                 span = min(span * 2, _MOST_SPAN)
-            elif found.num_rows > _MOST_ROWS:
+            elif found.nbytes > _MOST_BYTES:
                 span = max(span // 2, 1)
             offset = upper
 

@@ -21,6 +21,8 @@ from .errors import ArchiveError
 T = TypeVar("T")
 #: Files of a table are merged up to this size.
 TARGET_FILE_BYTES = 128 << 20
+#: Rows of a row group: a replay reads some at a time.
+ROW_GROUP_ROWS = 128 << 10
 #: Files of about one size that are merged into one: each row is rewritten log16(files) times.
 FILES_TO_MERGE = 16
 #: Least size for the comparison of sizes: smaller files cost what this one costs.
