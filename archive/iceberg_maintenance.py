@@ -43,7 +43,7 @@ class Maintenance:
     """
 
     target_file_bytes: int = TARGET_FILE_BYTES
-    snapshots_s: float = 3600
+    snapshots_s: float = 1800
     orphans_s: float = _DAY_S
     least_snapshots: int = _LEAST_SNAPSHOTS
     most_expired_kept: int = _MOST_EXPIRED_KEPT
