@@ -84,7 +84,7 @@ def archive(
     isolation_level: Annotated[Isolation, typer.Option("--isolation-level")] = Isolation.read_committed,
     skip_unreadable: Annotated[
         bool,
-        typer.Option("--skip-unreadable", help="go on after damaged and deleted records, with a dead-letter record"),
+        typer.Option("--skip-unreadable", help="continue after damaged and deleted records, with a dead-letter record"),
     ] = False,
     keep_snapshots: Annotated[
         float, typer.Option("--keep-snapshots", metavar="SECONDS", help="age at which Iceberg snapshots expire")

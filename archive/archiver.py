@@ -57,7 +57,7 @@ class ArchiveOptions:
 
 @dataclass
 class Archived:
-    """What an archiver has written of a topic since its start."""
+    """Counts of a topic since the archiver's start."""
 
     topic: str
     rows: int = 0

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -147,8 +147,9 @@ class IcebergTable:
                 self._dead_table = self._created(self._dead_identifier, DEAD_LETTER_SCHEMA)
             self._dead_files += self._written(self._dead_table, dead_letter_records)
 
-    def _written(self, table: StoredTable, rows: pa.Table) -> Iterator[DataFile]:
-        return write_file(table.io, table.metadata, write_tasks(table, rows, self._write_id, self._numbers))
+    def _written(self, table: StoredTable, rows: pa.Table) -> list[DataFile]:
+        tasks = write_tasks(table, rows, self._write_id, self._numbers)
+        return list(write_file(table.io, table.metadata, tasks))
 
     def commit(self, covered: Covered) -> None:
         if self._table is None:

@@ -189,7 +189,7 @@ class _Writing:
         self._producer = producer
         self._consumer = consumer
         self._starts = starts
-        #: Of the open transaction: partition -> offset of the table to go on with.
+        #: Partition -> offset of the table after the records of the open transaction.
         self._offsets: dict[int, int] = {}
         self._count = 0
         self._began = time.monotonic()

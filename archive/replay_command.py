@@ -45,7 +45,7 @@ def replay(
     end_timestamp: Annotated[
         str | None, typer.Option("--end-timestamp", metavar="TIME", help="the first one left out")
     ] = None,
-    rate: Annotated[float | None, typer.Option("--rate", metavar="N", help="records a second, at most")] = None,
+    rate: Annotated[float | None, typer.Option("--rate", metavar="N", help="the highest rate, in records/s")] = None,
     name: Annotated[
         str | None,
         typer.Option("--name", metavar="NAME", help="name of the progress (default: of table, topic and range)"),
@@ -56,7 +56,7 @@ def replay(
     The same command goes on where an interrupted one stopped.
     """
     if rate is not None and rate <= 0:
-        raise Misused("--rate must be more than 0 records a second")
+        raise Misused("--rate must be more than 0")
     within = ReplayRange(
         partition, start_offset, end_offset, _milliseconds(start_timestamp), _milliseconds(end_timestamp)
     )

@@ -199,7 +199,7 @@ def _dead_letter_records(left: pa.RecordBatch, reasons: Sequence[str]) -> pa.Rec
 
 def unread_record(unread: Unread) -> pa.RecordBatch:
     """A dead-letter record for offsets that cannot be read: it has the first of them."""
-    row = {
+    row: dict[str, Any] = {
         "partition": unread.partition, "offset": unread.first_offset, "timestamp": None, "timestamp_type": UNREAD,
         "key": None, "value": None, "headers": [], "reason": str(unread),
     }  # fmt: skip

@@ -31,7 +31,7 @@ from compat_tests.odradek_process import OdradekProcess
 
 TOPIC, PARTITIONS = "numbers", 3
 _MODULE = "compat_tests.archive.dying"
-_DEADLINE_S = 300
+_DEADLINE_S = 900
 _POLL_S = 0.02
 #: Every so many values are no JSON: dead-letter records.
 _BROKEN = 11
