@@ -34,6 +34,7 @@ _PART_OF_FRESHNESS = 0.5
 _LEAST_WAIT_S = 0.05
 #: Shorter turns of a back-fill would be plans and commits for the most part.
 _LEAST_TURN_S = 2.0
+_READING_TO_OVERHEAD = 4
 #: Longest wait after errors, which doubles from `freshness_s`.
 _MOST_BACKOFF_S = 60.0
 
@@ -84,6 +85,8 @@ class TopicArchive:
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_dead: list[pa.RecordBatch] = []
         self._bytes = 0
+        #: Of the last turn's plan and commit.
+        self._overhead_s = 0.0
 
     def advance(self, cluster: Cluster) -> None:
         """One turn: up to the end of the log, or of the time. What it wrote is committed, or abandoned with an error."""
@@ -93,24 +96,29 @@ class TopicArchive:
         if covered is not None:
             request.start_offsets = dict(covered.offsets)
         plan = cluster.plan(self.archived.topic, self._request(cluster, request, covered))
+        read_began = time.monotonic()
         topic_id = _topic_id(plan)
         _check_same_log(plan, covered, topic_id)
         self._offsets = dict(covered.offsets) if covered is not None else dict(plan.starts)
         self._offsets |= {one: start for one, start in plan.starts.items() if one not in self._offsets}
         try:
-            self.archived.is_caught_up = self._read(
-                cluster, plan, began + max(self._options.freshness_s, _LEAST_TURN_S)
-            )
+            self.archived.is_caught_up = self._read(cluster, plan, read_began + self._reading_s())
             self._flush()
+            read_ended = time.monotonic()
             if covered is None or self._offsets != covered.offsets:
                 self._commit(
                     Covered(self.archived.topic, topic_id or (covered.topic_id if covered else ""), self._offsets)
                 )
+            self._overhead_s = read_began - began + time.monotonic() - read_ended
         except BaseException:
             self._waiting, self._waiting_dead, self._bytes = [], [], 0
             with contextlib.suppress(Exception):
                 self._table.abandon()
             raise
+
+    def _reading_s(self) -> float:
+        """Time for the reading of a turn: several times that of its plan and its commit, also on a slow machine."""
+        return max(self._options.freshness_s, _LEAST_TURN_S, _READING_TO_OVERHEAD * self._overhead_s)
 
     def _request(self, cluster: Cluster, request: Request, covered: Covered | None) -> Request:
         """The request from the offsets that are left, where the options allow that others are gone."""
