@@ -91,6 +91,7 @@ class TopicArchive:
     def advance(self, cluster: Cluster) -> None:
         """One turn: up to the end of the log, or of the time. What it wrote is committed, or abandoned with an error."""
         began = time.monotonic()
+        self._waiting, self._waiting_dead, self._bytes = [], [], 0
         covered = self._table.covered
         request = Request(isolation_level=self._options.isolation_level)
         if covered is not None:
@@ -111,7 +112,6 @@ class TopicArchive:
                 )
             self._overhead_s = read_began - began + time.monotonic() - read_ended
         except BaseException:
-            self._waiting, self._waiting_dead, self._bytes = [], [], 0
             with contextlib.suppress(Exception):
                 self._table.abandon()
             raise
