@@ -51,11 +51,11 @@ _PROPERTIES = {
 }
 
 
-def open_catalog(warehouse: Path | None, properties: Mapping[str, str]) -> Catalog:
+def open_catalog(warehouse: str | Path | None, properties: Mapping[str, str]) -> Catalog:
     """A catalog by PyIceberg's properties, or one of SQLite in a folder. Raises ArchiveError."""
     made = dict(properties)
     if warehouse is not None:
-        warehouse = warehouse.absolute()
+        warehouse = Path(warehouse).absolute()
         warehouse.mkdir(parents=True, exist_ok=True)
         made = {"type": "sql", "uri": f"sqlite:///{warehouse}/catalog.db", "warehouse": warehouse.as_uri()} | made
     try:

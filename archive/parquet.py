@@ -106,7 +106,7 @@ class ParquetTable:
 
     def __init__(
         self,
-        folder: Path,
+        folder: str | Path,
         topic: str,
         *,
         name: str | None = None,
@@ -114,7 +114,7 @@ class ParquetTable:
         target_file_bytes: int = TARGET_FILE_BYTES,
     ) -> None:
         """Raises ArchiveError for the folder of another topic, and where another process writes it."""
-        self._folder = folder.absolute() / (name or table_name(topic))
+        self._folder = Path(folder).absolute() / (name or table_name(topic))
         self._partition_by = partition_by
         self._target_file_bytes = target_file_bytes
         self._staged: list[_File] = []
@@ -252,9 +252,9 @@ class ParquetTable:
 class ParquetSource:
     """The files of a manifest that are read back (store.Source)."""
 
-    def __init__(self, folder: Path, *, dead_letters: bool = False) -> None:
+    def __init__(self, folder: str | Path, *, dead_letters: bool = False) -> None:
         """Raises ArchiveError where the folder has no manifest."""
-        self._folder = folder.absolute()
+        self._folder = Path(folder).absolute()
         self._has_dead_letters = dead_letters
         self.name = f"{self._folder}/{_DEAD_LETTERS}" if dead_letters else str(self._folder)
         self._load()
