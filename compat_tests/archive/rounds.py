@@ -75,7 +75,7 @@ class Round:
         #: Partition -> numbers in the order of its offsets.
         self._sent: dict[int, list[int]] = {one: [] for one in range(PARTITIONS)}
         self.outcome = Outcome(seed, kind, place)
-        self._broker = OdradekProcess(folder / "broker")
+        self._broker = OdradekProcess(folder / "broker", start_deadline_s=_DEADLINE_S)
 
     def execute(self) -> Outcome:
         began = time.monotonic()
