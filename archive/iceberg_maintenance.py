@@ -126,7 +126,10 @@ def rows_of_files(table: StoredTable, files: Sequence[FileScanTask]) -> pa.Table
 def replace_files(
     table: StoredTable, files: Sequence[FileScanTask], rows: pa.Table, properties: Mapping[str, str]
 ) -> None:
-    """Commits rows in place of files. `properties`: of the snapshot, and of the table. Raises CommitFailedException."""
+    """Commits rows in place of files. `properties`: of the snapshot, and of the table.
+
+    Raises PyIceberg's error of a failed commit where another program has changed the table.
+    """
     tasks = write_tasks(table, rows, uuid.uuid4(), itertools.count()) if rows.num_rows else iter(())
     made = list(write_file(table.io, table.metadata, tasks))
     table.metadata.properties[RETRIES] = "0"  # of this object: a repetition could replace files that are gone

@@ -1,6 +1,6 @@
 """Topics as plain Parquet files, with a manifest that is the commit.
 
-A topic's folder has `data/`, `dead_letters/` and `manifest.json`: the offsets, the schema and the files with their ranges. A
+A topic's folder has `data`, `dead_letters` and `manifest.json`: the offsets, the schema and the files with their ranges. A
 commit writes files as NAME.staged, then the manifest by an atomic rename, and then renames the files. The next start
 finishes the renames for files of the manifest, and deletes all other files. So a reader of `data/**/*.parquet` never gets a
 row of a commit that did not come; one that needs exactly the rows of a commit reads the files of the manifest.
