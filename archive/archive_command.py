@@ -105,7 +105,7 @@ def archive(
     )
     with explained():
         opened = _opener(
-            chosen_catalog(warehouse, catalog, parquet), parquet, namespace, partition_by,
+            chosen_catalog(warehouse, catalog, parquet), warehouse, parquet, namespace, partition_by,
             Maintenance(snapshots_s=keep_snapshots),
         )  # fmt: skip
         archiver = Archiver(connection.properties, topics, opened, options, on_error=None if once else _warn)
@@ -137,12 +137,17 @@ def _properties(catalog: list[str] | None) -> Mapping[str, str]:
 
 
 def _opener(
-    catalog: Any, parquet: Path | None, namespace: str, partition_by: PartitionBy, maintenance: Maintenance
+    catalog: Any,
+    warehouse: Path | None,
+    parquet: Path | None,
+    namespace: str,
+    partition_by: PartitionBy,
+    maintenance: Maintenance,
 ) -> Callable[[str], Table]:
     if parquet is not None:
         return lambda topic: ParquetTable(parquet, topic, partition_by=partition_by)
     return lambda topic: IcebergTable(
-        catalog, topic, namespace=namespace, partition_by=partition_by, maintenance=maintenance
+        catalog, topic, namespace=namespace, partition_by=partition_by, maintenance=maintenance, lock_folder=warehouse
     )
 
 

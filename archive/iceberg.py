@@ -33,7 +33,7 @@ from .iceberg_files import TRANSFORMS, write_tasks
 from .iceberg_maintenance import RETRIES, Maintenance, replace_files, rows_of_files
 from .rows import DEAD_LETTER_SCHEMA
 from .schemas import merged, storable
-from .store import ROW_GROUP_ROWS, Covered, FileRange, PartitionBy, check_topic, dead_letter_name, table_name
+from .store import ROW_GROUP_ROWS, Covered, FileRange, PartitionBy, check_topic, dead_letter_name, locked, table_name
 
 #: The offsets of a table, in summaries of snapshots and in properties.
 OFFSETS = "odradek.offsets"
@@ -76,21 +76,37 @@ class IcebergTable:
         name: str | None = None,
         partition_by: PartitionBy = PartitionBy.day,
         maintenance: Maintenance | None = None,
+        lock_folder: Path | None = None,
     ) -> None:
-        """Raises ArchiveError for a table of another topic."""
+        """`lock_folder`: has a lock of the table, where all archivers of the table are on this machine. Without it, the
+        second of two archivers that begin at the same moment could take back dead-letter records of the first.
+
+        Raises ArchiveError for a table of another topic, and where another process has the lock.
+        """
         self._catalog = catalog
         self._topic = topic
         self._partition_by = partition_by
         self._maintenance = maintenance or Maintenance()
         self._identifier = (*namespace.split("."), name or table_name(topic))
         self._dead_identifier = (*namespace.split("."), dead_letter_name(self._identifier[-1]))
-        self._table = self._loaded(self._identifier)
-        self._dead_table = self._loaded(self._dead_identifier)
         self._files: list[DataFile] = []
         self._dead_files: list[DataFile] = []
         self._write_id, self._numbers = uuid.uuid4(), itertools.count()
+        self._table: StoredTable | None = None
+        self._dead_table: StoredTable | None = None
+        self._covered: Covered | None = None
+        self._lock = None if lock_folder is None else locked(lock_folder / f".locks/{self.name}/lock")
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        self._table = self._loaded(self._identifier)
+        self._dead_table = self._loaded(self._dead_identifier)
         self._covered = covered_of(self._table)
-        check_topic(self._covered, topic, ".".join(self._identifier))
+        check_topic(self._covered, self._topic, self.name)
         self._take_back_dead_letter_records()
         for table in self._tables():
             self._maintenance.remove_orphans(table)
@@ -232,6 +248,8 @@ class IcebergTable:
 
     def close(self) -> None:
         self._delete_written()
+        if self._lock is not None:
+            self._lock.close()
 
 
 def _delete(table: StoredTable, files: Sequence[DataFile]) -> None:

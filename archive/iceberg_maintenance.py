@@ -128,7 +128,7 @@ def replace_files(
 ) -> None:
     """Commits rows in place of files. `properties`: of the snapshot, and of the table.
 
-    Raises PyIceberg's error of a failed commit where another program has changed the table.
+    Where another program has changed the table, PyIceberg raises its error of a failed commit.
     """
     tasks = write_tasks(table, rows, uuid.uuid4(), itertools.count()) if rows.num_rows else iter(())
     made = list(write_file(table.io, table.metadata, tasks))

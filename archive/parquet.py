@@ -9,7 +9,6 @@ row of a commit that did not come; one that needs exactly the rows of a commit r
 from __future__ import annotations
 
 import base64
-import fcntl
 import json
 import os
 import uuid
@@ -36,6 +35,7 @@ from .store import (
     bounded_tables,
     check_topic,
     groups_to_merge,
+    locked,
     partitioned,
     table_name,
 )
@@ -122,7 +122,7 @@ class ParquetTable:
         self._schema: pa.Schema | None = None
         for one in (_DATA, _DEAD_LETTERS):
             (self._folder / one).mkdir(parents=True, exist_ok=True)
-        self._lock = _locked(self._folder / ".lock")
+        self._lock = locked(self._folder / ".lock")
         try:
             self._manifest = _Manifest.read(self._folder / MANIFEST)
             check_topic(self.covered, topic, str(self._folder))
@@ -302,16 +302,6 @@ def _all_files(manifest: _Manifest) -> list[_File]:
 def _range(rows: pa.Table, column: str) -> tuple[int, int]:
     found = pc.min_max(rows.column(column)).as_py()
     return found["min"], found["max"]
-
-
-def _locked(path: Path) -> Any:
-    file = path.open("w")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        raise ArchiveError(f"another process writes {path.parent}") from None
-    return file
 
 
 def _sync_folder(folder: Path) -> None:

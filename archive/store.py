@@ -6,12 +6,14 @@ offsets are those of its rows, and files that no commit names.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol, TypeVar
+from pathlib import Path
+from typing import IO, Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -129,6 +131,18 @@ def table_name(topic: str) -> str:
 
 def dead_letter_name(name: str) -> str:
     return f"{name}{_SUFFIX}"
+
+
+def locked(path: Path) -> IO[str]:
+    """An open file with a lock, which the end of the process releases. Raises ArchiveError where another process has it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("w", encoding="utf-8")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise ArchiveError(f"another process writes {path.parent}") from None
+    return file
 
 
 def check_topic(covered: Covered | None, topic: str, name: str) -> None:

@@ -203,6 +203,14 @@ def test_a_damaged_manifest_is_an_error_and_no_file_is_deleted(tmp_path: Path) -
 # ---- Iceberg
 
 
+def test_a_lock_keeps_a_second_archiver_of_this_machine_out(tmp_path: Path) -> None:
+    table = open_table("iceberg", tmp_path, lock_folder=tmp_path)
+    with pytest.raises(ArchiveError, match=r"another process writes .*kafka\.my_orders"):
+        open_table("iceberg", tmp_path, lock_folder=tmp_path)
+    table.close()
+    open_table("iceberg", tmp_path, lock_folder=tmp_path).close()
+
+
 def test_a_second_archiver_of_a_table_fails_and_its_rows_do_not_count(tmp_path: Path) -> None:
     first, second = open_table("iceberg", tmp_path), open_table("iceberg", tmp_path)
     append(first, 0, 5)
