@@ -85,7 +85,7 @@ class TopicArchive:
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_dead: list[pa.RecordBatch] = []
         self._bytes = 0
-        #: Of the last turn's plan and commit.
+        #: Time of the last turn's plan and commit.
         self._overhead_s = 0.0
 
     def advance(self, cluster: Cluster) -> None:
