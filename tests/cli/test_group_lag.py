@@ -84,6 +84,7 @@ def test_max_compares_the_whole_lag(broker: odradek.Broker, group: str) -> None:
     assert over.status == 1 and f"{group} by {LAG}" in over.err
 
 
+@pytest.mark.usefixtures("processes")
 def test_metrics_and_console_have_the_same_number(
     broker: odradek.Broker, metrics_port: int, group: str, tmp_path: Path
 ) -> None:

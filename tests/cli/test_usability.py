@@ -99,6 +99,7 @@ def test_tls_to_a_port_without_it_is_explained(broker: odradek.Broker) -> None:
         assert "security.protocol=PLAINTEXT" in done.err and done.err.count("\n") == 1
 
 
+@pytest.mark.usefixtures("processes")
 def test_groups_are_completed(broker: odradek.Broker) -> None:
     assert run(broker, "consume", "sales", "--group", "billing", "-o", "beginning").status == 0
     environment = {

@@ -155,6 +155,7 @@ def test_scram_login_and_its_rejection() -> None:
         bad.close()
 
 
+@pytest.mark.usefixtures("processes")
 def test_command_without_own_requests_imports_no_codecs(broker: odradek.Broker) -> None:
     """Counts modules rather than time: codecs and event loop are half of the start of a short command."""
     program = (

@@ -24,7 +24,7 @@ ORDERS = [{"id": number, "customer": f"c{number % 7}", "amount": number * 1.5} f
 
 
 @pytest.fixture(scope="module")
-def place(sockets: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[odradek.Broker, Path]]:
+def place(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[odradek.Broker, Path]]:
     directory = tmp_path_factory.mktemp("query")
     with odradek.Broker(data_dir=directory) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})

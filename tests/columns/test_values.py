@@ -226,6 +226,7 @@ def test_json_schema_of_a_registry_has_the_columns(registered: Any) -> None:
     assert found.undecodable.num_rows == 1
 
 
+@pytest.mark.usefixtures("processes")
 def test_protobuf_of_a_registry_matches_fields_by_name(registered: Any) -> None:
     broker, path, registry = registered
     ids = [

@@ -13,7 +13,7 @@ from compat_tests.cli.commands import odradek_command
 from compat_tests.console.process import ConsoleProcess, Visitor
 from compat_tests.recipes import eventually
 
-pytestmark = pytest.mark.usefixtures("sockets")
+pytestmark = pytest.mark.usefixtures("processes")
 
 
 @pytest.fixture(scope="module")

@@ -129,7 +129,7 @@ async def check_nothing_is_left(directory: Path, tasks: set[Any], before: set[st
     await until(lambda: asyncio.all_tasks() == tasks, "no task is left")
     assert not open_below(directory)
     await until(lambda: sockets() <= before, "every socket is closed")
-    assert broker_threads() <= threads
+    await until(lambda: broker_threads() <= threads, "every thread has ended")
     assert gc.isenabled()
 
 

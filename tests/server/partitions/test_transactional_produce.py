@@ -10,12 +10,12 @@ import pytest
 from odradek.coordinator.transactions.state import result
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.server.coordinators.transaction_driver import (
     MOST_MARKERS,
     TransactionDriver,
     of_distinct_producers,
 )
-from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.server.coordinators.transaction_verification import Membership, TransactionVerification
 from odradek.server.partitions.hosted_partition import Marker
 
@@ -154,6 +154,8 @@ def test_markers_of_one_producer_are_not_written_together() -> None:
     assert parts(1, 2, 3) == [[1, 2, 3]]
     assert parts(1, 2, 1, 2, 3, 3) == [[1, 2], [1, 2, 3], [3]]
     assert [len(part) for part in parts(*range(2 * MOST_MARKERS + 1))] == [MOST_MARKERS, MOST_MARKERS, 1]
+
+
 def test_batch_that_waits_for_its_verification_keeps_its_bytes(
     broker: odradek.Broker, path: DataPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
