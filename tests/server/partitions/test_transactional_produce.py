@@ -165,7 +165,7 @@ def test_batch_that_waits_for_its_verification_keeps_its_bytes(
     """
     answers: list[Callable[[], None]] = []
 
-    def verify(_: Any, __: Any, asked: Membership, answered: Callable[[dict[Any, int]], None]) -> None:
+    def verify(_: Any, __: Any, asked: Membership, answered: Callable[[dict[Any, int]], None], ___: Any) -> None:
         answers.append(lambda: answered(dict.fromkeys(asked.partitions, 0)))
 
     monkeypatch.setattr(TransactionVerification, "verify", verify)
