@@ -43,8 +43,12 @@ _NOT_NEEDED = {
     "duckdb": (),
     "numba": ("core", "extending"),
     "numpy": (),
-    "pyarrow": ("compute", "dataset", "fs"),
-}
+    "pyarrow": ("compute", "dataset", "fs", "parquet"),
+    "pyiceberg": (
+        "catalog", "exceptions", "expressions", "io", "io.pyarrow", "manifest", "partitioning", "table", "table.snapshots",
+        "transforms", "types",
+    ),
+}  # fmt: skip
 
 
 class _Placeholder(MagicMock):

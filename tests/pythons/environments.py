@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from collections.abc import Iterator
 from importlib import metadata
@@ -106,11 +107,17 @@ class Environment:
             raise InstallationFailed(f"{self.interpreter.full_name}: {done.stdout}{done.stderr}")
 
 
+def installed_files(name: str) -> list[metadata.PackagePath]:
+    """Returns the files of an installation in this environment. The checkout has metadata, too: the egg-info of builds."""
+    site_packages = sysconfig.get_path("purelib")
+    (found,) = metadata.distributions(name=name, path=[site_packages])
+    return found.files or []
+
+
 def copy_distribution(name: str, python: Path) -> None:
     """Installs what this environment has under the name: an editable installation stays one, of the same checkout."""
     (packages,) = python.parents[1].glob("lib/python3*/site-packages")
-    files = metadata.distribution(name).files or []
-    for file in files:
+    for file in installed_files(name):
         source, is_script = Path(str(file.locate())), file.parts[0] == ".."
         if "__pycache__" in file.parts or not source.exists():
             continue
