@@ -18,8 +18,12 @@ import tomllib
 from tests.pythons.environments import FOLDERS_OF_EXTRAS, ROOT, Environment, InstallationFailed
 from tests.pythons.interpreters import other_interpreters, this_interpreter
 
-#: Checks of sources, pages and builds, and the tests of Spark, which has a Python of its own.
-LEFT_OUT = ("tests/benchmarks", "tests/docs", "tests/kernel", "tests/pythons", "tests/spark", "tests/test_*.py")
+#: Checks of sources, pages and builds, the tests of Spark, which has a Python of its own, and those that need the extras
+#: `benchmarks` and `kerberos`.
+LEFT_OUT = (
+    "tests/benchmarks", "tests/docs", "tests/kernel", "tests/pythons", "tests/spark", "tests/test_*.py",
+    "tests/protocol/test_codecs_benchmark.py", "tests/security/test_kerberos*.py",
+)  # fmt: skip
 #: The part that `make test` runs, in about a minute for each version: codecs, recovery, threads, brokers in the process of
 #: the tests, and the ends of programs. The state machines depend little on the version.
 PART = (
@@ -50,8 +54,9 @@ def command(environment: Environment, is_whole: bool, tests: list[str]) -> list[
     absent = {FOLDERS_OF_EXTRAS[extra] for extra in environment.without}
     if tests:
         return [*words, *tests]
+    words += [f"--ignore-glob={ROOT / path}" for path in (*LEFT_OUT, *sorted(absent))]
     if is_whole:
-        return [*words, *(f"--ignore-glob={ROOT / path}" for path in (*LEFT_OUT, *sorted(absent))), "tests"]
+        return [*words, "tests"]
     return [*words, "-m", "not slow", *(path for path in PART if not path.startswith(tuple(absent)))]
 
 
