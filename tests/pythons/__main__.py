@@ -24,14 +24,12 @@ LEFT_OUT = (
     "tests/benchmarks", "tests/docs", "tests/kernel", "tests/pythons", "tests/spark", "tests/test_*.py",
     "tests/protocol/test_codecs_benchmark.py", "tests/security/test_kerberos*.py",
 )  # fmt: skip
-#: The part that `make test` runs, in about a minute for each version: codecs, recovery, threads, brokers in the process of
-#: the tests, and the ends of programs. The state machines depend little on the version.
+#: The part that `make test` runs, in about a minute for each version: what depends on the interpreter. That is threads and
+#: their ends, memory, the compiled kernel, compiled loops, recovery, brokers in the process of the tests, and the test kit.
 PART = (
     "tests/client",
     "tests/columns/test_scan.py",
-    "tests/coordinator/test_transcripts.py",
-    "tests/metadata",
-    "tests/protocol",
+    "tests/protocol/test_kernel_codecs.py",
     "tests/server/node/test_embedded_programs.py",
     "tests/server/runtime",
     "tests/storage/test_recovery.py",
