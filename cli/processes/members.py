@@ -27,14 +27,6 @@ _VOTERS = "controller.quorum.voters"
 _CONTROLLER = "CONTROLLER"
 _LOOPBACK = "127.0.0.1"
 _MOST_PORT = 65535
-#: A machine alone has nowhere else to place a second replica.
-_ONE_MACHINE = {
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
-}
 _VOTER = re.compile(r"(\d+)@\[?([^@\]]+)\]?:(\d+)")
 
 
@@ -163,6 +155,8 @@ def _shared(
     given: Mapping[str, str], config: BrokerConfig, voters: Mapping[int, str], brokers: Sequence[_Ports]
 ) -> dict[str, str]:
     """The properties that all members have."""
+    from ...server.config.broker_config import SINGLE_NODE_DEFAULTS
+
     own = ("listeners", "advertised.listeners", "process.roles", "broker.id", "log.dir", METRICS_PORT, METRICS_HOST)
     shared = {key: value for key, value in given.items() if key not in own}
     shared.setdefault("broker.rack", socket.gethostname())
@@ -173,7 +167,8 @@ def _shared(
         follows = any(one.port for one in config.listeners.brokers) and last < _MOST_PORT
         port = said or (last + 1 if follows else free_port())
         shared[_VOTERS] = f"{config.node_id}@{_LOOPBACK}:{port}"
-        shared = _ONE_MACHINE | shared
+        # A machine alone has nowhere else to place a second replica.
+        shared = SINGLE_NODE_DEFAULTS | shared
     return shared
 
 

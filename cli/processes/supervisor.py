@@ -37,8 +37,13 @@ WHOLE_TIMEOUT_S = 600.0
 _POLL_S = 0.1
 _FIRST_PAUSE_S = 0.5
 _MOST_PAUSE_S = 30.0
-#: A process that served for so long is not one that keeps ending.
+#: A process that ran for so long is not one that keeps ending.
 _STEADY_S = 60.0
+
+
+def next_pause_s(pause_s: float, ran_s: float) -> float:
+    """Returns the pause before a process that ended after `ran_s` is started again. `pause_s`: the pause before that run."""
+    return _FIRST_PAUSE_S if ran_s > _STEADY_S else min(_MOST_PAUSE_S, 2 * pause_s)
 
 
 class ServiceFailed(Exception):
@@ -53,9 +58,9 @@ class Running:
     metrics_port: int | None = None
     process: subprocess.Popen[bytes] | None = None
     address: str = ""
-    #: When it last began to serve; None until then.
-    served_s: float | None = None
-    pause_s: float = _FIRST_PAUSE_S
+    #: When it was started last.
+    started_s: float = 0.0
+    pause_s: float = _FIRST_PAUSE_S / 2
     starts_s: float = 0.0
 
     @property
@@ -134,8 +139,7 @@ class Supervisor:
             if one is besides or one.is_running:
                 continue
             if one.process is not None:
-                is_steady = one.served_s is not None and now - one.served_s > _STEADY_S
-                one.pause_s = _FIRST_PAUSE_S if is_steady else min(_MOST_PAUSE_S, 2 * one.pause_s)
+                one.pause_s = next_pause_s(one.pause_s, now - one.started_s)
                 one.starts_s = now + one.pause_s
                 status, one.process = one.process.returncode, None
                 warn(f"{one.member.name} has ended with {status}; it is started again in {one.pause_s:g} s")
@@ -152,7 +156,7 @@ class Supervisor:
         if self.service.metrics is not None:
             one.metrics_port = free_port()
             command += ["--override", f"{METRICS_PORT}={one.metrics_port}", "--override", f"{METRICS_HOST}=127.0.0.1"]
-        one.served_s = None
+        one.started_s = time.monotonic()
         # A session of its own: Ctrl-C in a terminal reaches this process only, which stops the others in order.
         one.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, bufsize=0
@@ -262,7 +266,6 @@ def _read_line(one: Running) -> None:
     if not line:
         raise ServiceFailed(f"{one.member.name} ended with {one.process.wait()} before it served")
     one.address = line.partition(" serving on ")[2].partition(" (data in ")[0]
-    one.served_s = time.monotonic()
 
 
 def run(options: argparse.Namespace) -> int:

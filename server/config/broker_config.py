@@ -79,7 +79,7 @@ _REQUIRED = {
     "controller.listener.names": "CONTROLLER",
 }
 _EMBEDDED = {"listeners": "PLAINTEXT://127.0.0.1:9092"}
-_SINGLE_NODE_DEFAULTS = {
+SINGLE_NODE_DEFAULTS = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
@@ -241,7 +241,7 @@ def _with_defaults(static: dict[str, str]) -> dict[str, str]:
         static.setdefault("node.id", static["broker.id"])
     static = _REQUIRED | static
     static.setdefault("broker.id", static["node.id"])
-    return _SINGLE_NODE_DEFAULTS | static if _is_alone(static) else static
+    return SINGLE_NODE_DEFAULTS | static if _is_alone(static) else static
 
 
 def _is_alone(static: Mapping[str, str]) -> bool:

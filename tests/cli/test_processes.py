@@ -23,6 +23,7 @@ from kafka.admin import NewTopic
 from odradek.cli.options import UsageError
 from odradek.cli.processes.endpoint import LABEL, merged, under_replicated
 from odradek.cli.processes.members import free_port, service_of
+from odradek.cli.processes.supervisor import next_pause_s
 from prometheus_client.parser import text_string_to_metric_families
 
 DEADLINE_S = 120.0
@@ -116,6 +117,14 @@ def test_samples_of_every_process_are_one_family() -> None:
         ("a_total", {LABEL: "1"}, 5.0),
         ("a_total", {LABEL: "2"}, 7.0),
     ]
+
+
+def test_pause_doubles_while_a_process_keeps_ending_and_is_short_after_a_long_run() -> None:
+    pauses = [0.25]
+    for _ in range(8):
+        pauses.append(next_pause_s(pauses[-1], 1.0))
+    assert pauses[1:4] == [0.5, 1.0, 2.0] and pauses[-1] == 30.0
+    assert next_pause_s(pauses[-1], 3600.0) == 0.5
 
 
 # ---- in processes
