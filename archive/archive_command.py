@@ -18,6 +18,7 @@ from ..cli.client.properties import pairs
 from ..cli.options import FAILED, warn
 from ..cli.output.results import Table as ResultTable
 from ..cli.records.consume_options import Isolation
+from ..cli.records.value_options import MessageName, SchemaRegistry, ValueSchemaFile
 from ..cli.stop_signals import stop_on_signals
 from ..columns import ScanError, ValueSchema
 from .archiver import FRESHNESS_S, ArchiveOptions, Archiver
@@ -63,14 +64,9 @@ def archive(
     parquet: Parquet = None,
     namespace: Annotated[str, typer.Option("--namespace", metavar="NAME", help="of the tables")] = DEFAULT_NAMESPACE,
     value_format: Annotated[Form, typer.Option("--value-format", help="typed columns, or bytes")] = Form.raw,
-    schema_registry: Annotated[
-        str | None, typer.Option("--schema-registry", metavar="URL", help="registry with the schemas of values")
-    ] = None,
-    value_schema: Annotated[
-        Path | None,
-        typer.Option("--value-schema", metavar="FILE", help="JSON Schema, .avsc, .proto or .desc, for all topics"),
-    ] = None,
-    message: Annotated[str | None, typer.Option("--message", metavar="NAME", help="Protobuf message type")] = None,
+    schema_registry: SchemaRegistry = None,
+    value_schema: ValueSchemaFile = None,
+    message: MessageName = None,
     keep_value: Annotated[
         bool, typer.Option("--keep-value", help="the bytes of values beside typed columns, for `odradek replay`")
     ] = False,

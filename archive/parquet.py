@@ -126,10 +126,10 @@ class ParquetTable:
         try:
             self._manifest = _Manifest.read(self._folder / MANIFEST)
             check_topic(self.covered, topic, str(self._folder))
+            self._recover()
         except BaseException:
             self._lock.close()
             raise
-        self._recover()
 
     @property
     def name(self) -> str:

@@ -179,19 +179,20 @@ def _free_port(wanted: int, taken: list[socket.socket], *, must_be: bool = False
         if wanted:
             held.bind((HOST, wanted))
         else:
-            _bind_to_any(held)
+            bind_to_any(held)
     except OSError as error:
         if must_be:
             reason = "it is in use" if error.errno == errno.EADDRINUSE else error.strerror
             raise CannotListen(
                 f"cannot listen on {HOST}:{wanted}: {reason}; choose another --port, 0 for any"
             ) from None
-        _bind_to_any(held)
+        bind_to_any(held)
     port: int = held.getsockname()[1]
     return port
 
 
-def _bind_to_any(held: socket.socket) -> None:
+def bind_to_any(held: socket.socket) -> None:
+    """Binds the socket to a free port of this machine."""
     for port in random.SystemRandom().sample(_ANY_PORTS, _MOST_TRIES):
         with contextlib.suppress(OSError):
             held.bind((HOST, port))

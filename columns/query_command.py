@@ -18,6 +18,7 @@ from ..cli.client.options import client_command, new_app
 from ..cli.options import FAILED, warn
 from ..cli.output.results import Output, Table
 from ..cli.records.consume_options import Isolation
+from ..cli.records.value_options import MessageName, SchemaRegistry, ValueSchemaFile
 from .dataset import ScanDataset, UndecodableDataset
 from .errors import ScanError, Unread
 from .scan import Scan, scan, with_values
@@ -65,14 +66,9 @@ def query(
         typer.Option("--data-dir", metavar="DIR", help="read this data directory, or a copy, without a broker"),
     ] = None,
     value_format: Annotated[Form, typer.Option("--value-format")] = Form.text,
-    schema_registry: Annotated[
-        str | None, typer.Option("--schema-registry", metavar="URL", help="registry with the schemas of values")
-    ] = None,
-    value_schema: Annotated[
-        Path | None,
-        typer.Option("--value-schema", metavar="FILE", help="JSON Schema, .avsc, .proto or .desc, for all topics"),
-    ] = None,
-    message: Annotated[str | None, typer.Option("--message", metavar="NAME", help="Protobuf message type")] = None,
+    schema_registry: SchemaRegistry = None,
+    value_schema: ValueSchemaFile = None,
+    message: MessageName = None,
     isolation_level: Annotated[Isolation, typer.Option("--isolation-level")] = Isolation.read_committed,
     latest_per_key: Annotated[
         bool, typer.Option("--latest-per-key", help="only the last record of each key, without tombstones")

@@ -7,7 +7,6 @@ partition on different machines. Each keeps its data in a folder `node-ID` below
 
 from __future__ import annotations
 
-import random
 import re
 import socket
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..cluster_plan import MOST_PORT, bind_to_any
 from ..options import UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ METRICS_HOST = "odradek.metrics.host"
 _VOTERS = "controller.quorum.voters"
 _CONTROLLER = "CONTROLLER"
 _LOOPBACK = "127.0.0.1"
-_MOST_PORT = 65535
 _VOTER = re.compile(r"(\d+)@\[?([^@\]]+)\]?:(\d+)")
 
 
@@ -127,9 +126,9 @@ class _Ports:
 
 def _shifted(endpoint: ListenerEndpoint, number: int) -> tuple[str, int]:
     port = endpoint.port + number if endpoint.port else free_port()
-    if port > _MOST_PORT:
+    if port > MOST_PORT:
         raise UsageError(
-            f"--processes: port {endpoint.port} leaves no ports for broker {number + 1}: {_MOST_PORT} is the last"
+            f"--processes: port {endpoint.port} leaves no ports for broker {number + 1}: {MOST_PORT} is the last"
         )
     return _text(endpoint, port), port
 
@@ -164,7 +163,7 @@ def _shared(
     if not voters:
         last = max((port for one in brokers for port in one.ports), default=0)
         said = next((one.port for one in config.listeners.controllers if one.port), 0)
-        follows = any(one.port for one in config.listeners.brokers) and last < _MOST_PORT
+        follows = any(one.port for one in config.listeners.brokers) and last < MOST_PORT
         port = said or (last + 1 if follows else free_port())
         shared[_VOTERS] = f"{config.node_id}@{_LOOPBACK}:{port}"
         # A machine alone has nowhere else to place a second replica.
@@ -205,22 +204,13 @@ def _folders(roots: Sequence[str], node_id: int) -> str:
     return ",".join(str(Path(root).absolute() / f"node-{node_id}") for root in roots)
 
 
-#: Below the ports that systems give to outgoing connections, which could take one before its process listens.
-_ANY_PORTS = range(10_000, 20_000)
-_MOST_TRIES = 100
-
-
 def free_port() -> int:
     """Returns a port of 127.0.0.1 that is free now."""
-    for port in random.SystemRandom().sample(_ANY_PORTS, _MOST_TRIES):
-        with socket.socket() as held:
-            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                held.bind((_LOOPBACK, port))
-            except OSError:
-                continue
-            return port
-    raise UsageError("no free port was found")
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bind_to_any(held)
+        port: int = held.getsockname()[1]
+        return port
 
 
 def format_members(service: Service, cluster_id: str | None, **formatting: object) -> str:
