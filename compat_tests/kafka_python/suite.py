@@ -82,7 +82,7 @@ def run(bootstrap: str, *, only: list[str] | None = None, report: Path | None = 
         "KAFKA_URI": f"kafka://{bootstrap}",
         "KAFKA_VERSION": _KAFKA_VERSION,
         "KAFKA_ROOT": str(root),
-        "PYTHONPATH": str(root),
+        "PYTHONPATH": os.pathsep.join((str(root), str(HERE))),
     }
     with tempfile.TemporaryDirectory() as folder:
         results = report or Path(folder) / "results.xml"
@@ -91,6 +91,8 @@ def run(bootstrap: str, *, only: list[str] | None = None, report: Path | None = 
             "-q",
             "-p",
             "no:cacheprovider",
+            "-p",
+            "own_suite_plugin",
             "-o",
             "log_level=WARNING",
             "--timeout=60",
