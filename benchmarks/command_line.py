@@ -1,7 +1,7 @@
 """Compares `odradek consume` and `produce` with kcat and kafka-console-consumer: `python -m benchmarks.command_line`.
 
 Two reads: a million records as JSON, beside `kcat -J`; three records, beside kafka-console-consumer. One write: a file of a
-million lines, beside `kcat -P -l`. Times are from the
+million lines, beside `kcat -P -l`. Completions of a topic and a group by the shell. Times are from the
 start of each process to its end. A round runs every command in both orders (A B B A), so that a growing or shrinking load
 affects both alike; ratios are of the sums of a round, and their median counts. CPU seconds are valid on a busy machine,
 wall-clock seconds are not. kcat is Debian's, kafka-console-consumer Apache Kafka 4.3.1's.
@@ -32,6 +32,8 @@ OURS = "odradek consume"
 WRITES = "odradek produce"
 #: The limit of the CPU time of `odradek produce`, as a multiple of kcat's.
 MOST_TIMES_CPU = 2
+#: The limit of a completion, for which a person waits.
+MOST_COMPLETION_S = 0.3
 VALUE = b'{"id":%d,"name":"abcdefghijklmnopqrstuvwxyz","value":"0123456789012345678901234567890"}'
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "specialists" / "benchmarks" / "command-line.md"
 
@@ -44,6 +46,29 @@ def write(bootstrap: str, topic: str, count: int) -> None:
         if number % 1000 == 0:
             producer.poll(0)
     assert producer.flush(120) == 0
+
+
+def completions(bootstrap: str, rounds: int) -> dict[str, tuple[float, float]]:
+    """Returns the median seconds, and seconds of CPU, that the shell waits for names."""
+    found = {}
+    for line, name in (("odradek consume bi", "big"), ("odradek group describe rea", "readers")):
+        words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+        environment = {
+            **os.environ,
+            **words,
+            "_ODRADEK_COMPLETE": "complete_bash",
+            "ODRADEK_BOOTSTRAP_SERVER": bootstrap,
+        }
+        runs = []
+        for _ in range(2 * rounds):
+            before, began = os.times(), time.perf_counter()
+            done = subprocess.run([sys.executable, "-m", "odradek"], env=environment, capture_output=True, check=True)
+            seconds, after = time.perf_counter() - began, os.times()
+            assert done.stdout.decode().split() == [name], done
+            cpu = after.children_user + after.children_system - before.children_user - before.children_system
+            runs.append((seconds, cpu))
+        found[line] = statistics.median(one for one, _ in runs), statistics.median(one for _, one in runs)
+    return found
 
 
 def measured(command: list[str]) -> tuple[float, float, int]:
@@ -133,13 +158,20 @@ def table(results: dict[str, Compared], reference: str = OURS) -> str:
     return "\n".join(lines)
 
 
-def page(large: dict[str, Compared], small: dict[str, Compared], written: dict[str, Compared], rounds: int) -> str:
+def page(
+    large: dict[str, Compared],
+    small: dict[str, Compared],
+    written: dict[str, Compared],
+    completed: dict[str, tuple[float, float]],
+    rounds: int,
+) -> str:
     kcat = written.get("kcat -P -l")
     met = {
         "at least as fast as `kcat -J`": "kcat -J" in large and large["kcat -J"].times_seconds >= 1,
         "10 times kafka-console-consumer on small reads": small["kafka-console-consumer"].times_seconds >= 10,
         f"`odradek produce` in {MOST_TIMES_CPU} times the CPU time of `kcat -P -l`": kcat is not None
         and kcat.times_cpu >= 1 / MOST_TIMES_CPU,
+        f"completion in {MOST_COMPLETION_S:g} s": all(one < MOST_COMPLETION_S for one, _ in completed.values()),
     }
     targets = "\n".join(f"- Target: {words}: {'met' if is_met else 'missed'}" for words, is_met in met.items())
     head = (
@@ -163,6 +195,11 @@ def page(large: dict[str, Compared], small: dict[str, Compared], written: dict[s
         f"## A file of {RECORDS:,} lines",
         table(written, WRITES),
         "`odradek produce` is idempotent and waits for all replicas; kcat is not idempotent.",
+        "## Completion by the shell",
+        "\n".join(
+            ["| line | seconds | CPU seconds |", "|---|---|---|"]
+            + [f"| `{line}` | {seconds:.3f} | {cpu:.3f} |" for line, (seconds, cpu) in completed.items()]
+        ),
     )
     return "\n\n".join(parts) + "\n"
 
@@ -178,7 +215,10 @@ def main() -> int:
         with file.open("wb") as lines:
             lines.writelines(VALUE % number + b"\n" for number in range(RECORDS))
         written = compared(writes_of(broker.bootstrap, file), rounds, None, WRITES)
-        text = page(compared(large, rounds, RECORDS), compared(small, rounds, SMALL), written, rounds)
+        readers = [sys.executable, "-m", "odradek", "consume", "big", "--group", "readers", "--count", "1"]
+        subprocess.run([*readers, "-o", "beginning", "-b", broker.bootstrap], stdout=subprocess.DEVNULL, check=True)
+        completed = completions(broker.bootstrap, rounds)
+        text = page(compared(large, rounds, RECORDS), compared(small, rounds, SMALL), written, completed, rounds)
     PAGE.write_text(text, encoding="utf-8")
     print(text)
     return 0

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import ssl
 import tempfile
-import urllib.parse
-import urllib.request
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -146,6 +144,10 @@ class _TokenProvider:
         security = self._security
         form = {"grant_type": "client_credentials"} | ({"scope": security.scope} if security.scope else {})
         basic = b64encode(f"{security.client_id}:{security.client_secret}".encode()).decode()
+        # Only a login by tokens needs them, and every command would wait 20 ms for them.
+        import urllib.parse
+        import urllib.request
+
         request = urllib.request.Request(
             security.token_endpoint,
             urllib.parse.urlencode(form).encode(),

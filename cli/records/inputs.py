@@ -98,16 +98,32 @@ def value_batches(sources: Sequence[Path | None], stdin: BinaryIO) -> Iterator[l
         except OSError as error:
             raise Misused(f"cannot read {source}: {error.strerror}") from None
         try:
-            number = 0
-            while data := file.readlines(_READ_BYTES):
-                number += len(data)
-                if len(data[-1]) > MOST_RECORD_BYTES:
-                    raise _too_long(name, number)
-                text = b"".join(data)
-                yield text.removesuffix(b"\n").split(b"\n")
+            yield from _split_lines(file, name)
         finally:
             if source is not None:
                 file.close()
+
+
+def _split_lines(file: BinaryIO, name: str) -> Iterator[list[bytes]]:
+    """The lines of each read, without waiting for more of them. A pipe that stays open delays no line."""
+    read = getattr(file, "read1", file.read)
+    number = size = 0
+    begun: list[bytes] = []
+    while piece := read(_READ_BYTES):
+        line, line_break, rest = piece.rpartition(b"\n")
+        begun.append(line if line_break else rest)
+        size += len(begun[-1])
+        if line_break:
+            lines = b"".join(begun).split(b"\n")
+            size = len(lines[0])
+        if size > MOST_RECORD_BYTES:
+            raise _too_long(name, number + 1)
+        if line_break:
+            yield lines
+            number += len(lines)
+            begun, size = [rest], len(rest)
+    if size:
+        yield [b"".join(begun)]
 
 
 def size_of(sources: Sequence[Path | None]) -> int | None:

@@ -14,8 +14,6 @@ from .inputs import Record
 
 #: Callbacks run, and a bar moves, once for so many records.
 _POLL_EVERY = 500
-#: librdkafka's code for a full queue: the brokers are slower than the input.
-_QUEUE_FULL = -184
 _FULL_WAIT_S = 0.02
 _SETTINGS = {
     # As Java's clients place keys.
@@ -105,17 +103,11 @@ class Sender:
         the bar.
         """
         began = time.monotonic()
-        fixed: dict[str, Any] = {} if key is None else {"key": key}
         key_bytes = len(key or b"")
         try:
             with Progress("reading", size, is_bytes=True) as progress:
                 for values in batches:
-                    self._produce_batch(
-                        [{"value": value, **fixed} for value in values]
-                        if fixed
-                        else [{"value": value} for value in values],
-                        partition,
-                    )
+                    self._produce_values(values, key, partition)
                     taken = sum(map(len, values))
                     self.sent.records += len(values)
                     self.sent.bytes += taken + key_bytes * len(values)
@@ -127,23 +119,28 @@ class Sender:
         self.sent.seconds = time.monotonic() - began
         return self.sent
 
-    def _produce_batch(self, messages: list[dict[str, Any]], partition: int | None) -> None:
-        """Queues all of them in order. Raises CommandError for one that the client refuses."""
-        producer = self._producer
-        # A partition in a message is ignored (confluent-kafka 2.16): the argument is not.
-        to: dict[str, Any] = {} if partition is None else {"partition": partition}
-        while messages:
-            queued = producer.produce_batch(self._topic, messages, **to)
-            producer.poll(0)
-            self._raise_failed()
-            if queued == len(messages):
-                return
-            messages = [message for message in messages if "_error" in message]
-            for message in messages:
-                error = message.pop("_error")
-                if error.code() != _QUEUE_FULL:
-                    raise CommandError(f"topic {self._topic}: {error.str()}", status_of_code(error.code()))
-            producer.poll(_FULL_WAIT_S)
+    def _produce_values(self, values: Sequence[bytes], key: bytes | None, partition: int | None) -> None:
+        """Queues all of them in order. Raises CommandError for one that the client refuses.
+
+        `produce_batch` of confluent-kafka 2.16 costs a quarter more than these calls: it takes a dict for each.
+        """
+        from confluent_kafka import KafkaException
+
+        produce, topic = self._producer.produce, self._topic
+        to = () if partition is None else (partition,)
+        for value in values:
+            while True:
+                try:
+                    produce(topic, value, key, *to)
+                    break
+                except BufferError:  # the queue is full: the brokers are slower than the input
+                    self._producer.poll(_FULL_WAIT_S)
+                    self._raise_failed()
+                except KafkaException as refused:
+                    error = refused.args[0]
+                    raise CommandError(f"topic {topic}: {error.str()}", status_of_code(error.code())) from None
+        self._producer.poll(0)
+        self._raise_failed()
 
     def _produce(self, record: Record) -> None:
         while True:

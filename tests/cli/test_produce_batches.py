@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,9 +43,24 @@ def test_batches_have_the_lines_of_the_input(tmp_path: Path, monkeypatch: pytest
 
 
 def test_line_over_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "_READ_BYTES", 16)
     monkeypatch.setattr(inputs, "MOST_RECORD_BYTES", 100)
-    with pytest.raises(CommandError, match="longer than"):
-        list(value_batches([None], io.BytesIO(b"short\n" + b"x" * 101 + b"\n")))
+    at_limit = [b"short", b"y" * 100]
+    found = value_batches([None], io.BytesIO(b"\n".join(at_limit) + b"\n"))
+    assert [value for batch in found for value in batch] == at_limit
+    for end in (b"\n", b"\nnext\n", b""):
+        text = b"\n".join([*at_limit, b"x" * 101]) + end
+        with pytest.raises(CommandError, match=r"record 3 .*longer than"):
+            list(value_batches([None], io.BytesIO(text)))
+
+
+def test_line_of_an_open_pipe_is_not_delayed() -> None:
+    taken, given = os.pipe()
+    with os.fdopen(taken, "rb") as source, os.fdopen(given, "wb", buffering=0) as sink:
+        batches = value_batches([None], source)
+        for line in lines(3):
+            sink.write(line + b"\n")
+            assert next(batches) == [line]
 
 
 def test_full_queue_loses_and_repeats_no_line(broker: odradek.Broker) -> None:
