@@ -242,7 +242,10 @@ class LogDirectory:
         It vouches for each replica in here. So all of them are opened at the start, also those that no client uses.
         """
         noted = [
-            ((log.topic, log.partition), CleanReplica(topic_id, modified_ns, log.has_files))
+            (
+                (log.topic, log.partition),
+                CleanReplica(topic_id, modified_ns, log.has_files, log.to_note() if log.has_files else None),
+            )
             for log, topic_id in replicas
             if (modified_ns := folder_time(log.path)) is not None
         ]
@@ -290,14 +293,13 @@ class LogDirectory:
         now_ms: int,
         path: str | None = None,
         is_replicated: bool = False,
-        has_files: bool = True,
+        noted: CleanReplica | None = None,
         jitter: float = 0.0,
         files: OpenFiles = OPEN_FILES,
     ) -> Log:
         """The log of a replica in here, made if it does not exist. `path`: its directory, where it has a suffix.
 
-        `is_replicated`: the partition has other replicas. Without `has_files` its directory is there, with no file of a
-        log in it (`unchanged`).
+        `is_replicated`: the partition has other replicas. `noted`: the result of `unchanged`.
         """
         key = (topic, partition)
         current = path is None
@@ -315,7 +317,7 @@ class LogDirectory:
             log_start_offset=found.log_start_offsets.get(key, 0) if current else 0,
             claims=claims,
             clean=self.had_clean_shutdown,
-            has_files=has_files or bool(claims),
+            noted=noted,
             jitter=jitter,
             files=files,
         )

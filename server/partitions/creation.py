@@ -194,10 +194,9 @@ class ReplicaOpening:
         topic: str,
         index: int,
         high_watermark: int,
-        *,
-        has_files: bool = True,
+        noted: CleanReplica | None = None,
     ) -> HostedPartition:
-        """Raises LogDirectoryFailure. `has_files`: see LogDirectory.open_log."""
+        """Raises LogDirectoryFailure. `noted`: see LogDirectory.open_log."""
         settings, found = self._settings.of(image, topic), image.topics.by_name[topic]
         opened = directory.open_log(
             topic,
@@ -205,7 +204,7 @@ class ReplicaOpening:
             settings.log_config,
             now_ms=self._clock.now_ms(),
             is_replicated=len(found.partitions[index].replicas) > 1,
-            has_files=has_files,
+            noted=noted,
             jitter=random.random(),
         )
         report_opening(opened)
@@ -279,8 +278,7 @@ class ReplicaCreation:
             elif not replica.suffix:
                 key, noted = (replica.topic, replica.partition), directory.unchanged(replica)
                 if is_ours(directory, replica, image, self._node_id, noted) and self._partitions.get(key) is None:
-                    has_files = noted is None or noted.has_files
-                    self._opening.open(directory, image, *key, high_watermarks.get(key, 0), has_files=has_files)
+                    self._opening.open(directory, image, *key, high_watermarks.get(key, 0), noted)
                     opened += 1
                 else:
                     rename_stray(directory, replica)

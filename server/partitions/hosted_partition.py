@@ -219,7 +219,7 @@ class Replica:
             self.wake_all()
         else:
             self._wake_removed_followers(isr_before)
-        self.refresh_append_state()
+            self.refresh_append_state()
         if role.high_watermark > before:
             self._committed(role.high_watermark - before)
         return changed
@@ -234,8 +234,8 @@ class Replica:
         """Refreshes derived state. To be called after the role, the rules or the directory's state changed."""
         rules, role = self.rules, self.role
         role.min_insync_replicas = rules.min_insync_replicas
-        self._takes_plain = rules.is_plain and role.is_leader and role.has_enough_in_sync and not self.offline
-        self._takes_plain = self._takes_plain and self.queue is None
+        can_take = role.is_leader and rules.is_plain and self.queue is None and not self.offline
+        self._takes_plain = can_take and role.has_enough_in_sync
         self._most_plain_bytes = min(rules.max_message_bytes, rules.segment_bytes, LARGE_BATCH_BYTES)
 
     def wake_all(self) -> None:

@@ -17,6 +17,7 @@ not written to are closed without touching the disk.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 
 from ..files.open_files import PartitionDirectory, read_if_exists, write_atomically
 
@@ -44,16 +45,17 @@ class LeaderEpochs:
         "latest",
     )  # fmt: skip
 
-    def __init__(self, directory: PartitionDirectory) -> None:
+    def __init__(self, directory: PartitionDirectory, entries: Sequence[tuple[int, int]] = ()) -> None:
+        """`entries`: those that the file has."""
         self._directory = directory
-        self._epochs: list[int] = []
-        self._starts: list[int] = []
+        self._epochs = [epoch for epoch, _ in entries]
+        self._starts = [start for _, start in entries]
         # The file is as it should be for a log that ends here or before: the file, and the disk.
         self._unwritten_from = self._unsynced_from = _NOTHING
         #: The file was not there, or could not be read, when it was loaded.
         self.is_missing = self.is_doubtful = False
         #: The last epoch, or UNDEFINED_EPOCH.
-        self.latest = UNDEFINED_EPOCH
+        self.latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
     @classmethod
     def load(cls, directory: PartitionDirectory) -> LeaderEpochs:

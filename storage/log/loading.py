@@ -16,24 +16,24 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from ...protocol.records.batch import BatchHeader
 from ...protocol.records.control import ControlType, decode_control, plain_marker
 from ...protocol.records.errors import BatchError, OldFormatInLog
 from ...protocol.records.record import decode_batch
+from ..files.clean_replicas import CleanLog, CleanReplica
 from ..files.identity import PARTITION_METADATA
 from ..files.modes import FOLDER_MODE, make_folder, restrict_folder
 from ..files.open_files import (
     CLEANED_SUFFIX,
     DAMAGED_SUFFIX,
     DELETED_SUFFIX,
-    INDEX_SUFFIX,
     LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TXN_INDEX_SUFFIX,
     OpenFiles,
     PartitionDirectory,
     base_offset_of,
@@ -55,6 +55,10 @@ from .producers import EndedTransaction, Producers
 
 
 _TEMPORARY_SUFFIX = ".tmp"
+#: Suffixes of files that a crash leaves, or that are to be deleted.
+_TRANSIENT_SUFFIXES = (_TEMPORARY_SUFFIX, DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
+_LASTING_SUFFIXES = frozenset((*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX))
+_LASTING_NAMES = frozenset((PARTITION_METADATA, EPOCHS_FILE, DAMAGE_FILE))
 #: The only entry of a partition's directory before its first record.
 _WITHOUT_LOG = [(PARTITION_METADATA, False)]
 
@@ -68,7 +72,6 @@ class Inventory(NamedTuple):
     bases: list[int]
     snapshots: list[int]
     indexed: frozenset[int] = frozenset()
-    with_aborted: tuple[int, ...] = ()
     orphans: tuple[int, ...] = ()
     has_damage: bool = False
     has_epochs: bool = False
@@ -91,26 +94,30 @@ def take_inventory(path: str) -> Inventory:
         _set_aside(path, name) for name, is_directory in entries if is_directory and DAMAGED_SUFFIX not in name
     )
     names = {name for name, is_directory in entries if not is_directory}
-    retired = _bases(names, LOG_SUFFIX + DELETED_SUFFIX)
-    if any(name.endswith((_TEMPORARY_SUFFIX, DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
+    found = _bases_by_suffix(names)
+    retired = found.get(LOG_SUFFIX + DELETED_SUFFIX, set())
+    if found.keys() - _LASTING_SUFFIXES and any(name.endswith(_TRANSIENT_SUFFIXES) for name in names):
         names = _finish_swaps(path, names)
-    logs, snapshots = _bases(names, LOG_SUFFIX), _bases(names, SNAPSHOT_SUFFIX)
-    offset_indexes, time_indexes = _bases(names, INDEX_SUFFIX), _bases(names, TIME_INDEX_SUFFIX)
-    aborted = _bases(names, TXN_INDEX_SUFFIX)
+        found = _bases_by_suffix(names)
+    logs, offset_indexes, time_indexes, aborted = (found.get(suffix, set()) for suffix in SEGMENT_SUFFIXES)
     orphans = (offset_indexes | time_indexes | aborted) - logs
     for base in orphans:
-        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
+        for suffix in SEGMENT_SUFFIXES[1:]:
             unlink_if_exists(f"{path}/{base:020d}{suffix}")
     return Inventory(
         sorted(logs),
-        sorted(snapshots),
+        sorted(found.get(SNAPSHOT_SUFFIX, ())),
         frozenset(offset_indexes & time_indexes),
-        tuple(sorted(aborted & logs)),
         tuple(sorted(orphans - retired)),
         DAMAGE_FILE in names,
         EPOCHS_FILE in names,
         notes,
     )
+
+
+def has_transient_files(path: str) -> bool:
+    """Returns whether the next start has something to finish in a partition's directory."""
+    return any(name.endswith(_TRANSIENT_SUFFIXES) for name in os.listdir(path))
 
 
 def _set_aside(path: str, name: str) -> str:
@@ -119,9 +126,16 @@ def _set_aside(path: str, name: str) -> str:
     return f"{path}/{name}: a directory instead of a log file; renamed to {os.path.basename(kept)}"
 
 
-def _bases(names: set[str], suffix: str) -> set[int]:
-    found = (base_offset_of(name) for name in names if name.endswith(suffix))
-    return {offset for offset in found if offset is not None}
+def _bases_by_suffix(names: set[str]) -> dict[str, set[int]]:
+    """Base offsets by what follows them in the names of files; the names of other files stand with no offset."""
+    found: dict[str, set[int]] = {}
+    for name in names:
+        digits, suffix = name[:20], name[20:]
+        if suffix[:1] == "." and digits.isascii() and digits.isdigit():
+            found.setdefault(suffix, set()).add(int(digits))
+        elif name not in _LASTING_NAMES:
+            found[name] = set()
+    return found
 
 
 def _make_directory(path: str) -> None:
@@ -317,8 +331,14 @@ class LogLoader:
         *,
         clean: bool,
         claims: Sequence[Claim] = (),
-        has_files: bool = True,
+        noted: CleanReplica | None = None,
     ) -> LoadedLog:
+        """`noted`: what a clean shutdown has noted of the replica, whose folder is unchanged."""
+        if noted is not None and noted.log is not None:
+            loaded = self._load_noted(noted.log, log_start_offset, claims)
+            if loaded is not None:
+                return loaded
+        has_files = noted is None or noted.has_files or bool(claims)
         inventory = take_inventory(self.directory.path) if has_files else Inventory([], [])
         self.snapshots = inventory.snapshots
         self.notes += inventory.notes
@@ -344,6 +364,35 @@ class LogLoader:
             self.segments, log_start_offset, end, min(recovery_point, end), self.epochs, self.producers, self.snapshots,
             self.truncated_bytes, self.damage, tuple(self.notes),
         )  # fmt: skip
+
+    def _load_noted(self, noted: CleanLog, log_start_offset: int, claims: Sequence[Claim]) -> LoadedLog | None:
+        """Returns None where a file or a checkpoint says something else than the note."""
+        segments = []
+        for base, size, modified_ns in noted.segments:
+            segment = Segment(self.directory, self.files, base, self.now_ms)
+            try:
+                found = os.stat(segment.path)
+            except FileNotFoundError:
+                return None
+            if found.st_size != size or found.st_mtime_ns != modified_ns:
+                return None
+            segment.size = size
+            segments.append(segment)
+        end, first = noted.end_offset, segments[0].base_offset
+        if log_start_offset > end or (claims and _highest(claims) != end):
+            return None
+        for segment, following in pairwise(segments):
+            segment.next_offset = following.base_offset
+        segments[-1].next_offset = end
+        start = max(log_start_offset, first)
+        self.segments, self.snapshots = segments, noted.snapshots
+        self.epochs = LeaderEpochs(self.directory, noted.epochs)
+        self.epochs.truncate_from_start(start)
+        if noted.has_producers:
+            self.snapshots = restore_producers(self, end)
+        else:
+            self.producers.end_offset = end
+        return LoadedLog(segments, start, end, end, self.epochs, self.producers, self.snapshots, 0, self.damage, ())
 
     # ---- the ends of the segments
 

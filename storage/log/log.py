@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ...protocol.records.batch import CONTROL_FLAG, BatchHeader, iter_headers
+from ..files.clean_replicas import CleanLog, CleanReplica, CleanSegment
 from ..files.open_files import OPEN_FILES, Buffer, LogDirectoryFailure, OpenFiles, PartitionDirectory
 from ..segments.aborted import AbortedTransaction, append_aborted, plausible_aborted
 from ..segments.batch_walk import Pread
@@ -20,7 +21,7 @@ from ..segments.index import MAX_RELATIVE_OFFSET
 from ..segments.segment import LogSlice, Segment, TimestampedOffset, latest_record, record_at_or_after
 from .config import Claim, LogConfig
 from .flushing import PendingFlush
-from .loading import LogLoader, aborted_entry, follow_batch
+from .loading import LogLoader, aborted_entry, follow_batch, has_transient_files
 from .log_segments import LogSegments
 
 
@@ -47,15 +48,15 @@ class Log(LogSegments):
         claims: Sequence[Claim] = (),
         must_be_whole_from: int | None = None,
         clean: bool = False,
-        has_files: bool = True,
+        noted: CleanReplica | None = None,
         jitter: float = 0.0,
         files: OpenFiles = OPEN_FILES,
     ) -> Log:
         """Opens the directory `path`, making it if it does not exist.
 
         `recovery_point` and `log_start_offset` are from the log directory's checkpoints (0 when they have none);
-        `clean`: the last shutdown was, so nothing is scanned. Without `has_files` the directory is there, and has no file
-        of a log, so that it is not looked into. `jitter`, from 0 to 1, is the share of
+        `clean`: the last shutdown was, so nothing is scanned; `noted` is what it has noted of this replica, whose folder
+        is unchanged. `jitter`, from 0 to 1, is the share of
         `segment.jitter.ms` by which segments are rolled early. `claims`: where the log is known to have ended (config.py).
         With `must_be_whole_from` a log that is damaged behind that offset raises DamagedLog before anything is cut.
         `recovered_bytes` is then the number of bytes cut off, `damage` the unreadable ranges, `opening_notes` all oddities.
@@ -63,13 +64,31 @@ class Log(LogSegments):
         directory = PartitionDirectory(os.fspath(path))
         try:
             loaded = LogLoader(directory, config, files, now_ms, must_be_whole_from=must_be_whole_from).load(
-                log_start_offset, recovery_point, clean=clean, claims=claims, has_files=has_files
+                log_start_offset, recovery_point, clean=clean, claims=claims, noted=noted
             )
         except OSError as error:
             raise LogDirectoryFailure(directory.log_directory, f"opening {directory.path}", error) from error
         log = cls(directory, topic, partition, config, loaded, files)
         log._jitter, log.last_flush_ms = jitter, now_ms
         return log
+
+    def to_note(self) -> CleanLog | None:
+        """Returns what the next start need not read, of a log that was closed cleanly; None where it has to."""
+        end, epochs = self.log_end_offset, self.epochs
+        try:
+            if self.damage or epochs.is_doubtful or has_transient_files(self.path):
+                return None
+            stats = [os.stat(segment.path) for segment in self.segments]
+        except OSError:
+            return None
+        if any(found.st_size != segment.size for found, segment in zip(stats, self.segments, strict=True)):
+            return None
+        segments = [
+            CleanSegment(segment.base_offset, found.st_size, found.st_mtime_ns)
+            for found, segment in zip(stats, self.segments, strict=True)
+        ]
+        entries = [entry for entry in epochs.entries() if entry[1] < end]
+        return CleanLog(end, segments, list(self._snapshots), entries, bool(self.producers.by_id))
 
     def __repr__(self) -> str:
         return f"Log({self.path}, offsets {self.log_start_offset}-{self.log_end_offset})"

@@ -296,12 +296,21 @@ def scan(
 
 def write_indexes(directory: PartitionDirectory, base_offset: int, found: WholeBatches, suffix: str = "") -> None:
     for kind, content in ((INDEX_SUFFIX, found.offset_index), (TIME_INDEX_SUFFIX, found.time_index)):
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        fd = open_fd(directory.file(base_offset, kind + suffix), flags, 0o600)
+        path = directory.file(base_offset, kind + suffix)
+        if not content and _is_empty(path):
+            continue  # as in thousands of partitions with few records
+        fd = open_fd(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             write_fully(fd, content, 0)
         finally:
             os.close(fd)
+
+
+def _is_empty(path: str) -> bool:
+    try:
+        return os.stat(path).st_size == 0
+    except FileNotFoundError:
+        return False
 
 
 def rebuild_indexes(path: str, directory: PartitionDirectory, base_offset: int, size: int, suffix: str = "") -> None:

@@ -23,6 +23,7 @@ from odradek.storage.files.checkpoints import (
     read_offsets,
     write_offsets,
 )
+from odradek.storage.files.clean_replicas import CleanReplica
 from odradek.storage.files.directory_lock import DirectoryInUse
 from odradek.storage.files.identity import (
     CorruptPartitionMetadata,
@@ -241,7 +242,7 @@ def test_clean_shutdown_notes_each_replica_for_the_next_start(tmp_path, logbook)
         0: (bytes(16), True),
         1: (b"\1" * 16, False),
     }
-    log = open_log(directory, partition=1, has_files=False)
+    log = open_log(directory, partition=1, noted=found[1])
     logbook.append(log, b"first")
     assert logbook.values(log) == [(0, b"first")]
     directory.close()
@@ -267,5 +268,5 @@ def test_damaged_notes_of_replicas_count_as_none(tmp_path, logbook):
 
 def test_log_with_records_by_the_checkpoint_is_looked_at_whatever_was_noted(tmp_path, logbook):
     directory = LogDirectory.open(stopped(tmp_path, logbook))
-    log = open_log(directory, has_files=False)
+    log = open_log(directory, noted=CleanReplica(bytes(16), 0, False))
     assert logbook.values(log) == [(0, b"a")]

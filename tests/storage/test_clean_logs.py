@@ -1,0 +1,208 @@
+"""Logs that a start opens from the notes of a clean shutdown, without a look at their files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+from odradek.storage.directory import LogDirectory, checkpoints_of
+from odradek.storage.files import open_files
+from odradek.storage.files.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
+from odradek.storage.log.config import LogConfig
+
+from tests.storage.conftest import NOW_MS, Logbook
+from tests.storage.formatted import format_directory
+
+SMALL = LogConfig(segment_bytes=500, index_interval_bytes=100)
+
+
+def plain(book, log):
+    for number in range(3):
+        book.append(log, b"%d" % number)
+
+
+def several_segments(book, log):
+    for number in range(30):
+        book.append(log, b"value %d" % number, leader_epoch=number // 10)
+    assert len(log.segments) > 3
+
+
+def producers(book, log):
+    for sequence in range(3):
+        book.append(log, b"%d" % sequence, producer_id=7, producer_epoch=1, base_sequence=sequence)
+
+
+def open_transaction(book, log):
+    plain(book, log)
+    kind = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    book.append(log, b"undecided", **kind)
+
+
+def trimmed(book, log):
+    several_segments(book, log)
+    assert log.advance_log_start_offset(log.segments[2].base_offset + 1)
+
+
+def emptied(book, log):
+    several_segments(book, log)
+    log.truncate_fully_and_start_at(40, NOW_MS)
+
+
+def led_without_records(book, log):
+    plain(book, log)
+    log.epochs.assign(5, log.log_end_offset)
+
+
+HISTORIES = [plain, several_segments, producers, open_transaction, trimmed, emptied, led_without_records]
+
+
+def stop(path, log):
+    """Stops cleanly, as a broker does."""
+    directory = LogDirectory.open(path)
+    directory.close_logs([log], NOW_MS)
+    found = checkpoints_of([log])
+    write_offsets(directory.path, RECOVERY_POINTS, found.recovery_points)
+    write_offsets(directory.path, LOG_START_OFFSETS, found.log_start_offsets)
+    directory.mark_clean_shutdown(17, [(log, bytes(16))])
+    directory.close()
+
+
+def noted_replica(directory):
+    (replica,) = directory.replicas()
+    return directory.unchanged(replica)
+
+
+def open_again(directory, noted):
+    return directory.open_log("t", 0, SMALL, now_ms=NOW_MS, noted=noted)
+
+
+def state(log):
+    producers = log.producers
+    return {
+        "segments": [(one.base_offset, one.next_offset, one.size) for one in log.segments],
+        "ends": (log.log_start_offset, log.log_end_offset, log.recovery_point, log.size),
+        "epochs": (log.epochs.entries(), log.epochs.latest, log.epochs.is_doubtful),
+        "snapshots": log._snapshots,
+        "producers": sorted(map(repr, producers.to_snapshot())),
+        "stable": (producers.end_offset, log.last_stable_offset(log.log_end_offset)),
+        "damage": list(log.damage),
+        "notes": log.opening_notes,
+    }
+
+
+@pytest.fixture
+def stopped(tmp_path):
+    """Returns a function that makes a log with a history and stops; it returns the path of the log directory."""
+    path = tmp_path / "logs"
+
+    def made(history):
+        path.mkdir()
+        format_directory(path)
+        book = Logbook(path / "t-0")
+        log = book.open(SMALL)
+        history(book, log)
+        stop(path, log)
+        return path
+
+    return made
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_noted_log_is_what_a_look_at_its_files_finds(stopped, tmp_path, history):
+    path = stopped(history)
+    shutil.copytree(path, tmp_path / "copy")
+    directory = LogDirectory.open(path)
+    noted = noted_replica(directory)
+    assert noted.log is not None
+    opened = open_again(directory, noted)
+    expected = open_again(LogDirectory.open(tmp_path / "copy"), None)
+    assert state(opened) == state(expected)
+    book = Logbook(path / "t-0")
+    before = book.values(opened)
+    assert before == book.values(expected)
+    book.append(opened, b"next", leader_epoch=9)
+    assert book.values(opened) == [*before, (opened.log_end_offset - 1, b"next")]
+    stop_twice = state(opened)["epochs"]
+    directory.close()
+    stop(path, opened)
+    again = LogDirectory.open(path)
+    assert state(open_again(again, noted_replica(again)))["epochs"] == stop_twice
+
+
+@pytest.mark.parametrize("history", [plain, several_segments, trimmed, led_without_records])
+def test_noted_log_without_producers_is_opened_without_opening_a_file(stopped, monkeypatch, history):
+    directory = LogDirectory.open(stopped(history))
+    noted = noted_replica(directory)
+    monkeypatch.setattr(open_files, "open_fd", lambda *given: pytest.fail(f"opened {given}"))
+    monkeypatch.setattr(os, "scandir", lambda *given: pytest.fail(f"listed {given}"))
+    assert open_again(directory, noted).log_end_offset == noted.log.end_offset
+
+
+def cut(path):
+    os.truncate(path, path.stat().st_size - 1)
+
+
+def rewritten_with_the_same_size(path):
+    content = bytearray(path.read_bytes())
+    content[8:12] = b"\0\0\1\0"
+    with path.open("r+b") as file:
+        file.write(content)
+
+
+def grown(path):
+    with path.open("ab") as file:
+        file.write(b"torn")
+
+
+@pytest.mark.parametrize("change", [cut, rewritten_with_the_same_size, grown])
+def test_log_whose_file_was_changed_after_the_stop_is_read(stopped, change):
+    path = stopped(plain)
+    change(path / "t-0" / f"{0:020d}.log")
+    directory = LogDirectory.open(path)
+    opened = open_again(directory, noted_replica(directory))
+    assert opened.recovered_bytes or opened.damage
+
+
+def test_log_whose_file_is_gone_is_read(stopped):
+    path = stopped(plain)
+    directory = LogDirectory.open(path)
+    noted = noted_replica(directory)
+    (path / "t-0" / f"{0:020d}.log").unlink()
+    assert list(open_again(directory, noted).damage)
+
+
+def test_checkpoint_that_contradicts_the_note_is_heeded(stopped):
+    path = stopped(plain)
+    write_offsets(str(path), RECOVERY_POINTS, {("t", 0): 5})
+    directory = LogDirectory.open(path)
+    opened = open_again(directory, noted_replica(directory))
+    assert [(one.first_offset, one.next_offset) for one in opened.damage] == [(3, 5)]
+
+
+@pytest.mark.parametrize("name", ["00000000000000000003.log.deleted", "00000000000000000000.log.cleaned", "x.tmp"])
+def test_folder_in_which_something_is_to_be_finished_is_not_noted(tmp_path, name):
+    path = tmp_path / "logs"
+    path.mkdir()
+    format_directory(path)
+    book = Logbook(path / "t-0")
+    log = book.open(SMALL)
+    plain(book, log)
+    (path / "t-0" / name).write_bytes(b"")
+    stop(path, log)
+    directory = LogDirectory.open(path)
+    noted = noted_replica(directory)
+    assert noted.has_files and noted.log is None
+    open_again(directory, noted)
+    assert not (path / "t-0" / name).exists()
+
+
+def test_damaged_log_is_not_noted(stopped):
+    path = stopped(plain)
+    cut(path / "t-0" / f"{0:020d}.log")
+    directory = LogDirectory.open(path)
+    opened = open_again(directory, noted_replica(directory))
+    assert opened.damage
+    directory.close()
+    stop(path, opened)
+    assert noted_replica(LogDirectory.open(path)).log is None
