@@ -366,7 +366,7 @@ class LogLoader:
         )  # fmt: skip
 
     def _load_noted(self, noted: CleanLog, log_start_offset: int, claims: Sequence[Claim]) -> LoadedLog | None:
-        """Returns None where a file or a checkpoint says something else than the note."""
+        """Returns None where a file or a checkpoint contradicts the note."""
         segments = []
         for base, size, modified_ns in noted.segments:
             segment = Segment(self.directory, self.files, base, self.now_ms)
