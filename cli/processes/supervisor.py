@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import selectors
 import signal
 import subprocess
@@ -133,7 +134,7 @@ class Supervisor:
             time.sleep(_POLL_S)
 
     def _revive(self, besides: Running | None = None) -> None:
-        """Starts each process that has ended by itself, after its pause."""
+        """Starts each process that has ended by itself, after its pause; not `besides`, which is being restarted."""
         now = time.monotonic()
         for one in self.running:
             if one is besides or one.is_running:
@@ -170,8 +171,11 @@ class Supervisor:
         write_secret(file, format_properties(dict(member.properties)))
         return file
 
-    def _await_serving(self, started: Iterable[Running]) -> bool:
-        """True when each has printed its line, False when the service is to stop before. Raises ServiceFailed."""
+    def _await_serving(self, started: Iterable[Running], meanwhile: Callable[[], None] = lambda: None) -> bool:
+        """True when each has printed its line, False when the service is to stop before. Raises ServiceFailed.
+
+        `meanwhile` is called again and again.
+        """
         deadline_s = time.monotonic() + START_TIMEOUT_S
         with selectors.DefaultSelector() as selector:
             for one in started:
@@ -183,6 +187,7 @@ class Supervisor:
                 for key, _ in selector.select(_POLL_S):
                     selector.unregister(key.fileobj)
                     _read_line(key.data)
+                meanwhile()
         return not self.is_stopping
 
     def _roll(self) -> None:
@@ -190,10 +195,11 @@ class Supervisor:
         for one in [*(one for one in self.running if one.member.role == "broker"), *self._controllers()]:
             self._await(self._is_whole, WHOLE_TIMEOUT_S, one, "partitions lack replicas")
             warn(f"restarting {one.member.name}")
-            self._end([one])
+            revive_others = functools.partial(self._revive, one)
+            self._end([one], revive_others)
             self._start(one)
             try:
-                if not self._await_serving([one]):
+                if not self._await_serving([one], revive_others):
                     raise _Stopping
             except ServiceFailed as failed:
                 warn(f"the restart stops here: {failed}")
@@ -234,8 +240,8 @@ class Supervisor:
         if not in_order:
             raise ServiceFailed("not every process stopped in time")
 
-    def _end(self, some: list[Running]) -> bool:
-        """SIGTERM to these; whether all ended in time. Those that do not are killed."""
+    def _end(self, some: list[Running], meanwhile: Callable[[], None] = lambda: None) -> bool:
+        """SIGTERM to these; whether all ended in time. Those that do not are killed. `meanwhile`: see `_await_serving`."""
         for one in some:
             if one.process is not None:
                 with contextlib.suppress(ProcessLookupError):
@@ -245,14 +251,22 @@ class Supervisor:
         for one in some:
             if one.process is None:
                 continue
-            try:
-                one.process.wait(max(0.0, deadline_s - time.monotonic()))
-            except subprocess.TimeoutExpired:
+            while not _ended(one.process, _POLL_S) and time.monotonic() < deadline_s:
+                meanwhile()
+            if one.is_running:
                 one.process.kill()
                 one.process.wait()
                 in_order = False
             one.process = None
         return in_order
+
+
+def _ended(process: subprocess.Popen[bytes], within_s: float) -> bool:
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 class _Stopping(Exception):

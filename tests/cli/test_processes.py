@@ -236,6 +236,38 @@ def test_killed_process_is_started_again_and_keeps_its_records(alone: tuple[Mach
     producer.close()
 
 
+def test_process_that_ends_while_another_one_stops_for_a_restart_is_started_again(
+    alone: tuple[Machine, list[str]],
+) -> None:
+    machine, addresses = alone
+    until(machine.is_ready, "both brokers are ready")
+    admin = KafkaAdminClient(bootstrap_servers=addresses)
+    admin.create_topics([NewTopic("led_by_both", 4, 1)])
+    assert machine.process is not None and machine.process.stderr is not None
+    # A leader that has clients stops for a heartbeat interval.
+    connected = [KafkaProducer(bootstrap_servers=[address], max_block_ms=60_000) for address in addresses]
+    for partition in range(4):
+        connected[0].send("led_by_both", b"record", partition=partition).get(60)
+    before = machine.pids()
+    machine.process.send_signal(signal.SIGHUP)
+    while "restarting" not in (line := machine.process.stderr.readline()):
+        assert line
+    slow, other = (2, 3) if "2" in line else (3, 2)
+    os.kill(before[slow], signal.SIGSTOP)
+    try:
+        os.kill(before[other], signal.SIGKILL)
+        until(lambda: machine.pids().get(other) not in (None, before[other]), "the process is started again")
+        assert machine.pids()[slow] == before[slow], "the other one has not ended"
+    finally:
+        os.kill(before[slow], signal.SIGCONT)
+    while "every process was restarted" not in (line := machine.process.stderr.readline()):
+        assert line and "stops here" not in line, line
+    until(machine.is_ready, "both brokers are ready")
+    admin.close()
+    for producer in connected:
+        producer.close()
+
+
 def test_processes_stop_when_the_supervisor_is_killed(processes: None, tmp_path: Path) -> None:
     machine = Machine(tmp_path, "listeners=PLAINTEXT://127.0.0.1:0")
     with started(machine):
