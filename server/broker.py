@@ -8,16 +8,14 @@ coordinator of groups begins, and only then do the listeners accept, so the firs
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
-from .access.authentication.sasl_listeners import SaslListeners
-from .access.quotas.client_quotas import ClientQuotas
-from .assembly import cluster, coordinators, data, paths, security, telemetry
+from .access.subsystem import AccessSubsystem
+from .assembly import cluster, coordinators, data, paths, telemetry
 from .controller.formatting import ensure_formatted
 from .endpoints import NodeEndpoints
 from .life_lines import log_started, log_starting, log_stopped, log_stopping
@@ -34,6 +32,7 @@ from .runtime.late_imports import LateImports
 from .runtime.lazy import Lazy
 from .runtime.log_lines import RepeatedLines
 from .runtime.metadata_cache import MetadataCache
+from .runtime.stopping import Stop, stop_each
 from .runtime.thread_pools import ThreadPools
 from .runtime.turn_budget import Stopwatch, TurnWatch
 from .runtime.turns import Turns
@@ -42,8 +41,6 @@ from .services import NodeServices, Services
 
 if TYPE_CHECKING:
     from .config.broker_config import BrokerConfig
-
-log = logging.getLogger("odradek.broker")
 
 #: A clock, or what the seconds since 1970 are read from.
 AnyClock = Clock | Stopwatch
@@ -67,8 +64,7 @@ class BrokerServer(Node):
         self.metadata = MetadataCache()
         #: Lines of the log that peers provoke.
         self.lines = RepeatedLines()
-        self.audit, self.authorizer = security.authorization(self)
-        self.policies = security.policies(config)
+        self.access = AccessSubsystem(config, self.clock, self.metadata)
         self.pools = ThreadPools()
         #: Turns of the loop that took too long, and the large requests that take turns.
         self.turn_watch = TurnWatch(turn_clock)
@@ -77,21 +73,19 @@ class BrokerServer(Node):
         #: The dependencies of the handlers; made by `start`.
         self.services: NodeServices
         has_telemetry = config.is_broker and telemetry.is_on(config)
-        self.endpoints = NodeEndpoints(self, telemetry=has_telemetry)
+        self.endpoints = NodeEndpoints(self.late_imports, self.access.authorizer, telemetry=has_telemetry)
         self.dispatchers = {kind: Dispatcher(kind, self.endpoints) for kind in (BROKER, CONTROLLER)}
-        self.client_quotas = ClientQuotas(config, security.quota_callback(config))
-        self.client_quotas.on_metering = self.dispatchers[BROKER].meter
-        self.sasl = SaslListeners(config, self.metadata)
+        self.access.quotas.on_metering = self.dispatchers[BROKER].meter
         self.listeners = ListenerSet(
             config,
             self.clock,
             self.lines,
-            self.audit,
+            self.access.audit,
             self.turns,
-            self.client_quotas,
+            self.access.quotas,
             self.dispatchers,
             self._count_other_nodes,
-            self.sasl.of,
+            self.access.sasl.of,
         )
         self.client_telemetry = telemetry.client_telemetry(self) if has_telemetry else None
         self.broker_sessions = None
@@ -127,7 +121,7 @@ class BrokerServer(Node):
         self.wakeups = Wakeups(loop)
         self.listeners.tls.in_thread = self.pools.cpu.run_then
         try:
-            self.sasl.check()
+            await self.access.start()
             self.listeners.bind()
             self.listeners.watch_slow_requests()
             await self._serve_metrics()
@@ -149,7 +143,7 @@ class BrokerServer(Node):
                 self.share = coordinators.share(self)
                 self.subsystems.append(self.share)
             self.controller = cluster.controller(self)
-            self.services = self._services()
+            self.services = self.endpoints.services = self._services()
             if self.metrics_server is not None:
                 self.metrics_server.services = self.services
             await self.controller.start(self.directories)
@@ -184,26 +178,18 @@ class BrokerServer(Node):
         log_stopping(self)
         if self.metrics_server is not None:
             self.metrics_server.is_stopping = True
-        failures: list[Exception] = []
-        for stop in self._stops(leave=leave):
-            try:
-                waiting = stop()
-                if waiting is not None:
-                    await waiting
-            except Exception as failure:
-                log.exception("a part of node %d does not stop; the others do", self.node_id)
-                failures.append(failure)
-        log_stopped(self, asyncio.get_running_loop().time() - began_s)
-        if failures:
-            raise failures[0]
+        try:
+            await stop_each(self._stops(leave=leave))
+        finally:
+            log_stopped(self, asyncio.get_running_loop().time() - began_s)
 
-    def _stops(self, *, leave: bool) -> Iterator[Callable[[], Awaitable[None] | None]]:
+    def _stops(self, *, leave: bool) -> Iterator[Stop]:
         """Yields the stop of each part that has been made, in order."""
         if leave:
             yield self._leave_the_cluster
         if self.metrics_server is not None:
             yield self.metrics_server.stop
-        yield from (self.listeners.stop, self.sasl.stop, self.turns.stop)
+        yield from (self.listeners.stop, self.turns.stop)
         for name in ("healer", "scrubber", "cleaner", "maintenance"):
             if hasattr(self, name):  # the start came so far
                 yield getattr(self, name).stop
@@ -227,7 +213,7 @@ class BrokerServer(Node):
             yield directory.close
         if self.client_telemetry is not None:
             yield self.client_telemetry.stop
-        yield from (self.listeners.receiving.stop, self.lines.stop, self.audit.stop)
+        yield from (self.listeners.receiving.stop, self.access.stop, self.lines.stop)
         yield partial(DESCRIPTORS.forget, self.listeners)
         self.is_closed = True
         yield self.pools.stop

@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING, Protocol
 from .runtime.halting import decide
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Iterable
 
     from ..client.peers import Peers
     from ..metadata.delta import MetadataDelta
     from ..metadata.image import MetadataImage
-    from ..replication.controller.security.policies import Policies
     from ..storage.directory import LogDirectory
     from ..storage.files.open_files import LogDirectoryFailure
-    from .access.audit import AuditLog
-    from .access.authentication.sasl_listeners import SaslListeners
-    from .access.authorization.authorization import Authorization
-    from .access.quotas.client_quotas import ClientQuotas
+    from .access.subsystem import AccessSubsystem
     from .config.broker_config import BrokerConfig
     from .controller.auto_creation import AutoCreation
     from .controller.broker_lifecycle import BrokerLifecycle
@@ -73,11 +69,14 @@ class Subsystem(Protocol):
 
     name: str
 
-    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Follows a new image."""
+    async def start(self) -> None:
+        """Starts it; the subsystems before it in the list of the root have started."""
 
-    def stop(self) -> Awaitable[None] | None:
-        """Stops what the subsystem has made."""
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
+        """Follows a new image, in steps."""
+
+    async def stop(self) -> None:
+        """Stops what the start has made, however far it came."""
 
 
 class Node:
@@ -99,14 +98,9 @@ class Node:
     #: The APIs that the node serves.
     endpoints: NodeEndpoints
     dispatchers: dict[ListenerKind, Dispatcher]
-    client_quotas: ClientQuotas
     listeners: ListenerSet
-    sasl: SaslListeners
     directories: list[LogDirectory]
-    audit: AuditLog
-    #: None where every client may do everything.
-    authorizer: Authorization | None
-    policies: Policies
+    access: AccessSubsystem
     fetch_sessions: FetchSessions
     producer_ids: Lazy[ProducerIds]
     auto_creation: Lazy[AutoCreation]

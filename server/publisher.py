@@ -52,13 +52,9 @@ class Publisher:
             raise UnsupportedMetadata(why)
         with self._contained("the broker's configuration"):
             node.config.apply(delta, image)
-        with self._contained("quotas of clients"):
-            node.client_quotas.apply(delta.client_quotas, image.client_quotas)
-        if node.authorizer is not None:
-            # Before what the rules protect is there.
-            with self._contained("the authorizer"):
-                is_first = published is EMPTY_IMAGE
-                yield from node.authorizer.steps(published.acls, delta.acls, is_first=is_first)
+        # Before what the rules protect is there.
+        with self._contained(node.access.name):
+            yield from node.access.publish(delta, image)
         if node.config.is_broker:
             with self._contained("partitions"):
                 yield from node.partition_changes.steps(delta, image)
@@ -72,7 +68,7 @@ class Publisher:
                     node.transactions().apply(delta, image)
         for subsystem in node.subsystems:
             with self._contained(subsystem.name):
-                subsystem.publish(delta, image)
+                yield from subsystem.publish(delta, image)
         is_first = published is EMPTY_IMAGE
         log_changes(node.node_id, published, delta, image)
         node.metadata.image = image

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ..client.peers import Peers
     from ..storage.directory import LogDirectory
-    from .access.audit import AuditLog
-    from .access.authorization.authorization import Authorization
+    from .access.subsystem import AccessSubsystem
     from .config.broker_config import BrokerConfig
     from .controller.auto_creation import AutoCreation
     from .controller.broker_lifecycle import BrokerLifecycle
@@ -71,9 +70,7 @@ class NodeServices:
     controller: QuorumDriver
     #: The sessions of brokers; None on a node that is no controller for others.
     broker_sessions: BrokerSessionWatch | None
-    audit: AuditLog
-    #: None where every client may do everything.
-    authorizer: Authorization | None
+    access: AccessSubsystem
 
 
 @dataclass(slots=True)

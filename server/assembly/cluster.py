@@ -82,10 +82,10 @@ def controller(node: Node) -> QuorumDriver:
         node.lines,
         node.pools,
         Publisher(node),
-        node.client_quotas,
+        node.access.quotas,
         node.halt,
-        node.authorizer,
-        node.policies,
+        node.access.authorizer,
+        node.access.policies,
         node.background,
         node.endpoints.of_request,
     )
@@ -166,7 +166,7 @@ def forwarding(node: Node) -> Forwarding:
 def peers(node: Node) -> Peers:
     from ...client.peers import Peers
 
-    return Peers(f"odradek-{node.node_id}", node.sasl.login, node.listeners.tls.connection_arguments)
+    return Peers(f"odradek-{node.node_id}", node.access.sasl.login, node.listeners.tls.connection_arguments)
 
 
 def replica_requests(node: Node) -> ReplicaRequests:

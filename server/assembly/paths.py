@@ -30,11 +30,11 @@ def fetch_path(node: Node) -> FetchPath:
 
 
 def _fetch_authorization(node: Node) -> FetchAuthorization | None:
-    if node.authorizer is None:
+    if node.access.authorizer is None:
         return None
     from ..fetch.fetch_path import FetchAuthorization
 
-    return FetchAuthorization(node.authorizer, node.metadata)
+    return FetchAuthorization(node.access.authorizer, node.metadata)
 
 
 def produce_path(node: Node) -> ProducePath:

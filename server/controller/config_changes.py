@@ -32,7 +32,7 @@ from ..config.listeners import read_listeners
 from ..network.call import Call
 
 if TYPE_CHECKING:
-    from ..access.authorization.authorization import Authorization
+    from ..access.subsystem import AccessSubsystem
     from ..runtime.metadata_cache import MetadataCache
     from ..runtime.thread_pools import ThreadPools
     from .driver import QuorumDriver
@@ -52,7 +52,7 @@ class ConfigServices(Protocol):
     @property
     def pools(self) -> ThreadPools: ...
     @property
-    def authorizer(self) -> Authorization | None: ...
+    def access(self) -> AccessSubsystem: ...
 
 
 #: Checks one resource of a request. Returns True when it is done, False when the controller handles it. Raises Rejected.

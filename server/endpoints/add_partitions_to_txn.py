@@ -49,10 +49,10 @@ def handle(services: Services, call: Call) -> AddPartitionsToTxnResponse | None:
     key = request.v3_and_below_transactional_id
     topics = request.v3_and_below_topics
     denied: Set[str] = NONE_DENIED
-    if services.authorizer is not None:
+    if services.access.authorizer is not None:
         internal = {topic.name for topic in topics if topic.name in INTERNAL_TOPICS}
         names = [topic.name for topic in topics if topic.name not in internal]
-        denied = internal | _TOPICS.denied(services.authorizer, call, names)
+        denied = internal | _TOPICS.denied(services.access.authorizer, call, names)
     rejected = _error_response(services.metadata.image, topics, denied)
     if rejected is not None:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rejected)

@@ -29,7 +29,7 @@ from ..share.share_requests import READ_TOPICS, share_groups_precondition
 def handle(services: Services, call: Call) -> None:
     request: AlterShareGroupOffsetsRequest = call.request
     names = [topic.topic_name for topic in request.topics]
-    denied = READ_TOPICS.denied(services.authorizer, call, names)
+    denied = READ_TOPICS.denied(services.access.authorizer, call, names)
     rejected = [_denied(services, topic) for topic in request.topics if topic.topic_name in denied]
     if rejected:
         request.topics = [topic for topic in request.topics if topic.topic_name not in denied]

@@ -42,7 +42,7 @@ def handle(services: Services, call: Call) -> DeleteRecordsResponse | None:
     response = DeleteRecordsResponse()
     waiting: list[_Deletion] = []
     names = [topic.name for topic in request.topics]
-    denied = _TOPICS.denied(services.authorizer, call, names)
+    denied = _TOPICS.denied(services.access.authorizer, call, names)
     for topic in request.topics:
         if topic.name in denied:
             response.topics.append(DeleteRecordsTopicResult(topic.name, list(map(_denied, topic.partitions))))

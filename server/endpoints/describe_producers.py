@@ -34,7 +34,7 @@ def handle(services: Services, call: Call) -> DescribeProducersResponse:
     request: DescribeProducersRequest = call.request
     response = DescribeProducersResponse()
     for topic in request.topics:
-        if check_name(topic.name) is None and _TOPICS.denies(services.authorizer, call, topic.name):
+        if check_name(topic.name) is None and _TOPICS.denies(services.access.authorizer, call, topic.name):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             rejected = [PartitionResponse(index, error, WORDS[error]) for index in topic.partition_indexes]
             response.topics.append(TopicResponse(topic.name, rejected))

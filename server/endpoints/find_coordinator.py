@@ -63,7 +63,7 @@ NOT_SERVED = Found(ErrorCode.INVALID_REQUEST)
 
 
 def handle(services: Services, call: Call) -> FindCoordinatorResponse | None:
-    if services.authorizer is not None and not any(_is_permitted(services, call, key) for key in _keys(call)):
+    if services.access.authorizer is not None and not any(_is_permitted(services, call, key) for key in _keys(call)):
         return _answer(services, call)  # no topic is made for a client that may not know of it
     driver = _driver(services, call)
     if driver is not None and services.metadata.image.topic(driver.topic) is None:
@@ -127,9 +127,9 @@ def _is_permitted(services: Services, call: Call, key: str, *, log_denied: bool 
     """Returns whether the client may know the coordinator of the key. That of a share partition is known to nodes."""
     key_type = call.request.key_type
     if key_type == SHARE_KEY_TYPE and call.version >= SHARE_KEY_VERSION:
-        return not _SHARE_PARTITIONS.denies(services.authorizer, call, CLUSTER_NAME, log_denied=log_denied)
+        return not _SHARE_PARTITIONS.denies(services.access.authorizer, call, CLUSTER_NAME, log_denied=log_denied)
     requirement = _REQUIREMENTS.get(key_type)
-    return requirement is None or not requirement.denies(services.authorizer, call, key, log_denied=log_denied)
+    return requirement is None or not requirement.denies(services.access.authorizer, call, key, log_denied=log_denied)
 
 
 def _find(services: Services, call: Call, key: str) -> Found:

@@ -16,10 +16,10 @@ _GROUPS = Each(Operation.DESCRIBE, ResourceType.GROUP)
 
 
 def handle(services: Services, call: Call) -> None:
-    sees_all = not _CLUSTER.denies(services.authorizer, call, CLUSTER_NAME, log_denied=False)
+    sees_all = not _CLUSTER.denies(services.access.authorizer, call, CLUSTER_NAME, log_denied=False)
 
     def is_hidden(group_id: str) -> bool:
-        return not sees_all and _GROUPS.denies(services.authorizer, call, group_id, log_denied=False)
+        return not sees_all and _GROUPS.denies(services.access.authorizer, call, group_id, log_denied=False)
 
     def reply(answers: list[ListGroupsResponse]) -> None:
         errors = [a.error_code for a in answers if a.error_code not in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR)]

@@ -74,7 +74,7 @@ def handle(services: Services, call: Call) -> ListOffsetsResponse | None:
     response = ListOffsetsResponse()
     lookups: list[tuple[ListOffsetsPartitionResponse, _Later]] = []
     names = [topic.name for topic in request.topics]
-    denied = _TOPICS.denied(services.authorizer, call, names)
+    denied = _TOPICS.denied(services.access.authorizer, call, names)
     for topic in request.topics:
         answers = []
         # A partition that is twice in the request gets one error.

@@ -25,7 +25,7 @@ def handle(services: Services, call: Call) -> None:
             one
             for answer in answers
             for one in answer.transaction_states
-            if not _IDS.denies(services.authorizer, call, one.transactional_id)
+            if not _IDS.denies(services.access.authorizer, call, one.transactional_id)
         ]
         call.reply(response)
 

@@ -177,7 +177,7 @@ def _response(services: Services, call: Call, request: MetadataRequest, view: Cl
     )
     asked = _FIRST_WITH_OPERATIONS <= call.version <= _LAST_WITH_CLUSTER_OPERATIONS
     if asked and request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = cluster_operations(services.authorizer, call)
+        response.cluster_authorized_operations = cluster_operations(services.access.authorizer, call)
     return response
 
 
@@ -209,7 +209,7 @@ def _describe(
     if request.topics is None or (call.version == 0 and not request.topics):
         names = yield from in_order(image.topics.by_name)
         all_topics = (image.topics.by_name[name] for name in names)
-        if services.authorizer is not None:
+        if services.access.authorizer is not None:
             all_topics = (t for t in all_topics if not _is_hidden(services, call, t.name, log_denied=False))
         kept = None if request.include_topic_authorized_operations else (yield from _kept_topics(services, call, view))
         if kept is None:
@@ -243,7 +243,7 @@ def _describe(
 
 def _is_hidden(services: Services, call: Call, name: str, *, log_denied: bool = True) -> bool:
     """Returns whether the client may not describe the topic: the answer is the same whether it exists or not."""
-    return _TOPICS.denies(services.authorizer, call, name, log_denied=log_denied)
+    return _TOPICS.denies(services.access.authorizer, call, name, log_denied=log_denied)
 
 
 class KeptTopic(Encoded):
@@ -341,7 +341,7 @@ def _absent(
     services: Services, call: Call, request: MetadataRequest, names: list[str], answer: list[MetadataResponseTopic]
 ) -> Steps[None]:
     creates = request.allow_auto_topic_creation and services.config.get("auto.create.topics.enable")
-    authorizer = services.authorizer
+    authorizer = services.access.authorizer
     may_create_any = not names or not _CREATED_ON_CLUSTER.denies(authorizer, call, CLUSTER_NAME, log_denied=False)
     for name in names:
         yield
@@ -366,7 +366,9 @@ def _with_operations(
 ) -> MetadataResponseTopic:
     if call.version >= _FIRST_WITH_OPERATIONS and request.include_topic_authorized_operations:
         name = topic.name or ""
-        topic.topic_authorized_operations = authorized_operations(services.authorizer, call, ResourceType.TOPIC, name)
+        topic.topic_authorized_operations = authorized_operations(
+            services.access.authorizer, call, ResourceType.TOPIC, name
+        )
     return topic
 
 

@@ -78,8 +78,8 @@ def _fetch(
 
     Groups and topics that the client may not describe are answered here, too.
     """
-    if services.authorizer is not None:
-        groups_denied = _GROUPS.denied(services.authorizer, call, [group.group_id for group in groups])
+    if services.access.authorizer is not None:
+        groups_denied = _GROUPS.denied(services.access.authorizer, call, [group.group_id for group in groups])
         if groups_denied:
             _fetch_permitted(services, call, groups, groups_denied, done)
             return
@@ -90,7 +90,7 @@ def _fetch(
         for position, group in enumerate(groups):
             if group.topics is not None:
                 group.topics, unknown[position] = _named(services.metadata.image, group.topics)
-    if services.authorizer is not None:
+    if services.access.authorizer is not None:
         for position, group in enumerate(groups):
             if group.topics is not None:
                 unknown.setdefault(position, []).extend(_take_out_denied(services, call, group))
@@ -141,7 +141,7 @@ def _take_out_denied(services: Services, call: Call, group: OffsetFetchRequestGr
     """Takes the topics that the client may not describe out of the request. Returns the answers for them."""
     topics = group.topics or []
     names = [topic.name for topic in topics]
-    denied = _TOPICS.denied(services.authorizer, call, names)
+    denied = _TOPICS.denied(services.access.authorizer, call, names)
     group.topics = [topic for topic in topics if topic.name not in denied]
     error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return [
@@ -160,7 +160,7 @@ def _describable(
 ) -> list[OffsetFetchResponseTopics]:
     """Leaves out the topics that the client may not describe."""
     names = [topic.name for topic in topics]
-    denied = _TOPICS.denied(services.authorizer, call, names)
+    denied = _TOPICS.denied(services.access.authorizer, call, names)
     return [topic for topic in topics if topic.name not in denied]
 
 

@@ -82,7 +82,7 @@ _TRANSACTIONAL_ID = Each(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
 
 def handle(services: Services, call: Call) -> ProduceResponse | None:
     denied = _NONE_DENIED
-    authorizer, has_transactional = services.authorizer, _has_transactional(call.request)
+    authorizer, has_transactional = services.access.authorizer, _has_transactional(call.request)
     if authorizer is not None and (has_transactional or not surely_writes(authorizer, call)):
         session = authorizer.session(call)
         if has_transactional and not _may_use_transaction(session, call.request):

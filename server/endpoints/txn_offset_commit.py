@@ -142,7 +142,7 @@ def _take_out_unknown(
     kept: list[TxnOffsetCommitRequestTopic] = []
     places = [(image.topic_by_id(t.topic_id) if by_id else image.topic(t.name)) for t in request.topics]
     names = [topic.name if found is None else found.name for topic, found in zip(request.topics, places, strict=True)]
-    denied = _TOPICS.denied(services.authorizer, call, filter(None, names))
+    denied = _TOPICS.denied(services.access.authorizer, call, filter(None, names))
     for topic, found, name in zip(request.topics, places, names, strict=True):
         if name in denied:
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -509,7 +509,7 @@ _LABELS = ("config", "class", "role")
 
 def authorization(services: NodeServices) -> Iterator[Metric]:
     """Nothing without an authorizer. A rate is that of the last minute, or since the scrape before if that is longer ago."""
-    authorizer = services.authorizer
+    authorizer = services.access.authorizer
     if authorizer is None:
         return
     decisions = CounterMetricFamily(

@@ -11,6 +11,8 @@ from ..runtime.internal_topics import SHARE_GROUP_STATE_TOPIC
 from ..runtime.lazy import Lazy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ...client.peers import Peers
     from ...metadata.delta import MetadataDelta
     from ...metadata.image import MetadataImage
@@ -84,14 +86,18 @@ class ShareSubsystem:
         self.states = Lazy(self._make_states)
         partitions.unmade.on_made.append(self._take_up)
 
-    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    async def start(self) -> None:
+        """Nothing: the parts are made with their first use."""
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
         """Follows a new image."""
         if self.states.made is not None or image.topic(SHARE_GROUP_STATE_TOPIC) is not None:
             self.states().apply(delta, image)
         if self.partitions.made is not None:
             self.partitions.made.apply(bool(delta.topics))
+        return ()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         if self.partitions.made is not None:
             self.partitions.made.stop()
         if self.states.made is not None:

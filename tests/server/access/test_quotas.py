@@ -211,7 +211,7 @@ def test_new_partitions_and_deletions_count(held: DataPath) -> None:
 
 def test_connections_over_the_quota_of_their_address_are_closed_unserved(held: DataPath) -> None:
     change(held.client, {"ip": "localhost"}, connection_creation_rate=3)
-    rates = held.broker.server.client_quotas.connections
+    rates = held.broker.server.access.quotas.connections
     wait_until(lambda: rates.is_on, "the host is resolved")
     served, rejected = 0, 0
     for _ in range(8):

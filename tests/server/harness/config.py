@@ -57,7 +57,7 @@ class ConfigStand:
             node_id=self.node_id,
             controller=self.controller,
             metadata=SimpleNamespace(image=self.image),
-            authorizer=None,
+            access=SimpleNamespace(authorizer=None),
         )
         call = SimpleNamespace(
             api=api,

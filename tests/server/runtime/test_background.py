@@ -305,7 +305,7 @@ def test_tokens_of_an_owner_are_bounded_and_expired_ones_make_room(controller: C
 
 def test_broker_refuses_a_token_of_over_8_mb_before_the_controller_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     call: Any = SimpleNamespace(request=token_request(["r" * 30_000] * 300), principal="User:alice")
-    services: Any = SimpleNamespace(config=None, authorizer=None)  # without a controller
+    services: Any = SimpleNamespace(config=None, access=SimpleNamespace(authorizer=None))  # without a controller
     response = handler.handle(services, call)
     assert response is not None
     assert response.error_code == ErrorCode.POLICY_VIOLATION
