@@ -71,7 +71,7 @@ class BrokerServer(Node):
         self.turns = Turns(self.turn_watch)
         self.late_imports = LateImports(self.pools.cpu)
         #: The dependencies of the handlers; made by `start`.
-        self.services: NodeServices
+        self.services = None
         has_telemetry = config.is_broker and telemetry.is_on(config)
         self.endpoints = NodeEndpoints(self.late_imports, self.access.authorizer, telemetry=has_telemetry)
         self.dispatchers = {kind: Dispatcher(kind, self.endpoints) for kind in (BROKER, CONTROLLER)}
@@ -104,11 +104,7 @@ class BrokerServer(Node):
         self.fetch_sessions = data.fetch_sessions(self)
         self.producer_ids = Lazy(lambda: cluster.producer_ids(self))
         self.auto_creation = Lazy(lambda: cluster.auto_creation(self))
-        self.transaction_markers = Lazy(lambda: coordinators.transaction_markers(self))
-        self.transactions = Lazy(lambda: coordinators.transactions(self))
-        self.transaction_verification = Lazy(lambda: coordinators.transaction_verification(self))
         self.transactional_produce = Lazy(lambda: paths.transactional_produce(self))
-        self.streams_topics = Lazy(lambda: coordinators.streams_topics(self))
         self._is_stopping = False
 
     async def start(self) -> None:
@@ -127,6 +123,7 @@ class BrokerServer(Node):
             await self._serve_metrics()
             self.cluster_id = ensure_formatted(self.config)
             open_directories(self.config.log_dirs, self.directories)
+            self.controller = cluster.controller(self)
             if self.config.is_broker:
                 self.partitions = data.partitions(self)
                 self.directory_reports = data.directory_reports(self)
@@ -137,12 +134,11 @@ class BrokerServer(Node):
                 self.healer = cluster.healer(self)
                 self.leaders = cluster.leaders(self)
                 self.moves = data.replica_moves(self)
-                self.groups = coordinators.groups(self)
+                self.coordinators = coordinators.coordinators(self)
                 self.fetch_path = paths.fetch_path(self)
                 self.produce_path = paths.produce_path(self)
                 self.share = coordinators.share(self)
-                self.subsystems.append(self.share)
-            self.controller = cluster.controller(self)
+                self.subsystems += (self.coordinators, self.share)
             self.services = self.endpoints.services = self._services()
             if self.metrics_server is not None:
                 self.metrics_server.services = self.services
@@ -195,9 +191,7 @@ class BrokerServer(Node):
                 yield getattr(self, name).stop
         for subsystem in reversed(self.subsystems):
             yield subsystem.stop
-        if self.transactions.made is not None:
-            yield self.transactions.made.stop
-        for name in ("groups", "controller", "broker_sessions", "token_expiry", "stopped_brokers"):
+        for name in ("controller", "broker_sessions", "token_expiry", "stopped_brokers"):
             if getattr(self, name, None) is not None:
                 yield getattr(self, name).stop
         for other in (self.forwarding.made, self.replication.made, self.peers.made):
@@ -219,6 +213,7 @@ class BrokerServer(Node):
         yield self.pools.stop
 
     def _watch_brokers(self) -> None:
+        assert self.services is not None
         if self.config.listeners.controllers:
             self.broker_sessions = self.services.broker_sessions = cluster.broker_sessions(self)
             self.broker_sessions.start()
@@ -248,8 +243,8 @@ class BrokerServer(Node):
         if self.lifecycle is None and self._others_came():
             self.lifecycle = cluster.lifecycle_of_lone_voter(self)
         if self.lifecycle is not None and self.config.get("controlled.shutdown.enable"):
-            if hasattr(self, "groups"):
-                await self.groups.hand_over()
+            if isinstance(self.services, Services):
+                await self.services.coordinators.hand_over()
             await self.lifecycle.leave()
 
     def _others_came(self) -> bool:

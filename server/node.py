@@ -26,10 +26,7 @@ if TYPE_CHECKING:
     from .controller.producer_ids import ProducerIds
     from .controller.stopped_brokers import StoppedBrokers
     from .controller.tasks import TokenExpiry
-    from .coordinators.coordinator_driver import GroupDriver
-    from .coordinators.topic_creation import StreamsTopics
-    from .coordinators.transaction_driver import TransactionDriver, TransactionMarkers
-    from .coordinators.transaction_verification import TransactionVerification
+    from .coordinators.subsystem import CoordinatorsSubsystem
     from .endpoints import NodeEndpoints
     from .fetch.fetch_path import FetchPath
     from .fetch.sessions import FetchSessions
@@ -104,7 +101,6 @@ class Node:
     fetch_sessions: FetchSessions
     producer_ids: Lazy[ProducerIds]
     auto_creation: Lazy[AutoCreation]
-    streams_topics: Lazy[StreamsTopics]
     #: Requests of this node to an active controller on another node.
     forwarding: Lazy[Forwarding]
     #: Requests to other nodes.
@@ -132,17 +128,14 @@ class Node:
     healer: Healer
     leaders: Leaders
     moves: ReplicaMoves
-    groups: GroupDriver
-    transaction_markers: Lazy[TransactionMarkers]
-    transactions: Lazy[TransactionDriver]
-    transaction_verification: Lazy[TransactionVerification]
+    coordinators: CoordinatorsSubsystem
     fetch_path: FetchPath
     produce_path: ProducePath
     transactional_produce: Lazy[TransactionalProduce]
     share: ShareSubsystem
     controller: QuorumDriver
-    #: The dependencies of the handlers.
-    services: NodeServices
+    #: The dependencies of the handlers; None until they are made.
+    services: NodeServices | None
     #: None unless odradek.metrics.port is set.
     metrics_server: MetricsServer | None
     #: Sessions of brokers; None on a node that is no controller for others.

@@ -20,7 +20,6 @@ from ..metadata.image import EMPTY_IMAGE
 from ..metadata.unsupported import unsupported
 from .controller.change_lines import log_changes
 from .runtime.halting import UnsupportedMetadata, cause_of
-from .runtime.internal_topics import TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from ..metadata.delta import MetadataDelta
@@ -61,11 +60,6 @@ class Publisher:
             if node.client_telemetry is not None:
                 with self._contained("subscriptions to client metrics"):
                     node.client_telemetry.follow(delta.configs, image)
-            with self._contained("coordinators of groups"):
-                node.groups.apply(delta, image)
-            if node.transactions.made is not None or image.topic(TRANSACTION_STATE_TOPIC) is not None:
-                with self._contained("coordinators of transactions"):
-                    node.transactions().apply(delta, image)
         for subsystem in node.subsystems:
             with self._contained(subsystem.name):
                 yield from subsystem.publish(delta, image)

@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from .controller.driver import QuorumDriver
     from .controller.producer_ids import ProducerIds
     from .controller.stopped_brokers import StoppedBrokers
-    from .coordinators.coordinator_driver import GroupDriver
-    from .coordinators.topic_creation import StreamsTopics
-    from .coordinators.transaction_driver import TransactionDriver, TransactionMarkers
-    from .coordinators.transaction_verification import TransactionVerification
+    from .coordinators.subsystem import CoordinatorsSubsystem
     from .fetch.fetch_path import FetchPath
     from .fetch.sessions import FetchSessions
     from .network.call import ListenerKind
@@ -90,11 +87,7 @@ class Services(NodeServices):
     transactional_produce: Lazy[TransactionalProduce]
     auto_creation: Lazy[AutoCreation]
     producer_ids: Lazy[ProducerIds]
-    groups: GroupDriver
-    transaction_markers: Lazy[TransactionMarkers]
-    transactions: Lazy[TransactionDriver]
-    transaction_verification: Lazy[TransactionVerification]
-    streams_topics: Lazy[StreamsTopics]
+    coordinators: CoordinatorsSubsystem
     replication: Lazy[Replication]
     share: ShareSubsystem
     #: This broker's registration with the controllers; None on a node that is alone.

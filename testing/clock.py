@@ -18,6 +18,7 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 from ..server.runtime.clock import Clock
+from ..server.services import Services
 
 if TYPE_CHECKING:
     from ..server.broker import BrokerServer
@@ -93,7 +94,7 @@ def move(clock: MovedClock, servers: Iterable[BrokerServer], seconds: float) -> 
     """Moves the clock of brokers. Coordinators do what is due; what brokers measure of each other stays the same."""
     clock.move(seconds)
     for server in servers:
-        if not hasattr(server, "groups"):
+        if not isinstance(server.services, Services):
             continue  # a mere controller
         for hosted in server.partitions:
             for follower in hosted.role.followers.values():
@@ -108,7 +109,7 @@ def move(clock: MovedClock, servers: Iterable[BrokerServer], seconds: float) -> 
 async def catch_up(servers: Iterable[BrokerServer]) -> None:
     """Does the periodic tasks of the brokers' logs that a move ahead may have made due."""
     for server in servers:
-        if not hasattr(server, "maintenance"):
+        if not isinstance(server.services, Services):
             continue
         await server.maintenance.delete_old_segments()
         await server.maintenance.remove_files()
@@ -127,6 +128,8 @@ def return_to_real_time(clock: MovedClock, servers: Iterable[BrokerServer]) -> N
 
 
 def _coordinators(server: BrokerServer) -> list[Any]:
-    share = getattr(server, "share", None)
-    found = [getattr(server, "groups", None), server.transactions.made, share and share.states.made]
+    if not isinstance(server.services, Services):
+        return []
+    coordinators, share = server.services.coordinators, server.services.share
+    found = [coordinators.groups, coordinators.transactions.made, share.states.made]
     return [driver for driver in found if driver is not None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING
 
 from ..controller.cluster_view import Leaders
 from ..controller.driver import QuorumDriver
@@ -14,12 +14,10 @@ from ..runtime.internal_topics import SHARE_GROUP_STATE_TOPIC
 if TYPE_CHECKING:
     from ...client.peers import Peers
     from ...metadata.image import BrokerImage
-    from ...protocol.schema import Message
     from ..controller.auto_creation import AutoCreation
     from ..controller.broker_lifecycle import BrokerLifecycle
     from ..controller.broker_sessions import BrokerSessionWatch
     from ..controller.channel import Forwarding
-    from ..controller.commits import ClientFields, Reply
     from ..controller.producer_ids import ProducerIds
     from ..controller.stopped_brokers import StoppedBrokers
     from ..controller.tasks import TokenExpiry
@@ -35,12 +33,9 @@ def auto_creation(node: Node) -> AutoCreation:
         if topic == SHARE_GROUP_STATE_TOPIC:
             node.share.states().ensure_topic(lambda: None)
         else:
-            (node.groups if topic == node.groups.topic else node.transactions()).ensure_topic(lambda: None)
+            node.coordinators.ensure_topic(topic)
 
-    def submit(request: Message, version: int, reply: Reply, **client: Unpack[ClientFields]) -> None:
-        node.controller.submit(request, version, reply, **client)
-
-    return AutoCreation(submit, create_internal, node.lines)
+    return AutoCreation(node.controller.submit, create_internal, node.lines)
 
 
 def leaders(node: Node) -> Leaders:
@@ -55,9 +50,7 @@ def leaders(node: Node) -> Leaders:
 def producer_ids(node: Node) -> ProducerIds:
     from ..controller.producer_ids import ProducerIds
 
-    return ProducerIds(
-        node.node_id, lambda: node.controller.broker_epoch, lambda *asked: node.controller.submit(*asked)
-    )
+    return ProducerIds(node.node_id, lambda: node.controller.broker_epoch, node.controller.submit)
 
 
 def healer(node: Node) -> Healer:

@@ -16,7 +16,6 @@ from ..replicas.moves import ReplicaMoves
 from ..replicas.scrubber import Scrubber
 
 if TYPE_CHECKING:
-    from ...metadata.image import MetadataImage
     from ...replication.isr import IsrProposal
     from ..node import Node
     from ..partitions.hosted_partition import HostedPartition, Replica
@@ -39,16 +38,9 @@ def fetch_sessions(node: Node) -> FetchSessions:
 
 def partitions(node: Node) -> Partitions:
     unmade = UnmadePartitions(node.node_id, node.clock, node.metadata, node.lines)
-    unmade.on_made.append(lambda image: _take_up_coordinators(node, image))
     made = Partitions(node.directories, unmade, node.clock, node.lines, node.log_directory_failed)
     made.background = node.background
     return made
-
-
-def _take_up_coordinators(node: Node, image: MetadataImage) -> None:
-    node.groups.take_up(image)
-    if node.transactions.made is not None:
-        node.transactions().take_up(image)
 
 
 def directory_reports(node: Node) -> DirectoryReports:

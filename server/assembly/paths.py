@@ -44,4 +44,4 @@ def produce_path(node: Node) -> ProducePath:
 def transactional_produce(node: Node) -> TransactionalProduce:
     from ..produce.transactional_produce import TransactionalProduce
 
-    return TransactionalProduce(node.config, node.clock, node.partitions, node.transaction_verification())
+    return TransactionalProduce(node.config, node.clock, node.partitions, node.coordinators.verification())

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..access.subsystem import AccessSubsystem
     from ..config.broker_config import BrokerConfig
     from ..runtime.metadata_cache import MetadataCache
-    from .coordinator_driver import GroupDriver
+    from .subsystem import CoordinatorsSubsystem
 
 #: Imported with this file, on a thread: the event loop imports none of it later.
 PRELOADED = (group_configs, group_shard_driver)
@@ -37,14 +37,14 @@ class GroupServices(Protocol):
     @property
     def metadata(self) -> MetadataCache: ...
     @property
-    def groups(self) -> GroupDriver: ...
+    def coordinators(self) -> CoordinatorsSubsystem: ...
     @property
     def access(self) -> AccessSubsystem: ...
 
 
 def to_coordinator(services: GroupServices, call: Call) -> Message | None:
     """Has the coordinator of the group answer."""
-    services.groups.submit(call.request.group_id, call.request, call.version, call, call.reply)
+    services.coordinators.groups.submit(call.request.group_id, call.request, call.version, call, call.reply)
     return None
 
 
@@ -115,7 +115,7 @@ def describe(
     """Scatters the request to the shards and gathers one response. `question` is the request for some of the groups;
     `first` are descriptions that need no shard. `rejected`: the class of a description.
     """
-    groups = services.groups
+    groups = services.coordinators.groups
     asked = list(group_ids)
     denied = DESCRIBED_GROUPS.denied(services.access.authorizer, call, asked)
     error = ErrorCode.GROUP_AUTHORIZATION_FAILED

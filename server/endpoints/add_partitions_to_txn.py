@@ -56,7 +56,7 @@ def handle(services: Services, call: Call) -> AddPartitionsToTxnResponse | None:
     rejected = _error_response(services.metadata.image, topics, denied)
     if rejected is not None:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rejected)
-    services.transactions().submit(key, request, call.version, call, call.reply)
+    services.coordinators.transactions().submit(key, request, call.version, call, call.reply)
     return None
 
 
@@ -76,7 +76,7 @@ def _ask(
         done(response.results_by_transaction[0])
 
     single = AddPartitionsToTxnRequest(transactions=[transaction])
-    services.transactions().submit(key, single, call.version, call, reply)
+    services.coordinators.transactions().submit(key, single, call.version, call, reply)
 
 
 def _error_response(

@@ -33,7 +33,9 @@ def handle(services: Services, call: Call) -> None:
     rejected = [_denied(services, topic) for topic in request.topics if topic.topic_name in denied]
     if rejected:
         request.topics = [topic for topic in request.topics if topic.topic_name not in denied]
-    services.groups.submit(request.group_id, request, call.version, call, partial(_noted, services, call, rejected))
+    services.coordinators.groups.submit(
+        request.group_id, request, call.version, call, partial(_noted, services, call, rejected)
+    )
 
 
 def _denied(services: Services, topic: AlterShareGroupOffsetsRequestTopic) -> AlterShareGroupOffsetsResponseTopic:

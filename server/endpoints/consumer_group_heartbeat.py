@@ -25,7 +25,9 @@ def handle(services: Services, call: Call) -> Message | None:
     topics = call.request.subscribed_topic_names or ()
     if topics and _TOPICS.denied(services.access.authorizer, call, topics):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    services.groups.submit(call.request.group_id, call.request, call.version, _client(services, call), call.reply)
+    services.coordinators.groups.submit(
+        call.request.group_id, call.request, call.version, _client(services, call), call.reply
+    )
     return None
 
 

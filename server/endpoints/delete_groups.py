@@ -38,7 +38,7 @@ def handle(services: Services, call: Call) -> None:
 
 
 def _delete(services: Services, call: Call, group_ids: list[str], rejected: dict[str, int]) -> None:
-    groups = services.groups
+    groups = services.coordinators.groups
 
     def reply(answers: list[DeleteGroupsResponse]) -> None:
         results = [DeletableGroupResult(group_id=group_id, error_code=error) for group_id, error in rejected.items()]

@@ -28,7 +28,9 @@ def handle(services: Services, call: Call) -> None:
     rejected = [_denied(name) for name in names if name in denied]
     if rejected:
         request.topics = [topic for topic in request.topics if topic.topic_name not in denied]
-    services.groups.submit(request.group_id, request, call.version, call, partial(_noted, services, call, rejected))
+    services.coordinators.groups.submit(
+        request.group_id, request, call.version, call, partial(_noted, services, call, rejected)
+    )
 
 
 def _denied(name: str) -> DeleteShareGroupOffsetsResponseTopic:

@@ -57,7 +57,7 @@ def _describe(services: Services, call: Call, group: DescribeShareGroupOffsetsRe
         done(answer)
     elif group.topics is None:
         asked = InitializedPartitions(group.group_id)
-        services.groups.submit(
+        services.coordinators.groups.submit(
             group.group_id, asked, 0, call, partial(_known, services, answer, partial(_show, services, call, done))
         )
     else:

@@ -29,7 +29,7 @@ def handle(services: Services, call: Call) -> None:
     denied = _IDS.denied(services.access.authorizer, call, asked)
     error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     unseen = [TransactionState(error_code=error, transactional_id=one) for one in asked if one in denied]
-    driver = services.transactions()
+    driver = services.coordinators.transactions()
 
     def reply(answers: list[DescribeTransactionsResponse]) -> None:
         described = [state for answer in answers for state in answer.transaction_states]

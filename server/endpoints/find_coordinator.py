@@ -75,9 +75,9 @@ def handle(services: Services, call: Call) -> FindCoordinatorResponse | None:
 def _driver(services: Services, call: Call) -> CoordinatorDriver | None:
     key_type = call.request.key_type
     if key_type == GROUP_KEY_TYPE:
-        return services.groups
+        return services.coordinators.groups
     if key_type == TRANSACTION_KEY_TYPE:
-        return services.transactions()
+        return services.coordinators.transactions()
     is_served = key_type == SHARE_KEY_TYPE and call.version >= SHARE_KEY_VERSION
     return services.share.states() if is_served and all(map(_is_share_key, call.request.coordinator_keys)) else None
 

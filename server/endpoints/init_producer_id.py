@@ -34,7 +34,7 @@ def handle(services: Services, call: Call) -> InitProducerIdResponse | None:
     if half_known or request.transactional_id == "":
         return _error_response(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        services.transactions().submit(request.transactional_id, request, call.version, call, call.reply)
+        services.coordinators.transactions().submit(request.transactional_id, request, call.version, call, call.reply)
         return None
 
     def answer(error: int, producer_id: int) -> None:

@@ -29,7 +29,7 @@ def handle(services: Services, call: Call) -> None:
             groups = [group for answer in answers for group in answer.groups if not is_hidden(group.group_id)]
             call.reply(ListGroupsResponse(groups=groups))
 
-    services.groups.submit_to_all(call.request, call.version, call, reply)
+    services.coordinators.groups.submit_to_all(call.request, call.version, call, reply)
 
 
 ENDPOINT = ApiEndpoint(handle=handle, authorization=(_CLUSTER, _GROUPS), place=GROUP_COORDINATORS)

@@ -29,7 +29,7 @@ def handle(services: Services, call: Call) -> None:
         ]
         call.reply(response)
 
-    services.transactions().submit_to_all(call.request, call.version, call, reply)
+    services.coordinators.transactions().submit_to_all(call.request, call.version, call, reply)
 
 
 ENDPOINT = ApiEndpoint(handle=handle, authorization=(_IDS,), place=TRANSACTION_COORDINATORS)

@@ -56,7 +56,7 @@ def handle(services: Services, call: Call) -> OffsetCommitResponse | None:
         return OffsetCommitResponse(topics=error_results)
     request.topics = topics
     reply = partial(_reply, call, error_results) if error_results else call.reply
-    services.groups.submit(request.group_id, request, call.version, call, reply)
+    services.coordinators.groups.submit(request.group_id, request, call.version, call, reply)
     return None
 
 

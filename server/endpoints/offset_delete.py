@@ -43,7 +43,7 @@ def handle(services: Services, call: Call) -> None:
         call.reply(response)
 
     asked = OffsetDeleteRequest(group_id=request.group_id, topics=known)
-    services.groups.submit(request.group_id, asked, call.version, call, reply)
+    services.coordinators.groups.submit(request.group_id, asked, call.version, call, reply)
 
 
 def _split(

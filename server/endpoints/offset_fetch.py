@@ -48,7 +48,7 @@ def handle(services: Services, call: Call) -> None:
     groups = request.groups if call.version >= SEVERAL_GROUPS_VERSION else [_as_group(request)]
     positions: dict[int, list[int]] = {}
     for position, group in enumerate(groups):
-        positions.setdefault(services.groups.partition_for(group.group_id), []).append(position)
+        positions.setdefault(services.coordinators.groups.partition_for(group.group_id), []).append(position)
     questions = [partial(_fetch, services, call, [groups[p] for p in found]) for found in positions.values()]
 
     def answered(answers: list[list[OffsetFetchResponseGroup]]) -> None:
@@ -106,7 +106,9 @@ def _fetch(
         done(response.groups)
 
     asked = OffsetFetchRequest(groups=groups, require_stable=call.request.require_stable)
-    services.groups.submit(groups[0].group_id, asked, max(call.version, SEVERAL_GROUPS_VERSION), call, reply)
+    services.coordinators.groups.submit(
+        groups[0].group_id, asked, max(call.version, SEVERAL_GROUPS_VERSION), call, reply
+    )
 
 
 def _fetch_permitted(

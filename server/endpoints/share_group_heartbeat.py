@@ -24,7 +24,9 @@ def handle(services: Services, call: Call) -> Message | None:
     topics = call.request.subscribed_topic_names or ()
     if topics and _TOPICS.denied(services.access.authorizer, call, topics):
         return ShareGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    services.groups.submit(call.request.group_id, call.request, call.version, call, partial(_reply, services, call))
+    services.coordinators.groups.submit(
+        call.request.group_id, call.request, call.version, call, partial(_reply, services, call)
+    )
     return None
 
 

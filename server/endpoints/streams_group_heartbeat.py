@@ -42,15 +42,15 @@ def handle(services: Services, call: Call) -> Message | None:
         if isinstance(answer, NeedsTopics):
             denied = _denied_creations(services, call, answer)
             if denied:
-                services.streams_topics().tell_unauthorized(answer.response, denied)
+                services.coordinators.streams_topics().tell_unauthorized(answer.response, denied)
             else:
                 client = None if services.access.authorizer is None else (call.principal, call.client_host)
-                services.streams_topics().create(answer.topics, client)
-                services.streams_topics().tell_errors(answer.response, answer.topics)
+                services.coordinators.streams_topics().create(answer.topics, client)
+                services.coordinators.streams_topics().tell_errors(answer.response, answer.topics)
             answer = answer.response
         call.reply(answer)
 
-    services.groups.submit(request.group_id, request, call.version, call, reply)
+    services.coordinators.groups.submit(request.group_id, request, call.version, call, reply)
     return None
 
 

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from ...metadata.image import MetadataImage
     from ..config.broker_config import BrokerConfig
     from ..controller.cluster_view import Leaders
-    from ..coordinators.coordinator_driver import GroupDriver
     from ..coordinators.persister import Persister
     from ..coordinators.share_state_driver import ShareStateDriver
-    from ..coordinators.topic_creation import CreateTopics, TopicCreation
+    from ..coordinators.subsystem import CoordinatorsSubsystem
     from ..fetch.fetch_path import FetchPath
     from ..network.listener_set import ListenerSet
     from ..partitions.partitions import Partitions
@@ -52,11 +51,9 @@ class ShareSubsystem:
         listeners: ListenerSet,
         partitions: Partitions,
         leaders: Leaders,
-        groups: GroupDriver,
+        coordinators: CoordinatorsSubsystem,
         fetch_path: FetchPath,
         peers: Lazy[Peers],
-        topic_creation: TopicCreation,
-        create_topics: CreateTopics,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -66,11 +63,9 @@ class ShareSubsystem:
         self._listeners = listeners
         self._hosted = partitions
         self._leaders = leaders
-        self._groups = groups
+        self._coordinators = coordinators
         self._fetch_path = fetch_path
         self._peers = peers
-        self._topic_creation = topic_creation
-        self._create_topics = create_topics
         self.configs = Lazy(self._make_configs)
         self.partitions = Lazy(self._make_partitions)
         self.sessions = Lazy(self._make_sessions)
@@ -150,7 +145,7 @@ class ShareSubsystem:
     def _make_group_states(self) -> ShareGroupStates:
         from .share_groups import ShareGroupStates
 
-        return ShareGroupStates(self._groups, self.persister)
+        return ShareGroupStates(self._coordinators.groups, self.persister)
 
     def _make_latest_offsets(self) -> LatestOffsets:
         from .share_groups import LatestOffsets
@@ -171,11 +166,12 @@ class ShareSubsystem:
             self._clock,
             self._leaders,
             self._peers,
-            self._create_topics,
+            self._coordinators.create_topics,
             self._pools.disk,
         )
 
     def _make_states(self) -> ShareStateDriver:
         from ..coordinators.share_state_driver import ShareStateDriver
 
-        return ShareStateDriver(self._config, self._clock, self._hosted, self._topic_creation, self._metadata.image)
+        topic_creation = self._coordinators.topic_creation()
+        return ShareStateDriver(self._config, self._clock, self._hosted, topic_creation, self._metadata.image)
