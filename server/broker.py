@@ -15,7 +15,7 @@ from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from .access.subsystem import AccessSubsystem
-from .assembly import cluster, coordinators, data, paths, telemetry
+from .assembly import cluster, coordinators, telemetry
 from .controller.formatting import ensure_formatted
 from .endpoints import NodeEndpoints
 from .life_lines import log_started, log_starting, log_stopped, log_stopping
@@ -99,12 +99,8 @@ class BrokerServer(Node):
         self.subsystems = []
         self.forwarding = Lazy(lambda: cluster.forwarding(self))
         self.peers = Lazy(lambda: cluster.peers(self))
-        self.replica_requests = Lazy(lambda: cluster.replica_requests(self))
-        self.replication = Lazy(lambda: cluster.replication(self))
-        self.fetch_sessions = data.fetch_sessions(self)
         self.producer_ids = Lazy(lambda: cluster.producer_ids(self))
         self.auto_creation = Lazy(lambda: cluster.auto_creation(self))
-        self.transactional_produce = Lazy(lambda: paths.transactional_produce(self))
         self._is_stopping = False
 
     async def start(self) -> None:
@@ -125,20 +121,13 @@ class BrokerServer(Node):
             open_directories(self.config.log_dirs, self.directories)
             self.controller = cluster.controller(self)
             if self.config.is_broker:
-                self.partitions = data.partitions(self)
-                self.directory_reports = data.directory_reports(self)
-                self.partition_changes = data.partition_changes(self)
-                self.maintenance = data.log_maintenance(self)
-                self.cleaner = data.log_cleaner(self)
-                self.scrubber = data.scrubber(self)
-                self.healer = cluster.healer(self)
-                self.leaders = cluster.leaders(self)
-                self.moves = data.replica_moves(self)
+                self.partitions = coordinators.partitions(self)
+                self.subsystems.append(self.partitions)
+                self.replicas = coordinators.replicas(self)
                 self.coordinators = coordinators.coordinators(self)
-                self.fetch_path = paths.fetch_path(self)
-                self.produce_path = paths.produce_path(self)
+                self.data_path = coordinators.data_path(self)
                 self.share = coordinators.share(self)
-                self.subsystems += (self.coordinators, self.share)
+                self.subsystems += (self.replicas, self.coordinators, self.data_path, self.share)
             self.services = self.endpoints.services = self._services()
             if self.metrics_server is not None:
                 self.metrics_server.services = self.services
@@ -146,11 +135,8 @@ class BrokerServer(Node):
             self._watch_brokers()
             if not self.controller.is_alone:
                 await self._join_quorum()
-            if self.config.is_broker:
-                self.moves.resume()
-                self.maintenance.start()
-                self.cleaner.start()
-                self.scrubber.start()
+            for subsystem in self.subsystems:
+                await subsystem.start()
             await self.listeners.start()
             if self.listeners.takes_descriptors:
                 self.metadata.on_published.append(lambda _: self.listeners.plan_descriptors())
@@ -186,23 +172,16 @@ class BrokerServer(Node):
         if self.metrics_server is not None:
             yield self.metrics_server.stop
         yield from (self.listeners.stop, self.turns.stop)
-        for name in ("healer", "scrubber", "cleaner", "maintenance"):
-            if hasattr(self, name):  # the start came so far
-                yield getattr(self, name).stop
-        for subsystem in reversed(self.subsystems):
+        for subsystem in reversed(self.subsystems[1:]):
             yield subsystem.stop
         for name in ("controller", "broker_sessions", "token_expiry", "stopped_brokers"):
             if getattr(self, name, None) is not None:
                 yield getattr(self, name).stop
-        for other in (self.forwarding.made, self.replication.made, self.peers.made):
+        for other in (self.forwarding.made, self.peers.made):
             if other is not None:
                 yield other.close
-        for name in ("moves", "partition_changes"):
-            if hasattr(self, name):
-                yield getattr(self, name).stop
-        if hasattr(self, "partitions"):
-            epoch = self.controller.broker_epoch if hasattr(self, "controller") else -1
-            yield partial(self.partitions.close, epoch)
+        for subsystem in self.subsystems[:1]:
+            yield subsystem.stop
         for directory in self.directories:
             yield directory.close
         if self.client_telemetry is not None:

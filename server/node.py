@@ -14,37 +14,25 @@ if TYPE_CHECKING:
     from ..metadata.delta import MetadataDelta
     from ..metadata.image import MetadataImage
     from ..storage.directory import LogDirectory
-    from ..storage.files.open_files import LogDirectoryFailure
     from .access.subsystem import AccessSubsystem
     from .config.broker_config import BrokerConfig
     from .controller.auto_creation import AutoCreation
     from .controller.broker_lifecycle import BrokerLifecycle
     from .controller.broker_sessions import BrokerSessionWatch
     from .controller.channel import Forwarding
-    from .controller.cluster_view import Leaders
     from .controller.driver import QuorumDriver
     from .controller.producer_ids import ProducerIds
     from .controller.stopped_brokers import StoppedBrokers
     from .controller.tasks import TokenExpiry
     from .coordinators.subsystem import CoordinatorsSubsystem
     from .endpoints import NodeEndpoints
-    from .fetch.fetch_path import FetchPath
-    from .fetch.sessions import FetchSessions
     from .network.call import ListenerKind
     from .network.dispatch import Dispatcher
     from .network.listener_set import ListenerSet
     from .observability.http import MetricsServer
-    from .partitions.directories import DirectoryReports
-    from .partitions.partitions import Partitions
-    from .partitions.roles import PartitionChanges
-    from .produce.produce import ProducePath
-    from .produce.transactional_produce import TransactionalProduce
-    from .replicas.cleaner import LogCleaner
-    from .replicas.healing import Healer, ReplicaRequests
-    from .replicas.maintenance import LogMaintenance
-    from .replicas.moves import ReplicaMoves
-    from .replicas.replication import Replication
-    from .replicas.scrubber import Scrubber
+    from .partitions.subsystem import PartitionsSubsystem
+    from .produce.subsystem import DataPathSubsystem
+    from .replicas.subsystem import ReplicasSubsystem
     from .runtime.background import BackgroundTasks
     from .runtime.clock import Clock
     from .runtime.counters import DamageCounters, Metrics
@@ -98,17 +86,12 @@ class Node:
     listeners: ListenerSet
     directories: list[LogDirectory]
     access: AccessSubsystem
-    fetch_sessions: FetchSessions
     producer_ids: Lazy[ProducerIds]
     auto_creation: Lazy[AutoCreation]
     #: Requests of this node to an active controller on another node.
     forwarding: Lazy[Forwarding]
     #: Requests to other nodes.
     peers: Lazy[Peers]
-    #: Requests to other replicas of partitions.
-    replica_requests: Lazy[ReplicaRequests]
-    #: Replication of partitions with the other replicas.
-    replication: Lazy[Replication]
 
     # Made by the start.
     #: Subsystems, in the order of their start: each follows images, and stops in the reverse order.
@@ -119,19 +102,10 @@ class Node:
     deadlines: Deadlines
     wakeups: Wakeups
     # On a node that is only a controller there are no partitions, and none of what lives in them.
-    partitions: Partitions
-    directory_reports: DirectoryReports
-    partition_changes: PartitionChanges
-    maintenance: LogMaintenance
-    cleaner: LogCleaner
-    scrubber: Scrubber
-    healer: Healer
-    leaders: Leaders
-    moves: ReplicaMoves
+    partitions: PartitionsSubsystem
+    replicas: ReplicasSubsystem
     coordinators: CoordinatorsSubsystem
-    fetch_path: FetchPath
-    produce_path: ProducePath
-    transactional_produce: Lazy[TransactionalProduce]
+    data_path: DataPathSubsystem
     share: ShareSubsystem
     controller: QuorumDriver
     #: The dependencies of the handlers; None until they are made.
@@ -148,11 +122,6 @@ class Node:
     client_telemetry: ClientTelemetry | None
     #: Brokers that have just gone; None where there are no others.
     stopped_brokers: StoppedBrokers | None
-
-    def log_directory_failed(self, failure: LogDirectoryFailure) -> None:
-        """One of the partitions' directories is offline; without any, the broker cannot go on."""
-        if not any(directory.is_online for directory in self.directories):
-            self.halt(failure)
 
     def halt(self, failure: Exception) -> bool:
         """The only way to end a node that runs; whether that failure is one to halt for, see halting.py."""

@@ -54,12 +54,9 @@ class Publisher:
         # Before what the rules protect is there.
         with self._contained(node.access.name):
             yield from node.access.publish(delta, image)
-        if node.config.is_broker:
-            with self._contained("partitions"):
-                yield from node.partition_changes.steps(delta, image)
-            if node.client_telemetry is not None:
-                with self._contained("subscriptions to client metrics"):
-                    node.client_telemetry.follow(delta.configs, image)
+        if node.client_telemetry is not None:
+            with self._contained("subscriptions to client metrics"):
+                node.client_telemetry.follow(delta.configs, image)
         for subsystem in node.subsystems:
             with self._contained(subsystem.name):
                 yield from subsystem.publish(delta, image)

@@ -14,23 +14,16 @@ if TYPE_CHECKING:
     from .controller.auto_creation import AutoCreation
     from .controller.broker_lifecycle import BrokerLifecycle
     from .controller.broker_sessions import BrokerSessionWatch
-    from .controller.cluster_view import Leaders
     from .controller.driver import QuorumDriver
     from .controller.producer_ids import ProducerIds
     from .controller.stopped_brokers import StoppedBrokers
     from .coordinators.subsystem import CoordinatorsSubsystem
-    from .fetch.fetch_path import FetchPath
-    from .fetch.sessions import FetchSessions
     from .network.call import ListenerKind
     from .network.dispatch import Dispatcher, Endpoints
     from .network.listener_set import ListenerSet
-    from .partitions.partitions import Partitions
-    from .produce.produce import ProducePath
-    from .produce.transactional_produce import TransactionalProduce
-    from .replicas.cleaner import LogCleaner
-    from .replicas.moves import ReplicaMoves
-    from .replicas.replication import Replication
-    from .replicas.scrubber import Scrubber
+    from .partitions.subsystem import PartitionsSubsystem
+    from .produce.subsystem import DataPathSubsystem
+    from .replicas.subsystem import ReplicasSubsystem
     from .runtime.background import BackgroundTasks
     from .runtime.clock import Clock
     from .runtime.counters import DamageCounters, Metrics
@@ -76,19 +69,12 @@ class Services(NodeServices):
 
     deadlines: Deadlines
     wakeups: Wakeups
-    partitions: Partitions
-    leaders: Leaders
-    moves: ReplicaMoves
-    cleaner: LogCleaner
-    scrubber: Scrubber
-    fetch_sessions: FetchSessions
-    fetch_path: FetchPath
-    produce_path: ProducePath
-    transactional_produce: Lazy[TransactionalProduce]
     auto_creation: Lazy[AutoCreation]
     producer_ids: Lazy[ProducerIds]
+    partitions: PartitionsSubsystem
+    replicas: ReplicasSubsystem
     coordinators: CoordinatorsSubsystem
-    replication: Lazy[Replication]
+    data_path: DataPathSubsystem
     share: ShareSubsystem
     #: This broker's registration with the controllers; None on a node that is alone.
     lifecycle: BrokerLifecycle | None

@@ -96,7 +96,7 @@ def move(clock: MovedClock, servers: Iterable[BrokerServer], seconds: float) -> 
     for server in servers:
         if not isinstance(server.services, Services):
             continue  # a mere controller
-        for hosted in server.partitions:
+        for hosted in server.partitions.hosted:
             for follower in hosted.role.followers.values():
                 follower.last_caught_up_ms += int(seconds * 1000)
                 follower.last_fetch_ms += int(seconds * 1000)
@@ -111,9 +111,9 @@ async def catch_up(servers: Iterable[BrokerServer]) -> None:
     for server in servers:
         if not isinstance(server.services, Services):
             continue
-        await server.maintenance.delete_old_segments()
-        await server.maintenance.remove_files()
-        await server.maintenance.expire_producers()
+        await server.replicas.maintenance.delete_old_segments()
+        await server.replicas.maintenance.remove_files()
+        await server.replicas.maintenance.expire_producers()
     await asyncio.sleep(0)
 
 

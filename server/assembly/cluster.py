@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..controller.cluster_view import Leaders
 from ..controller.driver import QuorumDriver
 from ..controller.registration import Registration
 from ..publisher import Publisher
-from ..replicas.healing import Healer
 from ..runtime.internal_topics import SHARE_GROUP_STATE_TOPIC
 
 if TYPE_CHECKING:
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
     from ..controller.stopped_brokers import StoppedBrokers
     from ..controller.tasks import TokenExpiry
     from ..node import Node
-    from ..replicas.healing import ReplicaRequests
-    from ..replicas.replication import Replication
 
 
 def auto_creation(node: Node) -> AutoCreation:
@@ -38,32 +34,10 @@ def auto_creation(node: Node) -> AutoCreation:
     return AutoCreation(node.controller.submit, create_internal, node.lines)
 
 
-def leaders(node: Node) -> Leaders:
-    return Leaders(
-        node.metadata,
-        node.partitions,
-        inter_broker_listener=node.config.listeners.inter_broker_name,
-        node_id=node.node_id,
-    )
-
-
 def producer_ids(node: Node) -> ProducerIds:
     from ..controller.producer_ids import ProducerIds
 
     return ProducerIds(node.node_id, lambda: node.controller.broker_epoch, node.controller.submit)
-
-
-def healer(node: Node) -> Healer:
-    return Healer(
-        node.clock,
-        node.damage,
-        node.pools.disk,
-        node.replica_requests,
-        node.cleaner,
-        node.maintenance,
-        lambda hosted: node.moves.get(hosted) is not None,
-        node.background,
-    )
 
 
 def controller(node: Node) -> QuorumDriver:
@@ -138,7 +112,7 @@ def lifecycle(node: Node) -> BrokerLifecycle:
         registration(node),
         node.forwarding,
         node.broker_sessions,
-        lambda: any(hosted.role.is_leader for hosted in node.partitions.values()),
+        lambda: any(hosted.role.is_leader for hosted in node.partitions.hosted.values()),
         node.listeners,
     )
 
@@ -160,27 +134,3 @@ def peers(node: Node) -> Peers:
     from ...client.peers import Peers
 
     return Peers(f"odradek-{node.node_id}", node.access.sasl.login, node.listeners.tls.connection_arguments)
-
-
-def replica_requests(node: Node) -> ReplicaRequests:
-    from ..replicas.healing import ReplicaRequests
-
-    return ReplicaRequests(node.node_id, lambda: node.controller.broker_epoch, node.config, node.peers, node.leaders)
-
-
-def replication(node: Node) -> Replication:
-    from ..replicas.fetcher import ReplicaFetcher
-    from ..replicas.isr_changes import IsrChanges
-    from ..replicas.replication import Replication
-    from ..replicas.replication_quota import FOLLOWERS, LEADERS, ReplicationQuota
-
-    leaders, followers = (
-        ReplicationQuota(node.node_id, node.config, node.clock, node.metadata, keys) for keys in (LEADERS, FOLLOWERS)
-    )
-    requests = node.replica_requests()
-
-    def make_fetcher(leader: int, purpose: str) -> ReplicaFetcher:
-        return ReplicaFetcher(leader, purpose, requests, node.config, node.clock, followers, node.damage, node.lines)
-
-    isr_changes = IsrChanges(node.node_id, lambda: node.controller.broker_epoch, node.clock, node.forwarding)
-    return Replication(node.config, node.clock, node.partitions, isr_changes, leaders, followers, make_fetcher)

@@ -1,14 +1,48 @@
-"""Makes the coordinators of groups and transactions, and the subsystem of share groups."""
+"""Makes the subsystems of a broker: partitions, replicas, coordinators, the data path, share groups."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ..coordinators.subsystem import CoordinatorsSubsystem
+from ..partitions.subsystem import PartitionsSubsystem
+from ..produce.subsystem import DataPathSubsystem
+from ..replicas.subsystem import ReplicasSubsystem
 from ..share.subsystem import ShareSubsystem
 
 if TYPE_CHECKING:
     from ..node import Node
+
+
+def partitions(node: Node) -> PartitionsSubsystem:
+    return PartitionsSubsystem(
+        node.config,
+        node.clock,
+        node.metadata,
+        node.metrics,
+        node.lines,
+        node.pools,
+        node.background,
+        node.directories,
+        node.controller,
+        node.halt,
+    )
+
+
+def replicas(node: Node) -> ReplicasSubsystem:
+    return ReplicasSubsystem(
+        node.config,
+        node.clock,
+        node.metadata,
+        node.lines,
+        node.pools,
+        node.background,
+        node.damage,
+        node.partitions,
+        node.controller,
+        node.forwarding,
+        node.peers,
+    )
 
 
 def coordinators(node: Node) -> CoordinatorsSubsystem:
@@ -18,11 +52,28 @@ def coordinators(node: Node) -> CoordinatorsSubsystem:
         node.metadata,
         node.lines,
         node.late_imports,
-        node.partitions,
-        node.leaders,
+        node.partitions.hosted,
+        node.replicas.leaders,
         node.peers,
         node.controller,
         node.producer_ids,
+    )
+
+
+def data_path(node: Node) -> DataPathSubsystem:
+    return DataPathSubsystem(
+        node.config,
+        node.clock,
+        node.metadata,
+        node.pools,
+        node.turns,
+        node.deadlines,
+        node.wakeups,
+        node.access,
+        node.listeners,
+        node.partitions.hosted,
+        node.replicas,
+        node.coordinators,
     )
 
 
@@ -34,9 +85,9 @@ def share(node: Node) -> ShareSubsystem:
         node.metrics,
         node.pools,
         node.listeners,
-        node.partitions,
-        node.leaders,
+        node.partitions.hosted,
+        node.replicas.leaders,
         node.coordinators,
-        node.fetch_path,
+        node.data_path.fetch,
         node.peers,
     )

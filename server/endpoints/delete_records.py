@@ -73,9 +73,9 @@ class _Deletion(NamedTuple):
 def _delete(
     services: Services, topic: str, index: int, offset: int, waiting: list[_Deletion]
 ) -> DeleteRecordsPartitionResult:
-    hosted = services.partitions.get((topic, index))
+    hosted = services.partitions.hosted.get((topic, index))
     if hosted is None:
-        return DeleteRecordsPartitionResult(index, _NO_WATERMARK, services.leaders.absent_error(topic, index))
+        return DeleteRecordsPartitionResult(index, _NO_WATERMARK, services.replicas.leaders.absent_error(topic, index))
     up_to_offset = hosted.high_watermark if offset == HIGH_WATERMARK else offset
     error = _error(hosted, up_to_offset)
     if error:

@@ -45,14 +45,14 @@ def handle(services: Services, call: Call) -> DescribeProducersResponse:
 
 
 def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
-    hosted = services.partitions.get((topic, index))
+    hosted = services.partitions.hosted.get((topic, index))
     if hosted is not None and hosted.offline:
         return PartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR)
     if hosted is None:
         invalid = check_name(topic)
         if invalid is not None:
             return PartitionResponse(index, invalid.code, invalid.message)
-        error = services.leaders.absent_error(topic, index)
+        error = services.replicas.leaders.absent_error(topic, index)
         known = services.metadata.image.topic(topic) is not None
         return PartitionResponse(index, error, None if known else "This server does not host this topic-partition.")
     producers = hosted.log.producers.by_id.values()

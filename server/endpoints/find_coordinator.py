@@ -139,9 +139,9 @@ def _find(services: Services, call: Call, key: str) -> Found:
     if driver is None:
         return NOT_SERVED
     place = (driver.topic, driver.partition_for(key))
-    if place in services.partitions.unmade:
+    if place in services.partitions.hosted.unmade:
         return NOT_AVAILABLE
-    node = services.leaders.current_leader(call.listener, *place).node
+    node = services.replicas.leaders.current_leader(call.listener, *place).node
     return NOT_AVAILABLE if node is None else Found(ErrorCode.NONE, node.id, node.host, node.port)
 
 

@@ -60,9 +60,9 @@ def _error_response(asked: OffsetForLeaderPartition) -> EpochEndOffset:
 
 
 def _end_of_epoch(services: Services, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
-    hosted = services.partitions.get((topic, asked.partition))
+    hosted = services.partitions.hosted.get((topic, asked.partition))
     if hosted is None:
-        error = services.leaders.absent_error(topic, asked.partition)
+        error = services.replicas.leaders.absent_error(topic, asked.partition)
     else:
         error = hosted.error_for_epoch(asked.current_leader_epoch)
     if error or hosted is None:

@@ -89,16 +89,16 @@ def handle(services: Services, call: Call) -> ProduceResponse | None:
             return _reject(call, _UNAUTHORIZED)
         denied = denied_topics(session, call, services.metadata.image)
     if call.request.transactional_id is not None:
-        transactional = services.transactional_produce()
+        transactional = services.data_path.transactional()
         if transactional.is_trusted(call.version):
-            return _produce(services.produce_path, call, _NOT_VERIFIED, denied, trusted=True)
+            return _produce(services.data_path.produce, call, _NOT_VERIFIED, denied, trusted=True)
         unverified = transactional.unverified(call, denied)
         if unverified is not None:
-            transactional.verify(call, unverified, partial(_verified, services.produce_path, call, denied))
+            transactional.verify(call, unverified, partial(_verified, services.data_path.produce, call, denied))
             return None
     elif has_transactional and call.request.acks in _ACKS:
         return _reject(call, _UNAUTHORIZED, denied)
-    return _produce(services.produce_path, call, _NOT_VERIFIED, denied)
+    return _produce(services.data_path.produce, call, _NOT_VERIFIED, denied)
 
 
 def _verified(path: ProducePath, call: Call, denied: Set[Any], membership: dict[TopicPartition, int]) -> None:

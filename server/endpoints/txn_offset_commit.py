@@ -54,7 +54,7 @@ def handle(services: Services, call: Call) -> Message | None:
     if not request.topics:
         return TxnOffsetCommitResponse(topics=error_results)
     place = (GROUP_METADATA_TOPIC, services.coordinators.groups.partition_for(request.group_id))
-    hosted = services.partitions.get(place)
+    hosted = services.partitions.hosted.get(place)
     if hosted is None or not hosted.is_leader or not _is_asked(services, call, hosted):
         _commit(services, call, error_results)
         return None

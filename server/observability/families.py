@@ -80,7 +80,7 @@ def families(services: NodeServices) -> Iterator[Metric]:
 
 def _fetch_sessions(services: Services) -> Iterator[Metric]:
     cache = "kafka_server_fetchsessioncache"
-    sessions, partitions = len(services.fetch_sessions), services.fetch_sessions.partition_count
+    sessions, partitions = len(services.data_path.sessions), services.data_path.sessions.partition_count
     yield _gauge(f"{cache}_numincrementalfetchsessions", "Incremental fetch sessions (KIP-227).", sessions)
     yield _gauge(
         f"{cache}_numincrementalfetchpartitionscached", "Partitions in incremental fetch sessions.", partitions
@@ -88,7 +88,7 @@ def _fetch_sessions(services: Services) -> Iterator[Metric]:
     evictions = CounterMetricFamily(
         f"{cache}_incrementalfetchsessionevictions", "Incremental fetch sessions evicted from a full cache."
     )
-    evictions.add_metric([], services.fetch_sessions.evictions)
+    evictions.add_metric([], services.data_path.sessions.evictions)
     yield evictions
 
 
@@ -209,7 +209,7 @@ def _connections(services: NodeServices) -> Iterator[Metric]:
 
 
 def _replicas(services: Services) -> Iterator[Metric]:
-    hosted = list(services.partitions)
+    hosted = list(services.partitions.hosted)
     led = [partition for partition in hosted if partition.is_leader]
     counts = {
         "partitioncount": len(hosted),
@@ -254,7 +254,7 @@ def _logs(services: Services) -> Iterator[Metric]:
     segments = GaugeMetricFamily("kafka_log_log_numlogsegments", "Segments of a partition.", labels=labels)
     start = GaugeMetricFamily("kafka_log_log_logstartoffset", "The log start offset of a partition.", labels=labels)
     end = GaugeMetricFamily("kafka_log_log_logendoffset", "The log end offset of a partition.", labels=labels)
-    for partition in services.partitions:
+    for partition in services.partitions.hosted:
         if partition.offline:
             continue
         of = [partition.topic, str(partition.index)]
@@ -266,7 +266,7 @@ def _logs(services: Services) -> Iterator[Metric]:
     yield from (size, segments, start, end)
     words = "Poisoned batches, which no consumer can read, at the last compaction or verification."
     poisoned = GaugeMetricFamily("odradek_log_poisoned_batches", words, labels=labels)
-    for (topic, index), met in services.cleaner.poisoned.items():
+    for (topic, index), met in services.replicas.cleaner.poisoned.items():
         poisoned.add_metric([topic, str(index)], len(met))
     yield poisoned
     offline = sum(not directory.is_online for directory in services.directories)
@@ -321,7 +321,7 @@ def _elections(services: NodeServices) -> Iterator[Metric]:
 
 
 def _in_sync_changes(services: NodeServices) -> Iterator[Metric]:
-    replication = services.replication.made if isinstance(services, Services) else None
+    replication = services.replicas.replication.made if isinstance(services, Services) else None
     changes = replication.isr_changes if replication is not None else None
     name = "kafka_server_replicamanager"
     yield _counter(f"{name}_isrshrinks", "Removals of replicas from the ISR.", changes.shrinks if changes else 0)
@@ -419,7 +419,7 @@ def _ranges(services: Services) -> Iterator[Metric]:
         "The first offset of a damaged range. The label next_offset is the offset after the range.",
         labels=(*labels, "next_offset"),
     )
-    for partition in services.partitions:
+    for partition in services.partitions.hosted:
         damaged = partition.log.damage
         if partition.offline or not damaged:
             continue

@@ -124,7 +124,7 @@ def test_fetch_session_of_very_many_partitions_is_opened_and_ended_within_the_bu
         measured.run(probe.start())
         measured.reconnect()
         measured.exchange(frame_of(unknown_names(1), 9))
-        measured.wait_for(lambda: not len(measured.broker.server.fetch_sessions) and measured.is_idle())
+        measured.wait_for(lambda: not len(measured.broker.server.data_path.sessions) and measured.is_idle())
         longest_s.append(measured.run(probe.stop()))
     assert min(longest_s) < TURN_BUDGET_S
 

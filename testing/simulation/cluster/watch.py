@@ -11,6 +11,7 @@ from ....metadata.image import MetadataImage, PartitionImage
 from ....replication.quorum.replica import QuorumReplica
 from ....server.broker import BrokerServer
 from ....server.partitions.hosted_partition import HostedPartition
+from ....server.services import Services
 from ..world import Node
 from .invariants import BOUNDARY, IN_SYNC, Broken, History, Images, LogShadow, Monotonic
 from .nodes import Cluster
@@ -63,7 +64,7 @@ class Watch:
             self._look_at_quorum(node_id, node, controller)
             if server.metadata.image is not self._published.get(node_id):
                 self._look_at_image(node_id, server.metadata.image)
-        if hasattr(server, "partitions"):
+        if isinstance(server.services, Services):
             self._look_at_partitions(node_id, node, server)
 
     # ---- the quorum
@@ -106,7 +107,7 @@ class Watch:
 
     def _look_at_partitions(self, node_id: int, node: Node, server: BrokerServer) -> None:
         replicas = self.replicas[node_id]
-        for hosted in server.partitions:
+        for hosted in server.partitions.hosted:
             key = (hosted.topic_id, hosted.index)
             found = replicas.get(key)
             if found is None:

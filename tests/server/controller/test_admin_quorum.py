@@ -94,7 +94,7 @@ async def test_reply_follows_the_change_it_reports(tmp_path: Path) -> None:
         request = CreateTopicsRequest([CreatableTopic("t", 1, 1)])
         broker.server.controller.submit(request, 4, lambda _: seen.append(topics_of(broker)))
         await broker.server.controller.until_idle()
-        assert seen == [{"t"}] and broker.server.partitions.get(("t", 0)).is_leader
+        assert seen == [{"t"}] and broker.server.partitions.hosted.get(("t", 0)).is_leader
 
 
 async def test_without_its_disk_a_controller_decides_nothing(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ async def test_acknowledged_topics_survive_crash(tmp_path: Path) -> None:
     for number in range(5):
         async with broker_in(tmp_path / str(number)) as broker:
             assert topics_of(broker) == {f"t{i}" for i in range(number + 1)}
-            assert broker.server.partitions.get((f"t{number}", 0)).is_leader
+            assert broker.server.partitions.hosted.get((f"t{number}", 0)).is_leader
 
 
 async def test_torn_end_of_the_metadata_log_is_cut_off(tmp_path: Path) -> None:

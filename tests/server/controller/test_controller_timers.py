@@ -36,7 +36,7 @@ def elections(controller: Node) -> Any:
 
 
 def hosted(node: Node) -> HostedPartition:
-    found = node.server.partitions.get((TOPIC, 0))
+    found = node.server.partitions.hosted.get((TOPIC, 0))
     assert found is not None
     return found
 

@@ -87,13 +87,13 @@ class Replicas:
 
     async def stop_following(self, number: int) -> None:
         """Stops a broker's fetchers. Returns when none of its fetches is in flight."""
-        replication = self.server(number).replication()
+        replication = self.server(number).replicas.replication()
         replication.close()
         await eventually(lambda: not any(fetcher.is_waiting for fetcher in replication._fetchers.values()))
 
     def follow_again(self, number: int) -> None:
-        self.server(number).replication.made = None
-        self.server(number).replication().follow(self.hosted(number))
+        self.server(number).replicas.replication.made = None
+        self.server(number).replicas.replication().follow(self.hosted(number))
 
     def server(self, number: int) -> BrokerServer:
         return self._brokers[number].server
@@ -168,7 +168,7 @@ class Replicas:
     # ---- state of the replicas
 
     def hosted(self, number: int) -> HostedPartition:
-        found = self.server(number).partitions.get((TOPIC, 0))
+        found = self.server(number).partitions.hosted.get((TOPIC, 0))
         assert found is not None
         return found
 

@@ -31,7 +31,7 @@ async def move(cluster: dict[int, Node], controller: int, leader: int) -> None:
     await until(lambda: partition(cluster[controller]).replicas == tuple(replicas), "its replicas stand in that order")
     submit(ElectLeadersRequest(PREFERRED, [TopicPartitions(TOPIC, [0])]), 2, lambda _: None)
     await until(lambda: all(partition(node).leader == leader for node in cluster.values()), f"{leader} leads")
-    hosted = cluster[leader].server.partitions.get((TOPIC, 0))
+    hosted = cluster[leader].server.partitions.hosted.get((TOPIC, 0))
     await until(lambda: hosted.is_leader and len(hosted.role.isr) == len(NODES), "the others follow")
 
 
