@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .access.subsystem import AccessSubsystem
 from .assembly import cluster, coordinators, telemetry
@@ -88,19 +88,13 @@ class BrokerServer(Node):
             self.access.sasl.of,
         )
         self.client_telemetry = telemetry.client_telemetry(self) if has_telemetry else None
-        self.broker_sessions = None
-        self.token_expiry = None
-        self.lifecycle = self.stopped_brokers = None
         self.metrics_server = None
         self.metrics = Metrics()
         self.damage = DamageCounters()
         self.background = BackgroundTasks()
         self.directories = []
         self.subsystems = []
-        self.forwarding = Lazy(lambda: cluster.forwarding(self))
         self.peers = Lazy(lambda: cluster.peers(self))
-        self.producer_ids = Lazy(lambda: cluster.producer_ids(self))
-        self.auto_creation = Lazy(lambda: cluster.auto_creation(self))
         self._is_stopping = False
 
     async def start(self) -> None:
@@ -119,10 +113,12 @@ class BrokerServer(Node):
             await self._serve_metrics()
             self.cluster_id = ensure_formatted(self.config)
             open_directories(self.config.log_dirs, self.directories)
-            self.controller = cluster.controller(self)
             if self.config.is_broker:
                 self.partitions = coordinators.partitions(self)
                 self.subsystems.append(self.partitions)
+            self.controller = cluster.controller(self)
+            self.subsystems.append(self.controller)
+            if self.config.is_broker:
                 self.replicas = coordinators.replicas(self)
                 self.coordinators = coordinators.coordinators(self)
                 self.data_path = coordinators.data_path(self)
@@ -131,17 +127,12 @@ class BrokerServer(Node):
             self.services = self.endpoints.services = self._services()
             if self.metrics_server is not None:
                 self.metrics_server.services = self.services
-            await self.controller.start(self.directories)
-            self._watch_brokers()
-            if not self.controller.is_alone:
-                await self._join_quorum()
             for subsystem in self.subsystems:
                 await subsystem.start()
             await self.listeners.start()
             if self.listeners.takes_descriptors:
                 self.metadata.on_published.append(lambda _: self.listeners.plan_descriptors())
-            if self.lifecycle is not None:
-                await self.lifecycle.run()
+            await self.controller.run()
             log_started(self, loop.time() - began_s)
         except BaseException:
             with suppress(Exception):  # the stop has logged its own failures; the cause is the one to show
@@ -172,16 +163,10 @@ class BrokerServer(Node):
         if self.metrics_server is not None:
             yield self.metrics_server.stop
         yield from (self.listeners.stop, self.turns.stop)
-        for subsystem in reversed(self.subsystems[1:]):
+        for subsystem in reversed(self.subsystems):
             yield subsystem.stop
-        for name in ("controller", "broker_sessions", "token_expiry", "stopped_brokers"):
-            if getattr(self, name, None) is not None:
-                yield getattr(self, name).stop
-        for other in (self.forwarding.made, self.peers.made):
-            if other is not None:
-                yield other.close
-        for subsystem in self.subsystems[:1]:
-            yield subsystem.stop
+        if self.peers.made is not None:
+            yield self.peers.made.close
         for directory in self.directories:
             yield directory.close
         if self.client_telemetry is not None:
@@ -191,44 +176,13 @@ class BrokerServer(Node):
         self.is_closed = True
         yield self.pools.stop
 
-    def _watch_brokers(self) -> None:
-        assert self.services is not None
-        if self.config.listeners.controllers:
-            self.broker_sessions = self.services.broker_sessions = cluster.broker_sessions(self)
-            self.broker_sessions.start()
-        if self.config.is_controller and self.config.get("delegation.token.secret.key") is not None:
-            self.token_expiry = cluster.token_expiry(self)
-            self.token_expiry.start()
-
-    async def _join_quorum(self) -> None:
-        """Other voters must reach this one before there is a leader; clients wait until this node has caught up and is
-        registered.
-        """
-        await self.listeners.start_early()
-        if self.config.is_broker:
-            ends: list[asyncio.Future[Any]] = [self.controller.caught_up, self.failed]
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            if self.failed.done():
-                raise self.failed.result()
-            self.stopped_brokers = cluster.stopped_brokers(self)
-            self.stopped_brokers.start()
-            self.lifecycle = cluster.lifecycle(self)
-            assert isinstance(self.services, Services)
-            self.services.stopped_brokers, self.services.lifecycle = self.stopped_brokers, self.lifecycle
-            await self.lifecycle.register()
-
     async def _leave_the_cluster(self) -> None:
         """Moves leadership to other brokers, while this one still serves."""
-        if self.lifecycle is None and self._others_came():
-            self.lifecycle = cluster.lifecycle_of_lone_voter(self)
-        if self.lifecycle is not None and self.config.get("controlled.shutdown.enable"):
-            if isinstance(self.services, Services):
-                await self.services.coordinators.hand_over()
-            await self.lifecycle.leave()
-
-    def _others_came(self) -> bool:
-        """To a broker that was alone when its own controller registered it."""
-        return hasattr(self, "controller") and not self.controller.is_alone and self.controller.broker_epoch >= 0
+        if self.services is None or not self.services.controller.hands_over():
+            return
+        if isinstance(self.services, Services):
+            await self.services.coordinators.hand_over()
+        await self.services.controller.leave()
 
     async def _serve_metrics(self) -> None:
         if self.config.get("odradek.metrics.port") is not None:

@@ -16,14 +16,7 @@ if TYPE_CHECKING:
     from ..storage.directory import LogDirectory
     from .access.subsystem import AccessSubsystem
     from .config.broker_config import BrokerConfig
-    from .controller.auto_creation import AutoCreation
-    from .controller.broker_lifecycle import BrokerLifecycle
-    from .controller.broker_sessions import BrokerSessionWatch
-    from .controller.channel import Forwarding
-    from .controller.driver import QuorumDriver
-    from .controller.producer_ids import ProducerIds
-    from .controller.stopped_brokers import StoppedBrokers
-    from .controller.tasks import TokenExpiry
+    from .controller.subsystem import ControllerSubsystem
     from .coordinators.subsystem import CoordinatorsSubsystem
     from .endpoints import NodeEndpoints
     from .network.call import ListenerKind
@@ -86,10 +79,6 @@ class Node:
     listeners: ListenerSet
     directories: list[LogDirectory]
     access: AccessSubsystem
-    producer_ids: Lazy[ProducerIds]
-    auto_creation: Lazy[AutoCreation]
-    #: Requests of this node to an active controller on another node.
-    forwarding: Lazy[Forwarding]
     #: Requests to other nodes.
     peers: Lazy[Peers]
 
@@ -107,21 +96,13 @@ class Node:
     coordinators: CoordinatorsSubsystem
     data_path: DataPathSubsystem
     share: ShareSubsystem
-    controller: QuorumDriver
+    controller: ControllerSubsystem
     #: The dependencies of the handlers; None until they are made.
     services: NodeServices | None
     #: None unless odradek.metrics.port is set.
     metrics_server: MetricsServer | None
-    #: Sessions of brokers; None on a node that is no controller for others.
-    broker_sessions: BrokerSessionWatch | None
-    #: Removes delegation tokens that have expired; None where there are none.
-    token_expiry: TokenExpiry | None
-    #: This broker in a cluster; None on a node that is alone, or no broker.
-    lifecycle: BrokerLifecycle | None
     #: None where nothing receives client metrics.
     client_telemetry: ClientTelemetry | None
-    #: Brokers that have just gone; None where there are no others.
-    stopped_brokers: StoppedBrokers | None
 
     def halt(self, failure: Exception) -> bool:
         """The only way to end a node that runs; whether that failure is one to halt for, see halting.py."""

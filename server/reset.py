@@ -28,7 +28,7 @@ async def delete_everything(broker: Node) -> None:
         return
     answered: asyncio.Future[DeleteTopicsResponse] = asyncio.get_running_loop().create_future()
     request = DeleteTopicsRequest(topics=topics, timeout_ms=30_000)
-    broker.controller.submit(request, DELETE_TOPICS_VERSION, lambda answer: _set(answered, answer))
+    broker.controller.driver.submit(request, DELETE_TOPICS_VERSION, lambda answer: _set(answered, answer))
     ends: list[asyncio.Future[object]] = [answered, broker.failed]  # type: ignore[list-item]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     if not answered.done():

@@ -11,12 +11,7 @@ if TYPE_CHECKING:
     from ..storage.directory import LogDirectory
     from .access.subsystem import AccessSubsystem
     from .config.broker_config import BrokerConfig
-    from .controller.auto_creation import AutoCreation
-    from .controller.broker_lifecycle import BrokerLifecycle
-    from .controller.broker_sessions import BrokerSessionWatch
-    from .controller.driver import QuorumDriver
-    from .controller.producer_ids import ProducerIds
-    from .controller.stopped_brokers import StoppedBrokers
+    from .controller.subsystem import ControllerSubsystem
     from .coordinators.subsystem import CoordinatorsSubsystem
     from .network.call import ListenerKind
     from .network.dispatch import Dispatcher, Endpoints
@@ -57,9 +52,7 @@ class NodeServices:
     endpoints: Endpoints
     dispatchers: Mapping[ListenerKind, Dispatcher]
     peers: Lazy[Peers]
-    controller: QuorumDriver
-    #: The sessions of brokers; None on a node that is no controller for others.
-    broker_sessions: BrokerSessionWatch | None
+    controller: ControllerSubsystem
     access: AccessSubsystem
 
 
@@ -69,16 +62,10 @@ class Services(NodeServices):
 
     deadlines: Deadlines
     wakeups: Wakeups
-    auto_creation: Lazy[AutoCreation]
-    producer_ids: Lazy[ProducerIds]
     partitions: PartitionsSubsystem
     replicas: ReplicasSubsystem
     coordinators: CoordinatorsSubsystem
     data_path: DataPathSubsystem
     share: ShareSubsystem
-    #: This broker's registration with the controllers; None on a node that is alone.
-    lifecycle: BrokerLifecycle | None
     #: None where nothing receives client metrics.
     client_telemetry: ClientTelemetry | None
-    #: Brokers that have just gone; None where there are no others.
-    stopped_brokers: StoppedBrokers | None

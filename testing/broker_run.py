@@ -173,7 +173,7 @@ class EmbeddedRun:
         found: list[BrokerServer] = []
 
         def is_there() -> bool:
-            found[:] = [server for server in self.servers.values() if server.controller.is_active]
+            found[:] = [server for server in self.servers.values() if server.controller.driver.is_active]
             return bool(found)
 
         await reached(is_there, "an active controller")
@@ -182,7 +182,7 @@ class EmbeddedRun:
     async def ask_controller(self, request: Message, version: int) -> Any:
         """Returns the active controller's response. Raises TimeoutError."""
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        (await self.active_controller()).controller.submit(request, version, answered.set_result)
+        (await self.active_controller()).controller.driver.submit(request, version, answered.set_result)
         return await asyncio.wait_for(answered, ASK_TIMEOUT_S)
 
     def observe(self, requests: RequestLog) -> None:

@@ -100,8 +100,8 @@ def move(clock: MovedClock, servers: Iterable[BrokerServer], seconds: float) -> 
             for follower in hosted.role.followers.values():
                 follower.last_caught_up_ms += int(seconds * 1000)
                 follower.last_fetch_ms += int(seconds * 1000)
-        if server.broker_sessions is not None:
-            server.broker_sessions.clock_moved()
+        if server.controller.sessions is not None:
+            server.controller.sessions.clock_moved()
         for driver in _coordinators(server):
             driver.clock_moved()
 

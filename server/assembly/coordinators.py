@@ -24,7 +24,6 @@ def partitions(node: Node) -> PartitionsSubsystem:
         node.pools,
         node.background,
         node.directories,
-        node.controller,
         node.halt,
     )
 
@@ -40,7 +39,6 @@ def replicas(node: Node) -> ReplicasSubsystem:
         node.damage,
         node.partitions,
         node.controller,
-        node.forwarding,
         node.peers,
     )
 
@@ -56,7 +54,6 @@ def coordinators(node: Node) -> CoordinatorsSubsystem:
         node.replicas.leaders,
         node.peers,
         node.controller,
-        node.producer_ids,
     )
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..access.subsystem import AccessSubsystem
     from ..runtime.metadata_cache import MetadataCache
     from ..runtime.thread_pools import ThreadPools
-    from .driver import QuorumDriver
+    from .subsystem import ControllerSubsystem
 
 
 class ConfigServices(Protocol):
@@ -46,7 +46,7 @@ class ConfigServices(Protocol):
     @property
     def node_id(self) -> int: ...
     @property
-    def controller(self) -> QuorumDriver: ...
+    def controller(self) -> ControllerSubsystem: ...
     @property
     def metadata(self) -> MetadataCache: ...
     @property
@@ -101,7 +101,7 @@ def change_configs(services: ConfigServices, call: Call, check: Check, outcome_c
 
     if not remaining:
         return answer(response_class())
-    services.controller.submit(
+    services.controller.driver.submit(
         dataclasses.replace(request, resources=remaining),
         call.version,
         lambda decided: call.reply(answer(decided)),

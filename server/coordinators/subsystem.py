@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from ...metadata.image import MetadataImage
     from ...protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
     from ..config.broker_config import BrokerConfig
+    from ..controller.auto_creation import AutoCreation
     from ..controller.cluster_view import Leaders
     from ..controller.commits import ClientFields
-    from ..controller.driver import QuorumDriver
-    from ..controller.producer_ids import ProducerIds
+    from ..controller.subsystem import ControllerSubsystem
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
     from ..runtime.late_imports import LateImports
@@ -48,8 +48,7 @@ class CoordinatorsSubsystem:
         partitions: Partitions,
         leaders: Leaders,
         peers: Lazy[Peers],
-        controller: QuorumDriver,
-        producer_ids: Lazy[ProducerIds],
+        controller: ControllerSubsystem,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -59,13 +58,19 @@ class CoordinatorsSubsystem:
         self._leaders = leaders
         self._peers = peers
         self._controller = controller
-        self._producer_ids = producer_ids
         self.groups = GroupDriver(config, clock, partitions, self.topic_creation(), metadata.image, late_imports)
         self.transactions = Lazy(self._make_transactions)
         #: Markers of transactions, on this broker and on others.
         self.markers = Lazy(self._make_markers)
         #: Questions of partition leaders to the coordinators of transactions (KIP-890).
         self.verification = Lazy(self._make_verification)
+        #: Topics that clients ask for and that do not exist.
+        self.auto_creation = Lazy(self._make_auto_creation)
+        #: Creates an internal topic, by its name; other coordinators add theirs.
+        self.internal_topics: dict[str, Callable[[], None]] = {
+            self.groups.topic: lambda: self.groups.ensure_topic(_ignore),
+            TRANSACTION_STATE_TOPIC: lambda: self.transactions().ensure_topic(_ignore),
+        }
         self.streams_topics = Lazy(lambda: StreamsTopics(self._create_topics_for))
         partitions.unmade.on_made.append(self._take_up)
 
@@ -91,16 +96,11 @@ class CoordinatorsSubsystem:
 
     def create_topics(self, request: CreateTopicsRequest, created: Callable[[CreateTopicsResponse], None]) -> None:
         """Has the active controller create internal topics; see `CreateTopics`."""
-        self._controller.submit(request, CREATE_TOPICS_VERSION, created)
+        self._controller.driver.submit(request, CREATE_TOPICS_VERSION, created)
 
     def topic_creation(self) -> TopicCreation:
         """Returns what creates one internal topic."""
         return TopicCreation(self._config.metadata_log_dir, self._lines, self.create_topics)
-
-    def ensure_topic(self, topic: str) -> None:
-        """Creates an internal topic of groups or of transactions."""
-        driver = self.groups if topic == self.groups.topic else self.transactions()
-        driver.ensure_topic(lambda: None)
 
     def _take_up(self, image: MetadataImage) -> None:
         """Follows partitions that exist later than the image that names them."""
@@ -119,7 +119,7 @@ class CoordinatorsSubsystem:
             self._partitions,
             self.topic_creation(),
             self._metadata,
-            self._producer_ids(),
+            self._controller.producer_ids(),
             self.markers(),
         )
 
@@ -133,6 +133,14 @@ class CoordinatorsSubsystem:
 
         return TransactionVerification(self._config, self._clock, self.transactions(), self._leaders, self._peers)
 
+    def _make_auto_creation(self) -> AutoCreation:
+        from ..controller.auto_creation import AutoCreation
+
+        def create_internal(topic: str) -> None:
+            self.internal_topics[topic]()
+
+        return AutoCreation(self._controller.driver.submit, create_internal, self._lines)
+
     def _create_topics_for(
         self,
         request: CreateTopicsRequest,
@@ -141,4 +149,8 @@ class CoordinatorsSubsystem:
     ) -> None:
         """The same as `create_topics`, on behalf of a client; see `CreateTopicsFor`."""
         fields: ClientFields = {} if client is None else {"principal": client[0], "client_host": client[1]}
-        self._controller.submit(request, CREATE_TOPICS_VERSION, created, **fields)
+        self._controller.driver.submit(request, CREATE_TOPICS_VERSION, created, **fields)
+
+
+def _ignore() -> None:
+    """Nobody waits for the topic: the client asks for it again."""

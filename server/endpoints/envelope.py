@@ -35,7 +35,7 @@ _KEY_BYTES = 4
 
 
 def handle(services: NodeServices, call: Call) -> EnvelopeResponse | None:
-    if not services.controller.is_active:
+    if not services.controller.driver.is_active:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     _find(services, call)
     return None
@@ -89,7 +89,7 @@ def _handle(services: NodeServices, call: Call, opened: _Opened | None) -> None:
                 is_elsewhere.append(is_not_controller(part.request, part.version, response))
             part.reply_forwarded(response)
 
-        services.controller.decide(
+        services.controller.driver.decide(
             part.request,
             part.version,
             decided,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def handle(services: Services, call: Call) -> Message | None:
     if call.listener_kind == CONTROLLER:
-        services.controller.quorum_request(call, call.request)
+        services.controller.driver.quorum_request(call, call.request)
         return None
     request, path = call.request, services.data_path.fetch
     state = request.replica_state

@@ -40,7 +40,7 @@ def handle(services: Services, call: Call) -> InitProducerIdResponse | None:
     def answer(error: int, producer_id: int) -> None:
         call.reply(_error_response(error) if error else InitProducerIdResponse(0, 0, producer_id, FIRST_EPOCH))
 
-    services.producer_ids().take(answer)
+    services.controller.producer_ids().take(answer)
     return None
 
 

@@ -67,7 +67,7 @@ MOST_KEPT_VERSIONS = 4
 
 def handle(services: Services, call: Call) -> MetadataResponse | None:
     request: MetadataRequest = call.request
-    stopped_brokers = services.stopped_brokers
+    stopped_brokers = services.controller.stopped_brokers
     if stopped_brokers is None or not _names_topics(request, call.version):
         _respond(services, call, _Wanted(request), call.reply)
     else:
@@ -161,7 +161,7 @@ def _made(services: Services, call: Call, wanted: _Wanted, view: ClusterView) ->
 
 def _response(services: Services, call: Call, request: MetadataRequest, view: ClusterView) -> MetadataResponse:
     """All but the topics."""
-    stopped_brokers, lifecycle = services.stopped_brokers, services.lifecycle
+    stopped_brokers, lifecycle = services.controller.stopped_brokers, services.controller.lifecycle
     listed = set(stopped_brokers.still_listed()) if stopped_brokers is not None else set()
     if lifecycle is not None and lifecycle.is_starting:
         # A client that has just connected would drop the connection of a broker that the response leaves out.
@@ -350,7 +350,7 @@ def _absent(
             continue
         legal = topic_name_fault(name) is None
         if legal and creates:
-            services.auto_creation().create(
+            services.coordinators.auto_creation().create(
                 name, principal=call.principal, client_host=call.client_host, client_id=call.client_id
             )
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -73,7 +73,7 @@ def families(services: NodeServices) -> Iterator[Metric]:
     yield from groups(services)
     yield from share(services)
     yield from telemetry(services)
-    state = _RUNNING if services.lifecycle is None else services.lifecycle.state.value
+    state = _RUNNING if services.controller.lifecycle is None else services.controller.lifecycle.state.value
     yield _gauge("kafka_server_kafkaserver_brokerstate", "State of the broker: 3 is running.", state)
     yield from _fetch_sessions(services)
 
@@ -283,7 +283,10 @@ def cluster(services: NodeServices) -> Iterator[Metric]:
     partitions = [p for topic in image.topics.by_name.values() for p in topic.partitions.values()]
     brokers = image.cluster.brokers.values()
     counts = {
-        "activecontrollercount": (services.controller.is_active, "1 on the active controller, 0 on all other nodes."),
+        "activecontrollercount": (
+            services.controller.driver.is_active,
+            "1 on the active controller, 0 on all other nodes.",
+        ),
         "activebrokercount": (sum(not b.fenced for b in brokers), "Brokers that are registered and not fenced."),
         "fencedbrokercount": (sum(b.fenced for b in brokers), "Brokers that are registered and fenced."),
         "controlledshutdownbrokercount": (
@@ -307,17 +310,17 @@ def cluster(services: NodeServices) -> Iterator[Metric]:
 
 def _elections(services: NodeServices) -> Iterator[Metric]:
     """Metrics of leader elections by this node since it became the active controller."""
-    if services.controller.is_active:
-        elections = services.controller.controller.elections
+    if services.controller.driver.is_active:
+        elections = services.controller.driver.controller.elections
         yield _counter("odradek_leader_elections", "Leader elections of partitions.", elections.leaders)
         unclean = "kafka_controller_controllerstats_uncleanleaderelections"
         yield _counter(unclean, "Unclean leader elections of partitions.", elections.unclean)
-    if services.broker_sessions is not None:
+    if services.controller.sessions is not None:
         expired = "kafka_controller_kafkacontroller_timedoutbrokerheartbeatcount"
         words = "Brokers fenced because they sent no heartbeat."
-        yield GaugeMetricFamily(expired, words, value=services.broker_sessions.expired_sessions)
+        yield GaugeMetricFamily(expired, words, value=services.controller.sessions.expired_sessions)
         gone = "Brokers fenced because their process had ended."
-        yield _counter("odradek_brokers_gone", gone, services.broker_sessions.rejected_brokers)
+        yield _counter("odradek_brokers_gone", gone, services.controller.sessions.rejected_brokers)
 
 
 def _in_sync_changes(services: NodeServices) -> Iterator[Metric]:
@@ -333,7 +336,7 @@ def _counter(name: str, words: str, value: float) -> Metric:
 
 
 def quorum(services: NodeServices) -> Iterator[Metric]:
-    controller = services.controller
+    controller = services.controller.driver
     values = {
         "current_leader": controller.leader_id,
         "current_epoch": controller.epoch,
@@ -361,12 +364,12 @@ def quorum(services: NodeServices) -> Iterator[Metric]:
 
 def _lag(services: NodeServices) -> Iterator[Metric]:
     """On the leader: how many offsets of the metadata log each of the others lacks."""
-    raft = services.controller.raft
+    raft = services.controller.driver.raft
     if raft is None or not isinstance(raft.replica.role, Leader):
         return
     words = "Offsets of the metadata log that this replica lacks."
     lag = GaugeMetricFamily("odradek_quorum_replica_lag", words, labels=("replica",))
-    end = services.controller.quorum_log.end_offset
+    end = services.controller.driver.quorum_log.end_offset
     for key, progress in raft.replica.role.progress.items():
         lag.add_metric([str(key.id)], max(0, end - progress.end_offset))
     yield lag

@@ -77,7 +77,7 @@ def not_ready(config: BrokerConfig, services: NodeServices | None, *, is_stoppin
 
 def _serving(services: NodeServices) -> Iterator[NotReady]:
     closed = [listener.name for listener in services.listeners if not listener.is_started]
-    lifecycle = services.lifecycle if isinstance(services, Services) else None
+    lifecycle = services.controller.lifecycle if isinstance(services, Services) else None
     if closed:
         yield NotReady("serving", f"the node is starting: listener {', '.join(closed)} does not accept connections yet")
     elif lifecycle is not None and lifecycle.state in _LEAVING:
@@ -86,9 +86,9 @@ def _serving(services: NodeServices) -> Iterator[NotReady]:
 
 def _quorum(services: NodeServices) -> Iterator[NotReady]:
     """A node that holds an election may still name the leader that it misses (KIP-996)."""
-    raft = services.controller.raft
+    raft = services.controller.driver.raft
     if raft is not None and not isinstance(raft.replica.role, (Leader, Follower)):
-        yield NotReady("quorum", f"no leader of the quorum responds in epoch {services.controller.epoch}")
+        yield NotReady("quorum", f"no leader of the quorum responds in epoch {services.controller.driver.epoch}")
 
 
 def _registration(services: NodeServices) -> Iterator[NotReady]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..runtime.stopping import stop_each
 from .creation import IsrRules, ReplicaCreation, ReplicaOpening
-from .directories import DirectoryReports
 from .partitions import Partitions, ReplicaPlacement, UnmadePartitions
 from .roles import PartitionChanges, RoleAssignment
 from .topic_settings import Reconfiguration, SettingsByTopic
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from ..runtime.log_lines import RepeatedLines
     from ..runtime.metadata_cache import MetadataCache
     from ..runtime.thread_pools import ThreadPools
-    from .directories import Controller
+    from .directories import Controller, DirectoryReports
     from .hosted_partition import HostedPartition, Replica
 
 
@@ -54,7 +53,7 @@ class ReplicaWork(Protocol):
 class PartitionsSubsystem:
     """The partitions by their names, and what opens, changes and reports them.
 
-    `controller`: the one that directories are reported to. `halt` ends a node that has no log directory any more.
+    `halt` ends a node that has no log directory any more.
     """
 
     name = "partitions"
@@ -69,7 +68,6 @@ class PartitionsSubsystem:
         pools: ThreadPools,
         background: BackgroundTasks,
         directories: list[LogDirectory],
-        controller: Controller,
         halt: Callable[[Exception], object],
     ) -> None:
         self._config = config
@@ -79,16 +77,16 @@ class PartitionsSubsystem:
         self._lines = lines
         self._pools = pools
         self._directories = directories
-        self._controller = controller
         self._halt = halt
         unmade = UnmadePartitions(config.node_id, clock, metadata, lines)
         self.hosted = Partitions(directories, unmade, clock, lines, self._directory_failed)
         self.hosted.background = background
-        self.reports = DirectoryReports(config.node_id, controller)
+        self._controller: Controller | None = None
         self._changes: PartitionChanges | None = None
 
-    def connect(self, work: ReplicaWork) -> None:
-        """Fills the port, before the first image."""
+    def connect(self, controller: Controller, reports: DirectoryReports, work: ReplicaWork) -> None:
+        """Fills the ports, before the first image. `reports` go to the controller."""
+        self._controller = controller
         node_id = self._config.node_id
         settings = SettingsByTopic(self._config)
         opening = ReplicaOpening(
@@ -102,7 +100,7 @@ class PartitionsSubsystem:
             work.damage_met,
         )
         placement = ReplicaPlacement(node_id, self._config, self.hosted)
-        creation = ReplicaCreation(node_id, self._clock, self._lines, self.hosted, opening, placement, self.reports)
+        creation = ReplicaCreation(node_id, self._clock, self._lines, self.hosted, opening, placement, reports)
         roles = RoleAssignment(node_id, self._clock, self._broker_epoch, work.follow, work.heal)
         reconfiguration = Reconfiguration(self._config, self._metadata, settings, self.hosted)
         self._changes = PartitionChanges(node_id, self._metadata, self.hosted, creation, roles, reconfiguration)
@@ -121,7 +119,7 @@ class PartitionsSubsystem:
         await stop_each((close,) if self._changes is None else (self._changes.stop, close))
 
     def _broker_epoch(self) -> int:
-        return self._controller.broker_epoch
+        return -1 if self._controller is None else self._controller.broker_epoch
 
     def _directory_failed(self, failure: LogDirectoryFailure) -> None:
         """One of the directories is offline; without any, the broker cannot go on."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..controller.cluster_view import Leaders
+from ..partitions.directories import DirectoryReports
 from ..runtime.lazy import Lazy
 from ..runtime.stopping import Stop, stop_each
 from .cleaner import LogCleaner
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from ...protocol.records.errors import BatchError
     from ...replication.isr import IsrProposal
     from ..config.broker_config import BrokerConfig
-    from ..controller.channel import Forwarding
-    from ..controller.driver import QuorumDriver
+    from ..controller.subsystem import ControllerSubsystem
     from ..partitions.hosted_partition import HostedPartition, Replica
     from ..partitions.subsystem import PartitionsSubsystem
     from ..runtime.background import BackgroundTasks
@@ -54,8 +54,7 @@ class ReplicasSubsystem:
         background: BackgroundTasks,
         damage: DamageCounters,
         partitions: PartitionsSubsystem,
-        controller: QuorumDriver,
-        forwarding: Lazy[Forwarding],
+        controller: ControllerSubsystem,
         peers: Lazy[Peers],
     ) -> None:
         self._config = config
@@ -65,7 +64,6 @@ class ReplicasSubsystem:
         self._damage = damage
         self._hosted = hosted = partitions.hosted
         self._controller = controller
-        self._forwarding = forwarding
         self._peers = peers
         #: Requests to other replicas of partitions.
         self._requests = Lazy(self._make_requests)
@@ -75,14 +73,15 @@ class ReplicasSubsystem:
             metadata, hosted, inter_broker_listener=config.listeners.inter_broker_name, node_id=config.node_id
         )
         disk = pools.disk
+        reports = DirectoryReports(config.node_id, controller.driver)
         self.maintenance = LogMaintenance(config, clock, hosted, disk, background)
         self.cleaner = LogCleaner(config, clock, hosted, self.maintenance, damage, disk, self._is_rewritten, background)
         self.scrubber = Scrubber(config, clock, hosted, damage, self.cleaner, pools.scrub, self.heal, background)
         self.healer = Healer(
             clock, damage, disk, self._requests, self.cleaner, self.maintenance, self._is_moving, background
         )
-        self.moves = ReplicaMoves(clock, hosted, self.cleaner, partitions.reports, disk, background)
-        partitions.connect(self)
+        self.moves = ReplicaMoves(clock, hosted, self.cleaner, reports, disk, background)
+        partitions.connect(controller.driver, reports, self)
 
     async def start(self) -> None:
         """Begins the work that is due at times, on partitions that the first image has made."""
@@ -146,5 +145,5 @@ class ReplicasSubsystem:
         def make_fetcher(leader: int, purpose: str) -> ReplicaFetcher:
             return ReplicaFetcher(leader, purpose, requests, config, clock, followers, self._damage, self._lines)
 
-        isr_changes = IsrChanges(node_id, self._broker_epoch, clock, self._forwarding)
+        isr_changes = IsrChanges(node_id, self._broker_epoch, clock, self._controller.forwarding)
         return Replication(config, clock, self._hosted, isr_changes, leaders, followers, make_fetcher)

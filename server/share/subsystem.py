@@ -80,6 +80,7 @@ class ShareSubsystem:
         #: The shards of the persister that this broker leads.
         self.states = Lazy(self._make_states)
         partitions.unmade.on_made.append(self._take_up)
+        coordinators.internal_topics[SHARE_GROUP_STATE_TOPIC] = self._ensure_topic
 
     async def start(self) -> None:
         """Nothing: the parts are made with their first use."""
@@ -97,6 +98,9 @@ class ShareSubsystem:
             self.partitions.made.stop()
         if self.states.made is not None:
             self.states.made.stop()
+
+    def _ensure_topic(self) -> None:
+        self.states().ensure_topic(lambda: None)
 
     def _take_up(self, image: MetadataImage) -> None:
         """Follows partitions that exist later than the image that names them."""

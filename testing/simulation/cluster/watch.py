@@ -59,7 +59,7 @@ class Watch:
         self.events += 1
         node_id, node = found
         server = node.server
-        controller = getattr(server, "controller", None)  # made by its start
+        controller = None if server.services is None else server.controller.driver
         if controller is not None and controller.raft is not None:
             self._look_at_quorum(node_id, node, controller)
             if server.metadata.image is not self._published.get(node_id):

@@ -18,7 +18,7 @@ class Services:
 
     def __init__(self, *, is_alone: bool = False, is_active: bool = False, endpoint: str | None = None) -> None:
         self.sent: list[str] = []
-        self.controller: Any = SimpleNamespace(
+        driver = SimpleNamespace(
             is_alone=is_alone,
             is_active=is_active,
             leader_endpoint=endpoint,
@@ -26,6 +26,7 @@ class Services:
             submit=lambda *request, **client: self.sent.append("forwarded"),
             quorum_request=lambda call, request: self.sent.append("answered here"),
         )
+        self.controller: Any = SimpleNamespace(driver=driver)
         self.answer: Any = None
 
     def peers(self) -> Any:

@@ -55,7 +55,7 @@ class ConfigStand:
         services = SimpleNamespace(
             config=self.config,
             node_id=self.node_id,
-            controller=self.controller,
+            controller=SimpleNamespace(driver=self.controller),
             metadata=SimpleNamespace(image=self.image),
             access=SimpleNamespace(authorizer=None),
         )

@@ -74,7 +74,7 @@ class Replicas:
     async def __aenter__(self) -> Replicas:
         for number, broker in self._brokers.items():
             await broker.start()
-            self.server(number).forwarding.made = _ToTheStand(self, self.server(number))
+            self.server(number).controller.forwarding.made = _ToTheStand(self, self.server(number))
         self.publish(*(self._registration(number) for number in self._brokers))
         return self
 
@@ -104,7 +104,7 @@ class Replicas:
         return RegisterBrokerRecord(
             broker_id=number,
             incarnation_id=bytes([number]) * 16,
-            broker_epoch=server.controller.broker_epoch,
+            broker_epoch=server.controller.driver.broker_epoch,
             end_points=[BrokerEndpoint(endpoint.name, endpoint.host, endpoint.port, 0)],
             rack=server.config.get("broker.rack"),
             fenced=False,
@@ -233,7 +233,7 @@ class _ToTheStand(Forwarding):
     """Passes a broker's AlterPartition to the stand, which decides it."""
 
     def __init__(self, replicas: Replicas, server: BrokerServer) -> None:
-        super().__init__(server.controller, server.peers, server.clock)
+        super().__init__(server.controller.driver, server.peers, server.clock)
         self._replicas = replicas
 
     def send_to_controller(self, request: Message, reply: Callable[[Any], None], **options: Any) -> None:

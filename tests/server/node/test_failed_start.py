@@ -26,9 +26,11 @@ from odradek.server.controller import opening
 from odradek.server.controller.driver import QuorumDriver
 from odradek.server.controller.formatting import format_directories
 from odradek.server.controller.opening import InvalidQuorum
+from odradek.server.controller.subsystem import ControllerSubsystem
 from odradek.server.network.listener_set import ListenerSet
 from odradek.server.observability.http import MetricsServer
 from odradek.server.partitions.directories import open_directories
+from odradek.server.replicas.subsystem import ReplicasSubsystem
 from odradek.server.runtime.thread_pools import ThreadPools
 
 from tests.server.harness.remote_broker import controller_endpoint, first_node, until
@@ -38,10 +40,12 @@ STEPS: tuple[Callable[..., Any], ...] = (
     BrokerServer.start,
     BrokerServer._serve_metrics,
     BrokerServer._services,
-    BrokerServer._watch_brokers,
     ListenerSet.bind,
     ListenerSet.start,
     MetricsServer.start,
+    ControllerSubsystem.start,
+    ControllerSubsystem._watch_brokers,
+    ReplicasSubsystem.start,
     QuorumDriver.start,
     QuorumDriver._start_alone,
     opening.open_log,
@@ -51,7 +55,8 @@ STEPS: tuple[Callable[..., Any], ...] = (
 #: In a cluster, the functions that a single node does not run.
 CLUSTER_STEPS: tuple[Callable[..., Any], ...] = (
     BrokerServer.start,
-    BrokerServer._join_quorum,
+    ControllerSubsystem.start,
+    ControllerSubsystem._join_quorum,
     QuorumDriver._start_among_others,
 )
 #: After each such number of failures the directory is used again.

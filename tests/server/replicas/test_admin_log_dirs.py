@@ -37,7 +37,7 @@ class Stand:
 
     async def ask(self, request: Any, version: int) -> Any:
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.server.controller.submit(request, version, done.set_result)
+        self.server.controller.driver.submit(request, version, done.set_result)
         return await done
 
     async def create(self, name: str = "t", **configs: str) -> None:

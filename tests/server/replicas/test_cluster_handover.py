@@ -64,7 +64,7 @@ async def alter(asked: Node, *resources: AlterConfigsResource) -> None:
     """Alters the configurations. Returns when the response has come."""
     answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     request = IncrementalAlterConfigsRequest(list(resources), validate_only=False)
-    asked.server.controller.submit(request, 1, answered.set_result)
+    asked.server.controller.driver.submit(request, 1, answered.set_result)
     assert [one.error_code for one in (await answered).responses] == [0] * len(resources)
 
 

@@ -186,7 +186,7 @@ async def test_followers_advance_log_start_with_leader(tmp_path: Path) -> None:
 
 async def test_a_process_that_the_metadata_does_not_know_is_not_taken_into_the_isr(tmp_path: Path) -> None:
     async with Replicas(tmp_path, 2, **QUICK) as replicas:
-        replicas.server(2).controller.broker_epoch += 1  # an epoch of a previous or a later incarnation
+        replicas.server(2).controller.driver.broker_epoch += 1  # an epoch of a previous or a later incarnation
         replicas.create(1, 2, isr=(1,))
         replicas.produce(1, b"a")
         await eventually(lambda: replicas.hosted(2).log_end_offset == 1)

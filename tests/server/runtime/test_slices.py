@@ -104,7 +104,7 @@ async def test_topic_of_many_partitions_appears_when_complete(tmp_path: Path, mo
     async with Broker(data_dir=tmp_path) as broker:
         server, answers = broker.server, []
         request = CreateTopicsRequest([CreatableTopic("many", 95, 1), CreatableTopic("few", 1, 1)], 60_000)
-        server.controller.submit(request, 7, answers.append)
+        server.controller.driver.submit(request, 7, answers.append)
         seen: set[int] = set()
         while not answers:
             seen.add(len(server.partitions.hosted))
@@ -121,7 +121,7 @@ async def test_decisions_during_image_publication_complete_after_it(
 ) -> None:
     monkeypatch.setattr(slices, "STEPS_PER_SLICE", 3)
     async with Broker(data_dir=tmp_path) as broker:
-        submit, answers = broker.server.controller.submit, []
+        submit, answers = broker.server.controller.driver.submit, []
         submit(CreateTopicsRequest([CreatableTopic("many", 50, 1)], 60_000), 7, answers.append)
         known = 0
         while known <= 3:
@@ -143,7 +143,7 @@ async def test_a_broker_that_stops_meanwhile_starts_again_with_all(
     monkeypatch.setattr(slices, "STEPS_PER_SLICE", 1)
     async with Broker(data_dir=tmp_path) as broker:
         request = CreateTopicsRequest([CreatableTopic("many", 300, 1)], 60_000)
-        broker.server.controller.submit(request, 7, lambda response: None)
+        broker.server.controller.driver.submit(request, 7, lambda response: None)
         await eventually(lambda: len(broker.server.partitions.hosted) > 3)
     async with Broker(data_dir=tmp_path) as broker:
         assert len(broker.server.partitions.hosted) == 300
