@@ -1,35 +1,37 @@
-"""One broker with its controller: builds the parts, starts them in order, stops them in the reverse.
+"""One node, a broker or a controller or both: the composition root, which knows all subsystems and which none of them knows.
 
 The order of a start: addresses are taken (their ports go into the registration) and health is served, log directories
 opened (or formatted) and logs recovered, the controller replays its metadata log and the first image is published, the
-coordinator of groups begins, and only then do the listeners accept, so the first client sees a whole broker.
+coordinators begin, and only then do the listeners accept, so the first client sees a whole broker.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from time import perf_counter, time
 from typing import TYPE_CHECKING
 
+from ..version import __version__
 from .access.subsystem import AccessSubsystem
-from .assembly import cluster, coordinators, telemetry
 from .controller.formatting import ensure_formatted
+from .controller.subsystem import ControllerSubsystem
+from .coordinators.subsystem import CoordinatorsSubsystem
 from .endpoints import NodeEndpoints
-from .life_lines import log_started, log_starting, log_stopped, log_stopping
-from .network.call import BROKER, CONTROLLER
-from .network.descriptors import DESCRIPTORS
-from .network.dispatch import Dispatcher
-from .network.listener_set import ListenerSet
-from .node import Node
+from .network.subsystem import NetworkSubsystem
+from .observability.subsystem import ObservabilitySubsystem
 from .partitions.directories import open_directories
+from .partitions.subsystem import PartitionsSubsystem
+from .produce.subsystem import DataPathSubsystem
+from .publisher import Publisher
+from .replicas.subsystem import ReplicasSubsystem
 from .runtime.background import BackgroundTasks
 from .runtime.clock import Clock
 from .runtime.counters import DamageCounters, Metrics
+from .runtime.halting import decide
 from .runtime.late_imports import LateImports
-from .runtime.lazy import Lazy
 from .runtime.log_lines import RepeatedLines
 from .runtime.metadata_cache import MetadataCache
 from .runtime.stopping import Stop, stop_each
@@ -38,16 +40,23 @@ from .runtime.turn_budget import Stopwatch, TurnWatch
 from .runtime.turns import Turns
 from .runtime.waiters import Deadlines, Wakeups
 from .services import NodeServices, Services
+from .share.subsystem import ShareSubsystem
+from .telemetry.subsystem import TelemetrySubsystem, is_on
 
 if TYPE_CHECKING:
+    from ..storage.directory import LogDirectory
     from .config.broker_config import BrokerConfig
+    from .services import CommonServices
+    from .subsystem import Subsystem
+
+log = logging.getLogger("odradek.broker")
 
 #: A clock, or what the seconds since 1970 are read from.
 AnyClock = Clock | Stopwatch
 
 
-class BrokerServer(Node):
-    """A node: makes its parts, starts them in order, stops them in reverse (docs/development/architecture.md).
+class BrokerServer:
+    """A node: makes its subsystems, starts them in order, stops them in reverse (docs/development/architecture.md).
 
     `clock`: seconds since 1970, or a whole clock. `turn_clock`: times turns of the loop. Both are for time that is not real.
     """
@@ -55,89 +64,191 @@ class BrokerServer(Node):
     #: True when everything is closed, and only threads may be at work.
     is_closed = False
 
+    # Made by the start.
+    cluster_id = ""
+    #: The failure because of which the node cannot continue.
+    failed: asyncio.Future[Exception]
+    controller: ControllerSubsystem
+    # On a node that is only a controller there are no partitions, and none of what lives in them.
+    partitions: PartitionsSubsystem
+    replicas: ReplicasSubsystem
+    coordinators: CoordinatorsSubsystem
+    data_path: DataPathSubsystem
+    share: ShareSubsystem
+    #: The dependencies of the handlers; None until they are made.
+    services: NodeServices | None = None
+
     def __init__(self, config: BrokerConfig, *, clock: AnyClock = time, turn_clock: Stopwatch = perf_counter) -> None:
         self.config = config
         self.node_id = config.node_id
-        self.cluster_id = ""
         self.clock = clock if isinstance(clock, Clock) else Clock(clock)
         #: The publisher alone replaces its image.
         self.metadata = MetadataCache()
         #: Lines of the log that peers provoke.
         self.lines = RepeatedLines()
-        self.access = AccessSubsystem(config, self.clock, self.metadata)
         self.pools = ThreadPools()
         #: Turns of the loop that took too long, and the large requests that take turns.
         self.turn_watch = TurnWatch(turn_clock)
         self.turns = Turns(self.turn_watch)
         self.late_imports = LateImports(self.pools.cpu)
-        #: The dependencies of the handlers; made by `start`.
-        self.services = None
-        has_telemetry = config.is_broker and telemetry.is_on(config)
-        self.endpoints = NodeEndpoints(self.late_imports, self.access.authorizer, telemetry=has_telemetry)
-        self.dispatchers = {kind: Dispatcher(kind, self.endpoints) for kind in (BROKER, CONTROLLER)}
-        self.access.quotas.on_metering = self.dispatchers[BROKER].meter
-        self.listeners = ListenerSet(
-            config,
-            self.clock,
-            self.lines,
-            self.access.audit,
-            self.turns,
-            self.access.quotas,
-            self.dispatchers,
-            self._count_other_nodes,
-            self.access.sasl.of,
-        )
-        self.client_telemetry = telemetry.client_telemetry(self) if has_telemetry else None
-        self.metrics_server = None
         self.metrics = Metrics()
         self.damage = DamageCounters()
+        #: Failures of background work.
         self.background = BackgroundTasks()
-        self.directories = []
-        self.subsystems = []
-        self.peers = Lazy(lambda: cluster.peers(self))
-        self._is_stopping = False
+        self.directories: list[LogDirectory] = []
+        #: In the order of their start, which is that in which they follow an image.
+        self.subsystems: list[Subsystem] = []
+        self.access = AccessSubsystem(config, self.clock, self.metadata)
+        self.endpoints = NodeEndpoints(self.late_imports, self.access.authorizer, telemetry=is_on(config))
+        self.network = NetworkSubsystem(
+            config, self.clock, self.metadata, self.lines, self.pools, self.turns, self.access, self.endpoints
+        )
+        self.telemetry = TelemetrySubsystem(config, self.clock, self.lines, self.pools, self.network.listeners)
+        self.observability = ObservabilitySubsystem(config, self.lines, self.pools)
 
     async def start(self) -> None:
         """Returns when clients can be served. Raises InvalidConfig, LogDirectoryFailure, OSError (an address in use)."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
-        log_starting(self)
+        self._log_starting()
         self.failed = loop.create_future()
-        self.deadlines = Deadlines(loop)
-        self.wakeups = Wakeups(loop)
-        self.listeners.tls.in_thread = self.pools.cpu.run_then
         try:
-            await self.access.start()
-            self.listeners.bind()
-            self.listeners.watch_slow_requests()
-            await self._serve_metrics()
+            await self._start(self.access, self.network, self.observability, self.telemetry)
             self.cluster_id = ensure_formatted(self.config)
             open_directories(self.config.log_dirs, self.directories)
-            if self.config.is_broker:
-                self.partitions = coordinators.partitions(self)
-                self.subsystems.append(self.partitions)
-            self.controller = cluster.controller(self)
-            self.subsystems.append(self.controller)
-            if self.config.is_broker:
-                self.replicas = coordinators.replicas(self)
-                self.coordinators = coordinators.coordinators(self)
-                self.data_path = coordinators.data_path(self)
-                self.share = coordinators.share(self)
-                self.subsystems += (self.replicas, self.coordinators, self.data_path, self.share)
-            self.services = self.endpoints.services = self._services()
-            if self.metrics_server is not None:
-                self.metrics_server.services = self.services
-            for subsystem in self.subsystems:
-                await subsystem.start()
-            await self.listeners.start()
-            if self.listeners.takes_descriptors:
-                self.metadata.on_published.append(lambda _: self.listeners.plan_descriptors())
+            await self._start(*self._make_subsystems(Deadlines(loop), Wakeups(loop)))
+            await self.network.accept()
             await self.controller.run()
-            log_started(self, loop.time() - began_s)
+            self._log_started(loop.time() - began_s)
         except BaseException:
             with suppress(Exception):  # the stop has logged its own failures; the cause is the one to show
                 await self.stop()
             raise
+
+    async def _start(self, *subsystems: Subsystem) -> None:
+        """All of them follow images from now on: the first one comes while they start."""
+        self.subsystems += subsystems
+        for subsystem in subsystems:
+            await subsystem.start()
+
+    def _make_subsystems(self, deadlines: Deadlines, wakeups: Wakeups) -> tuple[Subsystem, ...]:
+        """Returns the subsystems that live in the log directories."""
+        if not self.config.is_broker:
+            self.controller = self._make_controller()
+            self._serve(NodeServices(*self._common()))
+            return (self.controller,)
+        config, clock, metadata, listeners = self.config, self.clock, self.metadata, self.network.listeners
+        self.partitions = PartitionsSubsystem(
+            config, clock, metadata, self.metrics, self.lines, self.pools, self.background, self.directories, self.halt
+        )
+        hosted = self.partitions.hosted
+        self.controller = self._make_controller()
+        self.replicas = ReplicasSubsystem(
+            config,
+            clock,
+            metadata,
+            self.lines,
+            self.pools,
+            self.background,
+            self.damage,
+            self.partitions,
+            self.controller,
+            self.network.peers,
+        )
+        leaders = self.replicas.leaders
+        self.coordinators = CoordinatorsSubsystem(
+            config,
+            clock,
+            metadata,
+            self.lines,
+            self.late_imports,
+            hosted,
+            leaders,
+            self.network.peers,
+            self.controller,
+        )
+        self.data_path = DataPathSubsystem(
+            config,
+            clock,
+            metadata,
+            self.pools,
+            self.turns,
+            deadlines,
+            wakeups,
+            self.access,
+            listeners,
+            hosted,
+            self.replicas,
+            self.coordinators,
+        )
+        self.share = ShareSubsystem(
+            config,
+            clock,
+            metadata,
+            self.metrics,
+            self.pools,
+            listeners,
+            hosted,
+            leaders,
+            self.coordinators,
+            self.data_path.fetch,
+            self.network.peers,
+        )
+        self._serve(
+            Services(
+                *self._common(),
+                self.partitions,
+                self.replicas,
+                self.coordinators,
+                self.data_path,
+                self.share,
+                self.telemetry,
+            )
+        )
+        return (self.partitions, self.controller, self.replicas, self.coordinators, self.data_path, self.share)
+
+    def _make_controller(self) -> ControllerSubsystem:
+        return ControllerSubsystem(
+            self.config,
+            self.clock,
+            self.metadata,
+            self.lines,
+            self.pools,
+            self.background,
+            self.cluster_id,
+            self.directories,
+            self.access,
+            self.network.listeners,
+            self.network.peers,
+            self.partitions.hosted if self.config.is_broker else None,
+            Publisher(self.config, self.metadata, self.subsystems),
+            self.endpoints.of_request,
+            self.halt,
+            self.failed,
+        )
+
+    def _common(self) -> CommonServices:
+        return (
+            self.config,
+            self.node_id,
+            self.cluster_id,
+            self.clock,
+            self.metadata,
+            self.pools,
+            self.metrics,
+            self.turn_watch,
+            self.damage,
+            self.background,
+            self.directories,
+            self.access,
+            self.network,
+            self.controller,
+        )
+
+    def _serve(self, services: NodeServices) -> None:
+        """Gives the handlers and the metrics what they use."""
+        self.services = self.endpoints.services = services
+        self.observability.observe(services)
 
     async def stop(self, *, leave: bool = True) -> None:
         """Takes no more requests, hands over what it leads, and closes its logs: the next start scans nothing.
@@ -146,67 +257,63 @@ class BrokerServer(Node):
         a start has made, however far it came. A part that fails to stop keeps no other from it; the first such failure is
         raised in the end.
         """
-        self._is_stopping = True
         began_s = asyncio.get_running_loop().time()
-        log_stopping(self)
-        if self.metrics_server is not None:
-            self.metrics_server.is_stopping = True
+        log.info("stopping node %d", self.node_id)
+        self.observability.node_stops()
         try:
             await stop_each(self._stops(leave=leave))
         finally:
-            log_stopped(self, asyncio.get_running_loop().time() - began_s)
+            took_s = asyncio.get_running_loop().time() - began_s
+            log.info("node %d stopped in %.0f ms", self.node_id, took_s * 1000)
 
     def _stops(self, *, leave: bool) -> Iterator[Stop]:
-        """Yields the stop of each part that has been made, in order."""
+        """Yields the stops, in order."""
         if leave:
             yield self._leave_the_cluster
-        if self.metrics_server is not None:
-            yield self.metrics_server.stop
-        yield from (self.listeners.stop, self.turns.stop)
+        self.observability.observe(None)
+        yield self.network.refuse
         for subsystem in reversed(self.subsystems):
             yield subsystem.stop
-        if self.peers.made is not None:
-            yield self.peers.made.close
         for directory in self.directories:
             yield directory.close
-        if self.client_telemetry is not None:
-            yield self.client_telemetry.stop
-        yield from (self.listeners.receiving.stop, self.access.stop, self.lines.stop)
-        yield partial(DESCRIPTORS.forget, self.listeners)
+        yield self.lines.stop
         self.is_closed = True
         yield self.pools.stop
 
     async def _leave_the_cluster(self) -> None:
         """Moves leadership to other brokers, while this one still serves."""
-        if self.services is None or not self.services.controller.hands_over():
+        if self.services is None or not self.controller.hands_over():
             return
-        if isinstance(self.services, Services):
-            await self.services.coordinators.hand_over()
-        await self.services.controller.leave()
+        if self.config.is_broker:
+            await self.coordinators.hand_over()
+        await self.controller.leave()
 
-    async def _serve_metrics(self) -> None:
-        if self.config.get("odradek.metrics.port") is not None:
-            from .observability.http import MetricsServer
-
-            self.metrics_server = MetricsServer(self.config, self.lines, self.pools)
-            await self.metrics_server.start()
-
-    def _services(self) -> NodeServices:
-        common = {name: getattr(self, name) for name in NodeServices.__slots__}
-        if not self.config.is_broker:
-            return NodeServices(**common)
-        return Services(**common, **{name: getattr(self, name) for name in Services.__slots__})
-
-    def _count_other_nodes(self) -> int:
-        """Returns how many nodes this node may have connections to: the registered ones and the quorum's voters."""
-        cluster = self.metadata.image.cluster
-        nodes = {*cluster.brokers, *cluster.controllers}
-        nodes.update(int(voter.partition("@")[0]) for voter in self.config.get("controller.quorum.voters"))
-        return len(nodes - {self.node_id})
+    def halt(self, failure: Exception) -> bool:
+        """The only way to end a node that runs; whether that failure is one to halt for, see halting.py."""
+        if self.failed.done():
+            return True
+        cause = decide(failure)
+        if cause is not None:
+            self.failed.set_result(failure)
+        return cause is not None
 
     @property
     def addresses(self) -> list[str]:
         """host:port of each listener that clients may use, as advertised; on a mere controller, its own."""
-        listeners = self.listeners
+        listeners = self.network.listeners
         endpoints = listeners.advertised_endpoints() if self.config.is_broker else listeners.controller_endpoints()
         return [endpoint.address for endpoint in endpoints]
+
+    def _log_starting(self) -> None:
+        held = {"broker": self.config.is_broker, "controller": self.config.is_controller}
+        log.info(
+            "starting Odradek %s as node %d (%s) with log directories %s",
+            __version__, self.node_id, " and ".join(role for role in held if held[role]), ", ".join(self.config.log_dirs),
+        )  # fmt: skip
+
+    def _log_started(self, took_s: float) -> None:
+        listeners = ", ".join(f"{one.name}://{one.endpoint.address}" for one in self.network.listeners)
+        log.info(
+            "node %d of cluster %s started in %.0f ms; listeners %s",
+            self.node_id, self.cluster_id, took_s * 1000, listeners,
+        )  # fmt: skip

@@ -9,7 +9,7 @@ from ..protocol.errors import ErrorCode
 from ..protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 
 if TYPE_CHECKING:
-    from .node import Node
+    from .broker import BrokerServer
 
 #: The version of DeleteTopics that takes topic ids.
 DELETE_TOPICS_VERSION = 6
@@ -18,7 +18,7 @@ DELETE_TOPICS_VERSION = 6
 _DELETED = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-async def delete_everything(broker: Node) -> None:
+async def delete_everything(broker: BrokerServer) -> None:
     """Returns when the deletion is committed and applied here.
 
     Raises RuntimeError where a topic stays, and where the broker has failed.

@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from ..client.peers import Peers
     from ..storage.directory import LogDirectory
     from .access.subsystem import AccessSubsystem
     from .config.broker_config import BrokerConfig
     from .controller.subsystem import ControllerSubsystem
     from .coordinators.subsystem import CoordinatorsSubsystem
-    from .network.call import ListenerKind
-    from .network.dispatch import Dispatcher, Endpoints
-    from .network.listener_set import ListenerSet
+    from .network.subsystem import NetworkSubsystem
     from .partitions.subsystem import PartitionsSubsystem
     from .produce.subsystem import DataPathSubsystem
     from .replicas.subsystem import ReplicasSubsystem
     from .runtime.background import BackgroundTasks
     from .runtime.clock import Clock
     from .runtime.counters import DamageCounters, Metrics
-    from .runtime.lazy import Lazy
-    from .runtime.log_lines import RepeatedLines
     from .runtime.metadata_cache import MetadataCache
     from .runtime.thread_pools import ThreadPools
     from .runtime.turn_budget import TurnWatch
-    from .runtime.waiters import Deadlines, Wakeups
     from .share.subsystem import ShareSubsystem
-    from .telemetry import ClientTelemetry
+    from .telemetry.subsystem import TelemetrySubsystem
+
+    #: The fields of `NodeServices`, in order.
+    CommonServices: TypeAlias = tuple[
+        BrokerConfig,
+        int,
+        str,
+        Clock,
+        MetadataCache,
+        ThreadPools,
+        Metrics,
+        TurnWatch,
+        DamageCounters,
+        BackgroundTasks,
+        list[LogDirectory],
+        AccessSubsystem,
+        NetworkSubsystem,
+        ControllerSubsystem,
+    ]
 
 
 @dataclass(slots=True)
@@ -41,31 +52,24 @@ class NodeServices:
     cluster_id: str
     clock: Clock
     metadata: MetadataCache
-    lines: RepeatedLines
     pools: ThreadPools
     metrics: Metrics
     turn_watch: TurnWatch
     damage: DamageCounters
     background: BackgroundTasks
     directories: list[LogDirectory]
-    listeners: ListenerSet
-    endpoints: Endpoints
-    dispatchers: Mapping[ListenerKind, Dispatcher]
-    peers: Lazy[Peers]
-    controller: ControllerSubsystem
     access: AccessSubsystem
+    network: NetworkSubsystem
+    controller: ControllerSubsystem
 
 
 @dataclass(slots=True)
 class Services(NodeServices):
     """The parts of a broker."""
 
-    deadlines: Deadlines
-    wakeups: Wakeups
     partitions: PartitionsSubsystem
     replicas: ReplicasSubsystem
     coordinators: CoordinatorsSubsystem
     data_path: DataPathSubsystem
     share: ShareSubsystem
-    #: None where nothing receives client metrics.
-    client_telemetry: ClientTelemetry | None
+    telemetry: TelemetrySubsystem

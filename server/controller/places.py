@@ -11,8 +11,7 @@ from ..network.api_endpoint import Place
 from ..network.call import BROKER, CONTROLLER, Call
 
 if TYPE_CHECKING:
-    from ...client.peers import Peers
-    from ..runtime.lazy import Lazy
+    from ..network.subsystem import NetworkSubsystem
     from .subsystem import ControllerSubsystem
 
 #: Timeout of a broker that asks the leader of the quorum.
@@ -25,7 +24,7 @@ class QuorumServices(Protocol):
     @property
     def controller(self) -> ControllerSubsystem: ...
     @property
-    def peers(self) -> Lazy[Peers]: ...
+    def network(self) -> NetworkSubsystem: ...
 
 
 def to_controller(services: QuorumServices, call: Call) -> Message | None:
@@ -82,7 +81,7 @@ def ask_leader(services: QuorumServices, call: Call) -> None:
     if endpoint is None:
         answered(None)
     else:
-        services.peers().send(
+        services.network.peers().send(
             endpoint, call.request, answered, timeout_ms=_TIMEOUT_MS, version=call.version, purpose="questions"
         )
 

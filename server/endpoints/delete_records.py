@@ -53,7 +53,7 @@ def handle(services: Services, call: Call) -> DeleteRecordsResponse | None:
         response.topics.append(DeleteRecordsTopicResult(topic.name, results))
     if not waiting:
         return response
-    ParkedDeletion(services.deadlines, call, response, waiting)
+    ParkedDeletion(services.data_path.deadlines, call, response, waiting)
     return None
 
 

@@ -45,19 +45,19 @@ def _find(services: NodeServices, call: Call) -> None:
     """Opens the envelope when the endpoint of the request in it is imported."""
     request: EnvelopeRequest = call.request
     api = APIS.get(int.from_bytes(request.request_data[:2], "big"))
-    if api is None or api not in services.endpoints or "broker" not in api.listeners:
+    if api is None or api not in services.network.endpoints or "broker" not in api.listeners:
         call.reply(EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST))
         return
 
     def open_it() -> None:
-        endpoint = services.endpoints.load(api)
+        endpoint = services.network.endpoints.load(api)
         work_in_turns(call, _opened(request, api, endpoint), partial(_handle, services, call))
 
-    if services.endpoints.is_loaded(api):
+    if services.network.endpoints.is_loaded(api):
         open_it()
     else:
         call.hold_connection()
-        services.endpoints.when_loaded(api, open_it)
+        services.network.endpoints.when_loaded(api, open_it)
 
 
 class _Opened(NamedTuple):
@@ -105,7 +105,7 @@ def _handle(services: NodeServices, call: Call, opened: _Opened | None) -> None:
         error = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         enveloped.reply(error_response_to(opened.request, enveloped.version, error))
     elif not endpoint.place.is_controller:
-        response = services.dispatchers[BROKER].handler(api)(enveloped)
+        response = services.network.dispatchers[BROKER].handler(api)(enveloped)
         if response is not None:
             enveloped.reply(response)
     elif endpoint.portionings:

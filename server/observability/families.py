@@ -129,7 +129,7 @@ def _requests(services: NodeServices) -> Iterator[Metric]:
     )
     times: dict[str, Times] = {}
     failed: Counter[str] = Counter()
-    for dispatcher in {listener.dispatcher for listener in services.listeners}:
+    for dispatcher in {listener.dispatcher for listener in services.network.listeners}:
         for route in dispatcher.routes():
             counts.add_metric([route.api.name, str(route.version)], route.requests)
             times.setdefault(route.api.name, Times()).include(route.times)
@@ -203,7 +203,7 @@ def _request_times(times: dict[str, Times]) -> Metric:
 def _connections(services: NodeServices) -> Iterator[Metric]:
     name = "kafka_server_socket_server_metrics_connection_count"
     family = GaugeMetricFamily(name, "Open connections.", labels=("listener",))
-    for listener in services.listeners:
+    for listener in services.network.listeners:
         family.add_metric([listener.name], len(listener.connections))
     yield family
 
@@ -452,7 +452,7 @@ def descriptors(services: NodeServices) -> Iterator[Metric]:
         "Rejected connections, and idle connections that were closed to make room, by reason.",
         labels=("listener", "reason"),
     )
-    for listener in services.listeners:
+    for listener in services.network.listeners:
         remaining.add_metric([listener.name], DESCRIPTORS.remaining(listener.kind))
         for reason, count in listener.refused.items():
             rejected.add_metric([listener.name, reason], count)
@@ -487,7 +487,7 @@ _PREFIX = "kafka_server_socket_server_metrics"
 def authentications(services: NodeServices) -> Iterator[Metric]:
     """Nothing without a listener with SASL. Renewals of sessions count too."""
     with_sasl = [
-        (listener.name, listener.sasl.outcomes) for listener in services.listeners if listener.sasl is not None
+        (listener.name, listener.sasl.outcomes) for listener in services.network.listeners if listener.sasl is not None
     ]
     if not with_sasl:
         return
@@ -546,7 +546,7 @@ def _rates(authorizer: Authorization, now_ms: int) -> dict[str, float]:
 
 
 def telemetry(services: Services) -> Iterator[Metric]:
-    found = services.client_telemetry
+    found = services.telemetry.clients
     if found is None:
         return
     instances, series = found.instances, found.series

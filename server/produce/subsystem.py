@@ -53,6 +53,8 @@ class DataPathSubsystem:
         self._clock = clock
         self._partitions = partitions
         self._coordinators = coordinators
+        #: Deadlines of waiting replies.
+        self.deadlines = deadlines
         self.sessions = FetchSessions(
             config.get("max.incremental.fetch.session.cache.slots"),
             config.get("odradek.fetch.session.cache.partitions"),

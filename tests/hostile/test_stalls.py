@@ -176,7 +176,7 @@ def test_modules_of_a_handler_are_imported_before_items_of_a_large_request(measu
     groups = [OffsetFetchRequestGroup("", topics=None) for _ in range(40_000)]
     frame = frame_of(OffsetFetchRequest(groups=groups), 8)
     measured.exchange(frame)
-    route = measured.broker.server.dispatchers["broker"]._routes[(OFFSET_FETCH, 8)]
+    route = measured.broker.server.network.dispatchers["broker"]._routes[(OFFSET_FETCH, 8)]
     waiting: list[Callable[[], None]] = []
     route.prepare = waiting.append
     try:

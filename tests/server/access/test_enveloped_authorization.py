@@ -57,7 +57,7 @@ class Controller:
 
     def __init__(self, broker: odradek.Broker) -> None:
         self.admin = WireClient(broker.bootstrap_servers)
-        addresses = {one.name: one.endpoint.address for one in broker.server.listeners}
+        addresses = {one.name: one.endpoint.address for one in broker.server.network.listeners}
         self.brokers = WireClient(addresses["CONTROLLER"])
         for kind, name in ((TOPIC, "*"), (GROUP, "*"), (CLUSTER, "kafka-cluster")):
             self.permit("User:ANONYMOUS", kind, name)

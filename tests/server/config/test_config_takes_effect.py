@@ -163,7 +163,7 @@ def test_listeners_open_and_close_while_the_broker_runs(tmp_path: Path) -> None:
     with odradek.Broker(config={**protocols, **advertised}) as broker, WireClient(broker.bootstrap_servers) as client:
         main = f"PLAINTEXT://{broker.bootstrap_servers}"
         alter(client, BROKER, "1", listeners=f"{main},SIDE://127.0.0.1:0")
-        side = next(listener for listener in broker.server.listeners if listener.name == "SIDE")
+        side = next(listener for listener in broker.server.network.listeners if listener.name == "SIDE")
         wait_until(lambda: is_served(broker, side.endpoint.address))
         with WireClient(side.endpoint.address) as other:
             alter(client, BROKER, "1", listeners=None)

@@ -289,7 +289,7 @@ async def test_the_log_names_where_its_voter_is_reached(tmp_path: Path) -> None:
     ports = []
     for _ in range(2):
         async with odradek.Broker(data_dir=tmp_path, config=listeners) as broker:
-            bound = next(listener for listener in broker.server.listeners if listener.name == "CONTROLLER")
+            bound = next(listener for listener in broker.server.network.listeners if listener.name == "CONTROLLER")
             (voter,) = broker.server.controller.driver.quorum_log.quorum.voters
             assert [(e.name, e.host, e.port) for e in voter.endpoints] == [
                 ("CONTROLLER", bound.endpoint.host, bound.endpoint.port)

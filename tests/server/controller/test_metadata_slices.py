@@ -46,7 +46,9 @@ def asked(server: Any, request: MetadataRequest, answers: list[Any], held: list[
         observer=None,
         route=SimpleNamespace(api=APIS[3], version=13),
         connection=SimpleNamespace(
-            dispatcher=server.dispatchers["broker"], closed=False, listener=SimpleNamespace(shared=server.listeners)
+            dispatcher=server.network.dispatchers["broker"],
+            closed=False,
+            listener=SimpleNamespace(shared=server.network.listeners),
         ),
         reply=answers.append,
         hold_connection=lambda: held.append(True),

@@ -27,9 +27,10 @@ class Services:
             quorum_request=lambda call, request: self.sent.append("answered here"),
         )
         self.controller: Any = SimpleNamespace(driver=driver)
+        self.network = SimpleNamespace(peers=self._peers)
         self.answer: Any = None
 
-    def peers(self) -> Any:
+    def _peers(self) -> Any:
         def send(endpoint: str, request: Any, answered: Any, **options: Any) -> None:
             self.sent.append(f"sent to {endpoint}")
             answered(self.answer)

@@ -100,7 +100,7 @@ class Replicas:
 
     def _registration(self, number: int) -> RegisterBrokerRecord:
         server = self.server(number)
-        (endpoint,) = server.listeners.advertised_endpoints()
+        (endpoint,) = server.network.listeners.advertised_endpoints()
         return RegisterBrokerRecord(
             broker_id=number,
             incarnation_id=bytes([number]) * 16,
@@ -196,7 +196,7 @@ class Replicas:
         return answer
 
     async def ask(self, number: int, request: Message, version: int) -> Any:
-        (endpoint,) = self.server(number).listeners.advertised_endpoints()
+        (endpoint,) = self.server(number).network.listeners.advertised_endpoints()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def reply(response: Any) -> None:
@@ -233,7 +233,7 @@ class _ToTheStand(Forwarding):
     """Passes a broker's AlterPartition to the stand, which decides it."""
 
     def __init__(self, replicas: Replicas, server: BrokerServer) -> None:
-        super().__init__(server.controller.driver, server.peers, server.clock)
+        super().__init__(server.controller.driver, server.network.peers, server.clock)
         self._replicas = replicas
 
     def send_to_controller(self, request: Message, reply: Callable[[Any], None], **options: Any) -> None:

@@ -232,7 +232,7 @@ async def fetched(replicas: Replicas, number: int, version: int, leader_epoch: i
 
 def led(replicas: Replicas, number: int) -> tuple[list[tuple[int, int]], list[tuple[int, str, int, str | None]]]:
     """Returns leader and epoch of the partition, and the leader's endpoint, in the form of a response (KIP-951)."""
-    (endpoint,) = replicas.server(number).listeners.advertised_endpoints()
+    (endpoint,) = replicas.server(number).network.listeners.advertised_endpoints()
     now = replicas.partition(number)
     assert now.leader == number
     return [(number, now.leader_epoch)], [(number, endpoint.host, endpoint.port, f"rack-{number}")]
