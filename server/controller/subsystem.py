@@ -92,9 +92,9 @@ class ControllerSubsystem:
             access.policies,
             background,
             endpoint_of,
+            self._forward,
+            self._register_controller,
         )
-        self.driver.forward = self._forward
-        self.driver.register_controller = self._register_controller
         #: Requests of this node to an active controller on another node.
         self.forwarding = Lazy(self._make_forwarding)
         self.producer_ids = Lazy(self._make_producer_ids)

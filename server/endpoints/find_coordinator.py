@@ -8,7 +8,7 @@ COORDINATOR_NOT_AVAILABLE, and the client asks again after a while).
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ...protocol.errors import ErrorCode
@@ -72,7 +72,7 @@ def handle(services: Services, call: Call) -> FindCoordinatorResponse | None:
     return _answer(services, call)
 
 
-def _driver(services: Services, call: Call) -> CoordinatorDriver | None:
+def _driver(services: Services, call: Call) -> CoordinatorDriver[Any] | None:
     key_type = call.request.key_type
     if key_type == GROUP_KEY_TYPE:
         return services.coordinators.groups

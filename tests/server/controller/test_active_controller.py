@@ -137,9 +137,8 @@ def test_a_controller_that_lives_and_is_unregistered_registers_again() -> None:
 def test_controller_that_is_not_yet_active_or_leads_no_longer_decides_nothing(is_active: bool, leads: bool) -> None:
     """A controller has no state before it has committed its first record; after a later leader it may append nothing."""
     member: Any = SimpleNamespace(leads=leads)
-    parts: Any = dict.fromkeys(
-        ("config", "cluster_id", "clock", "images", "room", "quotas", "authorizer", "policies", "endpoint_of")
-    )
+    names = ("config", "cluster_id", "clock", "images", "room", "quotas", "authorizer", "policies", "endpoint_of")
+    parts: Any = dict.fromkeys((*names, "activated", "failed"))
     controller = ActiveController(member=member, **parts)
     controller.is_active = is_active
     answers: list[Any] = []
