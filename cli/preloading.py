@@ -30,9 +30,9 @@ async def preload(broker: BrokerServer) -> None:
     from ..server.runtime.late_imports import TRANSACTION_MODULES, load
 
     await asyncio.get_running_loop().run_in_executor(None, _load)
-    if not broker.controller.is_alone:  # its first image with transactions may come at any time
+    if not broker.controller.driver.is_alone:  # its first image with transactions may come at any time
         await asyncio.get_running_loop().run_in_executor(None, load, TRANSACTION_MODULES)
-    for dispatcher in broker.dispatchers.values():
+    for dispatcher in broker.network.dispatchers.values():
         for version in _VERSIONS:
             dispatcher.prepare(API_VERSIONS_KEY, version)
 

@@ -267,7 +267,7 @@ def _remember_place(options: argparse.Namespace, broker: BrokerServer) -> None:
 def _plain_addresses(broker: BrokerServer) -> list[str]:
     """The addresses that need no credentials."""
     plain = {one.name for one in broker.config.listeners.brokers if one.protocol == "PLAINTEXT"}
-    return [one.address for one in broker.listeners.advertised_endpoints() if one.name in plain]
+    return [one.address for one in broker.network.listeners.advertised_endpoints() if one.name in plain]
 
 
 def _halt(failure: Exception) -> NoReturn:

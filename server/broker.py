@@ -1,47 +1,53 @@
-"""One broker with its controller: builds the parts, starts them in order, stops them in the reverse.
+"""One node, a broker or a controller or both: the composition root, which knows all subsystems and which none of them knows.
 
 The order of a start: addresses are taken (their ports go into the registration) and health is served, log directories
 opened (or formatted) and logs recovered, the controller replays its metadata log and the first image is published, the
-coordinator of groups begins, and only then do the listeners accept, so the first client sees a whole broker.
+coordinators begin, and only then do the listeners accept, so the first client sees a whole broker.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .access.authentication.sasl_listeners import SaslListeners
-from .access.quotas.client_quotas import ClientQuotas
-from .assembly import cluster, coordinators, data, paths, security, telemetry
+from ..version import __version__
+from .access.subsystem import AccessSubsystem
 from .controller.formatting import ensure_formatted
+from .controller.subsystem import ControllerSubsystem
+from .coordinators.subsystem import CoordinatorsSubsystem
 from .endpoints import NodeEndpoints
-from .life_lines import log_started, log_starting, log_stopped, log_stopping
-from .network.call import BROKER, CONTROLLER
-from .network.descriptors import DESCRIPTORS
-from .network.dispatch import Dispatcher
-from .network.listener_set import ListenerSet
-from .node import Node
+from .network.subsystem import NetworkSubsystem
+from .observability.subsystem import ObservabilitySubsystem
 from .partitions.directories import open_directories
+from .partitions.subsystem import PartitionsSubsystem
+from .produce.subsystem import DataPathSubsystem
+from .publisher import Publisher
+from .replicas.subsystem import ReplicasSubsystem
 from .runtime.background import BackgroundTasks
 from .runtime.clock import Clock
 from .runtime.counters import DamageCounters, Metrics
+from .runtime.halting import decide
 from .runtime.late_imports import LateImports
-from .runtime.lazy import Lazy
 from .runtime.log_lines import RepeatedLines
 from .runtime.metadata_cache import MetadataCache
+from .runtime.stopping import Stop, stop_each
 from .runtime.thread_pools import ThreadPools
 from .runtime.turn_budget import Stopwatch, TurnWatch
 from .runtime.turns import Turns
 from .runtime.waiters import Deadlines, Wakeups
 from .services import NodeServices, Services
+from .share.subsystem import ShareSubsystem
+from .telemetry.subsystem import TelemetrySubsystem, is_on
 
 if TYPE_CHECKING:
+    from ..storage.directory import LogDirectory
     from .config.broker_config import BrokerConfig
+    from .services import CommonServices
+    from .subsystem import Subsystem
 
 log = logging.getLogger("odradek.broker")
 
@@ -49,8 +55,8 @@ log = logging.getLogger("odradek.broker")
 AnyClock = Clock | Stopwatch
 
 
-class BrokerServer(Node):
-    """A node: makes its parts, starts them in order, stops them in reverse (docs/development/architecture.md).
+class BrokerServer:
+    """A node: makes its subsystems, starts them in order, stops them in reverse (docs/development/architecture.md).
 
     `clock`: seconds since 1970, or a whole clock. `turn_clock`: times turns of the loop. Both are for time that is not real.
     """
@@ -58,119 +64,191 @@ class BrokerServer(Node):
     #: True when everything is closed, and only threads may be at work.
     is_closed = False
 
+    # Made by the start.
+    cluster_id = ""
+    #: The failure because of which the node cannot continue.
+    failed: asyncio.Future[Exception]
+    controller: ControllerSubsystem
+    # On a node that is only a controller there are no partitions, and none of what lives in them.
+    partitions: PartitionsSubsystem
+    replicas: ReplicasSubsystem
+    coordinators: CoordinatorsSubsystem
+    data_path: DataPathSubsystem
+    share: ShareSubsystem
+    #: The dependencies of the handlers; None until they are made.
+    services: NodeServices | None = None
+
     def __init__(self, config: BrokerConfig, *, clock: AnyClock = time, turn_clock: Stopwatch = perf_counter) -> None:
         self.config = config
         self.node_id = config.node_id
-        self.cluster_id = ""
         self.clock = clock if isinstance(clock, Clock) else Clock(clock)
         #: The publisher alone replaces its image.
         self.metadata = MetadataCache()
         #: Lines of the log that peers provoke.
         self.lines = RepeatedLines()
-        self.audit, self.authorizer = security.authorization(self)
-        self.policies = security.policies(config)
         self.pools = ThreadPools()
         #: Turns of the loop that took too long, and the large requests that take turns.
         self.turn_watch = TurnWatch(turn_clock)
         self.turns = Turns(self.turn_watch)
         self.late_imports = LateImports(self.pools.cpu)
-        #: The dependencies of the handlers; made by `start`.
-        self.services: NodeServices
-        has_telemetry = config.is_broker and telemetry.is_on(config)
-        self.endpoints = NodeEndpoints(self, telemetry=has_telemetry)
-        self.dispatchers = {kind: Dispatcher(kind, self.endpoints) for kind in (BROKER, CONTROLLER)}
-        self.client_quotas = ClientQuotas(config, security.quota_callback(config))
-        self.client_quotas.on_metering = self.dispatchers[BROKER].meter
-        self.sasl = SaslListeners(config, self.metadata)
-        self.listeners = ListenerSet(
-            config,
-            self.clock,
-            self.lines,
-            self.audit,
-            self.turns,
-            self.client_quotas,
-            self.dispatchers,
-            self._count_other_nodes,
-            self.sasl.of,
-        )
-        self.client_telemetry = telemetry.client_telemetry(self) if has_telemetry else None
-        self.broker_sessions = None
-        self.token_expiry = None
-        self.lifecycle = self.stopped_brokers = None
-        self.metrics_server = None
         self.metrics = Metrics()
         self.damage = DamageCounters()
+        #: Failures of background work.
         self.background = BackgroundTasks()
-        self.directories = []
-        self.subsystems = []
-        self.forwarding = Lazy(lambda: cluster.forwarding(self))
-        self.peers = Lazy(lambda: cluster.peers(self))
-        self.replica_requests = Lazy(lambda: cluster.replica_requests(self))
-        self.replication = Lazy(lambda: cluster.replication(self))
-        self.fetch_sessions = data.fetch_sessions(self)
-        self.producer_ids = Lazy(lambda: cluster.producer_ids(self))
-        self.auto_creation = Lazy(lambda: cluster.auto_creation(self))
-        self.transaction_markers = Lazy(lambda: coordinators.transaction_markers(self))
-        self.transactions = Lazy(lambda: coordinators.transactions(self))
-        self.transaction_verification = Lazy(lambda: coordinators.transaction_verification(self))
-        self.transactional_produce = Lazy(lambda: paths.transactional_produce(self))
-        self.streams_topics = Lazy(lambda: coordinators.streams_topics(self))
-        self._is_stopping = False
+        self.directories: list[LogDirectory] = []
+        #: In the order of their start, which is that in which they follow an image.
+        self.subsystems: list[Subsystem] = []
+        self.access = AccessSubsystem(config, self.clock, self.metadata)
+        self.endpoints = NodeEndpoints(self.late_imports, self.access.authorizer, telemetry=is_on(config))
+        self.network = NetworkSubsystem(
+            config, self.clock, self.metadata, self.lines, self.pools, self.turns, self.access, self.endpoints
+        )
+        self.telemetry = TelemetrySubsystem(config, self.clock, self.lines, self.pools, self.network.listeners)
+        self.observability = ObservabilitySubsystem(config, self.lines, self.pools)
 
     async def start(self) -> None:
         """Returns when clients can be served. Raises InvalidConfig, LogDirectoryFailure, OSError (an address in use)."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
-        log_starting(self)
+        self._log_starting()
         self.failed = loop.create_future()
-        self.deadlines = Deadlines(loop)
-        self.wakeups = Wakeups(loop)
-        self.listeners.tls.in_thread = self.pools.cpu.run_then
         try:
-            self.sasl.check()
-            self.listeners.bind()
-            self.listeners.watch_slow_requests()
-            await self._serve_metrics()
+            await self._start(self.access, self.network, self.observability, self.telemetry)
             self.cluster_id = ensure_formatted(self.config)
             open_directories(self.config.log_dirs, self.directories)
-            if self.config.is_broker:
-                self.partitions = data.partitions(self)
-                self.directory_reports = data.directory_reports(self)
-                self.partition_changes = data.partition_changes(self)
-                self.maintenance = data.log_maintenance(self)
-                self.cleaner = data.log_cleaner(self)
-                self.scrubber = data.scrubber(self)
-                self.healer = cluster.healer(self)
-                self.leaders = cluster.leaders(self)
-                self.moves = data.replica_moves(self)
-                self.groups = coordinators.groups(self)
-                self.fetch_path = paths.fetch_path(self)
-                self.produce_path = paths.produce_path(self)
-                self.share = coordinators.share(self)
-                self.subsystems.append(self.share)
-            self.controller = cluster.controller(self)
-            self.services = self._services()
-            if self.metrics_server is not None:
-                self.metrics_server.services = self.services
-            await self.controller.start(self.directories)
-            self._watch_brokers()
-            if not self.controller.is_alone:
-                await self._join_quorum()
-            if self.config.is_broker:
-                self.moves.resume()
-                self.maintenance.start()
-                self.cleaner.start()
-                self.scrubber.start()
-            await self.listeners.start()
-            if self.listeners.takes_descriptors:
-                self.metadata.on_published.append(lambda _: self.listeners.plan_descriptors())
-            if self.lifecycle is not None:
-                await self.lifecycle.run()
-            log_started(self, loop.time() - began_s)
+            await self._start(*self._make_subsystems(Deadlines(loop), Wakeups(loop)))
+            await self.network.accept()
+            await self.controller.run()
+            self._log_started(loop.time() - began_s)
         except BaseException:
             with suppress(Exception):  # the stop has logged its own failures; the cause is the one to show
                 await self.stop()
             raise
+
+    async def _start(self, *subsystems: Subsystem) -> None:
+        """All of them follow images from now on: the first one comes while they start."""
+        self.subsystems += subsystems
+        for subsystem in subsystems:
+            await subsystem.start()
+
+    def _make_subsystems(self, deadlines: Deadlines, wakeups: Wakeups) -> tuple[Subsystem, ...]:
+        """Returns the subsystems that live in the log directories."""
+        if not self.config.is_broker:
+            self.controller = self._make_controller()
+            self._serve(NodeServices(*self._common()))
+            return (self.controller,)
+        config, clock, metadata, listeners = self.config, self.clock, self.metadata, self.network.listeners
+        self.partitions = PartitionsSubsystem(
+            config, clock, metadata, self.metrics, self.lines, self.pools, self.background, self.directories, self.halt
+        )
+        hosted = self.partitions.hosted
+        self.controller = self._make_controller()
+        self.replicas = ReplicasSubsystem(
+            config,
+            clock,
+            metadata,
+            self.lines,
+            self.pools,
+            self.background,
+            self.damage,
+            self.partitions,
+            self.controller,
+            self.network.peers,
+        )
+        leaders = self.replicas.leaders
+        self.coordinators = CoordinatorsSubsystem(
+            config,
+            clock,
+            metadata,
+            self.lines,
+            self.late_imports,
+            hosted,
+            leaders,
+            self.network.peers,
+            self.controller,
+        )
+        self.data_path = DataPathSubsystem(
+            config,
+            clock,
+            metadata,
+            self.pools,
+            self.turns,
+            deadlines,
+            wakeups,
+            self.access,
+            listeners,
+            hosted,
+            self.replicas,
+            self.coordinators,
+        )
+        self.share = ShareSubsystem(
+            config,
+            clock,
+            metadata,
+            self.metrics,
+            self.pools,
+            listeners,
+            hosted,
+            leaders,
+            self.coordinators,
+            self.data_path.fetch,
+            self.network.peers,
+        )
+        self._serve(
+            Services(
+                *self._common(),
+                self.partitions,
+                self.replicas,
+                self.coordinators,
+                self.data_path,
+                self.share,
+                self.telemetry,
+            )
+        )
+        return (self.partitions, self.controller, self.replicas, self.coordinators, self.data_path, self.share)
+
+    def _make_controller(self) -> ControllerSubsystem:
+        return ControllerSubsystem(
+            self.config,
+            self.clock,
+            self.metadata,
+            self.lines,
+            self.pools,
+            self.background,
+            self.cluster_id,
+            self.directories,
+            self.access,
+            self.network.listeners,
+            self.network.peers,
+            self.partitions.hosted if self.config.is_broker else None,
+            Publisher(self.config, self.metadata, self.subsystems),
+            self.endpoints.of_request,
+            self.halt,
+            self.failed,
+        )
+
+    def _common(self) -> CommonServices:
+        return (
+            self.config,
+            self.node_id,
+            self.cluster_id,
+            self.clock,
+            self.metadata,
+            self.pools,
+            self.metrics,
+            self.turn_watch,
+            self.damage,
+            self.background,
+            self.directories,
+            self.access,
+            self.network,
+            self.controller,
+        )
+
+    def _serve(self, services: NodeServices) -> None:
+        """Gives the handlers and the metrics what they use."""
+        self.services = self.endpoints.services = services
+        self.observability.observe(services)
 
     async def stop(self, *, leave: bool = True) -> None:
         """Takes no more requests, hands over what it leads, and closes its logs: the next start scans nothing.
@@ -179,120 +257,63 @@ class BrokerServer(Node):
         a start has made, however far it came. A part that fails to stop keeps no other from it; the first such failure is
         raised in the end.
         """
-        self._is_stopping = True
         began_s = asyncio.get_running_loop().time()
-        log_stopping(self)
-        if self.metrics_server is not None:
-            self.metrics_server.is_stopping = True
-        failures: list[Exception] = []
-        for stop in self._stops(leave=leave):
-            try:
-                waiting = stop()
-                if waiting is not None:
-                    await waiting
-            except Exception as failure:
-                log.exception("a part of node %d does not stop; the others do", self.node_id)
-                failures.append(failure)
-        log_stopped(self, asyncio.get_running_loop().time() - began_s)
-        if failures:
-            raise failures[0]
+        log.info("stopping node %d", self.node_id)
+        self.observability.node_stops()
+        try:
+            await stop_each(self._stops(leave=leave))
+        finally:
+            took_s = asyncio.get_running_loop().time() - began_s
+            log.info("node %d stopped in %.0f ms", self.node_id, took_s * 1000)
 
-    def _stops(self, *, leave: bool) -> Iterator[Callable[[], Awaitable[None] | None]]:
-        """Yields the stop of each part that has been made, in order."""
+    def _stops(self, *, leave: bool) -> Iterator[Stop]:
+        """Yields the stops, in order."""
         if leave:
             yield self._leave_the_cluster
-        if self.metrics_server is not None:
-            yield self.metrics_server.stop
-        yield from (self.listeners.stop, self.sasl.stop, self.turns.stop)
-        for name in ("healer", "scrubber", "cleaner", "maintenance"):
-            if hasattr(self, name):  # the start came so far
-                yield getattr(self, name).stop
+        self.observability.observe(None)
+        yield self.network.refuse
         for subsystem in reversed(self.subsystems):
             yield subsystem.stop
-        if self.transactions.made is not None:
-            yield self.transactions.made.stop
-        for name in ("groups", "controller", "broker_sessions", "token_expiry", "stopped_brokers"):
-            if getattr(self, name, None) is not None:
-                yield getattr(self, name).stop
-        for other in (self.forwarding.made, self.replication.made, self.peers.made):
-            if other is not None:
-                yield other.close
-        for name in ("moves", "partition_changes"):
-            if hasattr(self, name):
-                yield getattr(self, name).stop
-        if hasattr(self, "partitions"):
-            epoch = self.controller.broker_epoch if hasattr(self, "controller") else -1
-            yield partial(self.partitions.close, epoch)
         for directory in self.directories:
             yield directory.close
-        if self.client_telemetry is not None:
-            yield self.client_telemetry.stop
-        yield from (self.listeners.receiving.stop, self.lines.stop, self.audit.stop)
-        yield partial(DESCRIPTORS.forget, self.listeners)
+        yield self.lines.stop
         self.is_closed = True
         yield self.pools.stop
 
-    def _watch_brokers(self) -> None:
-        if self.config.listeners.controllers:
-            self.broker_sessions = self.services.broker_sessions = cluster.broker_sessions(self)
-            self.broker_sessions.start()
-        if self.config.is_controller and self.config.get("delegation.token.secret.key") is not None:
-            self.token_expiry = cluster.token_expiry(self)
-            self.token_expiry.start()
-
-    async def _join_quorum(self) -> None:
-        """Other voters must reach this one before there is a leader; clients wait until this node has caught up and is
-        registered.
-        """
-        await self.listeners.start_early()
-        if self.config.is_broker:
-            ends: list[asyncio.Future[Any]] = [self.controller.caught_up, self.failed]
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            if self.failed.done():
-                raise self.failed.result()
-            self.stopped_brokers = cluster.stopped_brokers(self)
-            self.stopped_brokers.start()
-            self.lifecycle = cluster.lifecycle(self)
-            assert isinstance(self.services, Services)
-            self.services.stopped_brokers, self.services.lifecycle = self.stopped_brokers, self.lifecycle
-            await self.lifecycle.register()
-
     async def _leave_the_cluster(self) -> None:
         """Moves leadership to other brokers, while this one still serves."""
-        if self.lifecycle is None and self._others_came():
-            self.lifecycle = cluster.lifecycle_of_lone_voter(self)
-        if self.lifecycle is not None and self.config.get("controlled.shutdown.enable"):
-            if hasattr(self, "groups"):
-                await self.groups.hand_over()
-            await self.lifecycle.leave()
+        if self.services is None or not self.controller.hands_over():
+            return
+        if self.config.is_broker:
+            await self.coordinators.hand_over()
+        await self.controller.leave()
 
-    def _others_came(self) -> bool:
-        """To a broker that was alone when its own controller registered it."""
-        return hasattr(self, "controller") and not self.controller.is_alone and self.controller.broker_epoch >= 0
-
-    async def _serve_metrics(self) -> None:
-        if self.config.get("odradek.metrics.port") is not None:
-            from .observability.http import MetricsServer
-
-            self.metrics_server = MetricsServer(self.config, self.lines, self.pools)
-            await self.metrics_server.start()
-
-    def _services(self) -> NodeServices:
-        common = {name: getattr(self, name) for name in NodeServices.__slots__}
-        if not self.config.is_broker:
-            return NodeServices(**common)
-        return Services(**common, **{name: getattr(self, name) for name in Services.__slots__})
-
-    def _count_other_nodes(self) -> int:
-        """Returns how many nodes this node may have connections to: the registered ones and the quorum's voters."""
-        cluster = self.metadata.image.cluster
-        nodes = {*cluster.brokers, *cluster.controllers}
-        nodes.update(int(voter.partition("@")[0]) for voter in self.config.get("controller.quorum.voters"))
-        return len(nodes - {self.node_id})
+    def halt(self, failure: Exception) -> bool:
+        """The only way to end a node that runs; whether that failure is one to halt for, see halting.py."""
+        if self.failed.done():
+            return True
+        cause = decide(failure)
+        if cause is not None:
+            self.failed.set_result(failure)
+        return cause is not None
 
     @property
     def addresses(self) -> list[str]:
         """host:port of each listener that clients may use, as advertised; on a mere controller, its own."""
-        listeners = self.listeners
+        listeners = self.network.listeners
         endpoints = listeners.advertised_endpoints() if self.config.is_broker else listeners.controller_endpoints()
         return [endpoint.address for endpoint in endpoints]
+
+    def _log_starting(self) -> None:
+        held = {"broker": self.config.is_broker, "controller": self.config.is_controller}
+        log.info(
+            "starting Odradek %s as node %d (%s) with log directories %s",
+            __version__, self.node_id, " and ".join(role for role in held if held[role]), ", ".join(self.config.log_dirs),
+        )  # fmt: skip
+
+    def _log_started(self, took_s: float) -> None:
+        listeners = ", ".join(f"{one.name}://{one.endpoint.address}" for one in self.network.listeners)
+        log.info(
+            "node %d of cluster %s started in %.0f ms; listeners %s",
+            self.node_id, self.cluster_id, took_s * 1000, listeners,
+        )  # fmt: skip

@@ -1,9 +1,9 @@
 """Makes all parts of a node follow a new image, in a fixed order: a partition exists before Metadata names it.
 
-1. the broker's dynamic configuration, since logs and roles are made by it, the quotas of clients, and the access rules;
-2. logs and the roles of partitions;
-3. the coordinator's shards, which live in some of them;
-4. the image that Metadata and the other handlers answer from.
+1. the broker's dynamic configuration, since logs and roles are made by it;
+2. the subsystems in the order of their start: access rules, logs and roles of partitions, coordinators, whose shards live
+   in some of them;
+3. the image that Metadata and the other handlers answer from.
 
 Thousands of partitions take a while, so there are steps, between which other work may have the loop (`sliced_work.py`).
 Partitions with coordinators come last, in one step with the coordinators: no shard outlives its leadership.
@@ -12,7 +12,7 @@ Partitions with coordinators come last, in one step with the coordinators: no sh
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -20,21 +20,24 @@ from ..metadata.image import EMPTY_IMAGE
 from ..metadata.unsupported import unsupported
 from .controller.change_lines import log_changes
 from .runtime.halting import UnsupportedMetadata, cause_of
-from .runtime.internal_topics import TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from ..metadata.delta import MetadataDelta
     from ..metadata.image import MetadataImage
-    from .node import Node
+    from .config.broker_config import BrokerConfig
+    from .runtime.metadata_cache import MetadataCache
+    from .subsystem import Subsystem
 
 log = logging.getLogger("odradek.publisher")
 
 
 class Publisher:
-    """Publishes images to the parts of a node."""
+    """Publishes images to the subsystems of a node."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, config: BrokerConfig, metadata: MetadataCache, subsystems: Sequence[Subsystem]) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._subsystems = subsystems
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Publishes an image without a pause; see `steps`."""
@@ -45,38 +48,20 @@ class Publisher:
         """Publishes an image in steps. `delta` leads to it from the image that is published now. Raises
         UnsupportedMetadata before any part has followed it.
         """
-        node, published = self._node, self._node.metadata.image
+        published = self._metadata.image
         assert image.offset >= published.offset, f"offset {image.offset} published after {published.offset}"
         why = unsupported(delta, image)
         if why is not None:
             raise UnsupportedMetadata(why)
         with self._contained("the broker's configuration"):
-            node.config.apply(delta, image)
-        with self._contained("quotas of clients"):
-            node.client_quotas.apply(delta.client_quotas, image.client_quotas)
-        if node.authorizer is not None:
-            # Before what the rules protect is there.
-            with self._contained("the authorizer"):
-                is_first = published is EMPTY_IMAGE
-                yield from node.authorizer.steps(published.acls, delta.acls, is_first=is_first)
-        if node.config.is_broker:
-            with self._contained("partitions"):
-                yield from node.partition_changes.steps(delta, image)
-            if node.client_telemetry is not None:
-                with self._contained("subscriptions to client metrics"):
-                    node.client_telemetry.follow(delta.configs, image)
-            with self._contained("coordinators of groups"):
-                node.groups.apply(delta, image)
-            if node.transactions.made is not None or image.topic(TRANSACTION_STATE_TOPIC) is not None:
-                with self._contained("coordinators of transactions"):
-                    node.transactions().apply(delta, image)
-        for subsystem in node.subsystems:
+            self._config.apply(delta, image)
+        for subsystem in self._subsystems:
             with self._contained(subsystem.name):
-                subsystem.publish(delta, image)
+                yield from subsystem.publish(delta, image)
         is_first = published is EMPTY_IMAGE
-        log_changes(node.node_id, published, delta, image)
-        node.metadata.image = image
-        for function in node.metadata.on_published:
+        log_changes(self._config.node_id, published, delta, image)
+        self._metadata.image = image
+        for function in self._metadata.on_published:
             with self._contained(f"{function}", is_first=is_first):
                 function(image)
 
@@ -88,7 +73,7 @@ class Publisher:
         try:
             yield
         except Exception as failure:
-            is_first = self._node.metadata.image is EMPTY_IMAGE if is_first is None else is_first
+            is_first = self._metadata.image is EMPTY_IMAGE if is_first is None else is_first
             if is_first or cause_of(failure) is not None:
                 raise
             log.exception("a bug: applying the metadata to %s failed", what)

@@ -9,7 +9,7 @@ from ..protocol.errors import ErrorCode
 from ..protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 
 if TYPE_CHECKING:
-    from .node import Node
+    from .broker import BrokerServer
 
 #: The version of DeleteTopics that takes topic ids.
 DELETE_TOPICS_VERSION = 6
@@ -18,7 +18,7 @@ DELETE_TOPICS_VERSION = 6
 _DELETED = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-async def delete_everything(broker: Node) -> None:
+async def delete_everything(broker: BrokerServer) -> None:
     """Returns when the deletion is committed and applied here.
 
     Raises RuntimeError where a topic stays, and where the broker has failed.
@@ -28,7 +28,7 @@ async def delete_everything(broker: Node) -> None:
         return
     answered: asyncio.Future[DeleteTopicsResponse] = asyncio.get_running_loop().create_future()
     request = DeleteTopicsRequest(topics=topics, timeout_ms=30_000)
-    broker.controller.submit(request, DELETE_TOPICS_VERSION, lambda answer: _set(answered, answer))
+    broker.controller.driver.submit(request, DELETE_TOPICS_VERSION, lambda answer: _set(answered, answer))
     ends: list[asyncio.Future[object]] = [answered, broker.failed]  # type: ignore[list-item]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     if not answered.done():

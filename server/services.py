@@ -2,50 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from ..client.peers import Peers
     from ..storage.directory import LogDirectory
-    from .access.audit import AuditLog
-    from .access.authorization.authorization import Authorization
+    from .access.subsystem import AccessSubsystem
     from .config.broker_config import BrokerConfig
-    from .controller.auto_creation import AutoCreation
-    from .controller.broker_lifecycle import BrokerLifecycle
-    from .controller.broker_sessions import BrokerSessionWatch
-    from .controller.cluster_view import Leaders
-    from .controller.driver import QuorumDriver
-    from .controller.producer_ids import ProducerIds
-    from .controller.stopped_brokers import StoppedBrokers
-    from .coordinators.coordinator_driver import GroupDriver
-    from .coordinators.topic_creation import StreamsTopics
-    from .coordinators.transaction_driver import TransactionDriver, TransactionMarkers
-    from .coordinators.transaction_verification import TransactionVerification
-    from .fetch.fetch_path import FetchPath
-    from .fetch.sessions import FetchSessions
-    from .network.call import ListenerKind
-    from .network.dispatch import Dispatcher, Endpoints
-    from .network.listener_set import ListenerSet
-    from .partitions.partitions import Partitions
-    from .produce.produce import ProducePath
-    from .produce.transactional_produce import TransactionalProduce
-    from .replicas.cleaner import LogCleaner
-    from .replicas.moves import ReplicaMoves
-    from .replicas.replication import Replication
-    from .replicas.scrubber import Scrubber
+    from .controller.subsystem import ControllerSubsystem
+    from .coordinators.subsystem import CoordinatorsSubsystem
+    from .network.subsystem import NetworkSubsystem
+    from .partitions.subsystem import PartitionsSubsystem
+    from .produce.subsystem import DataPathSubsystem
+    from .replicas.subsystem import ReplicasSubsystem
     from .runtime.background import BackgroundTasks
     from .runtime.clock import Clock
     from .runtime.counters import DamageCounters, Metrics
-    from .runtime.lazy import Lazy
-    from .runtime.log_lines import RepeatedLines
     from .runtime.metadata_cache import MetadataCache
     from .runtime.thread_pools import ThreadPools
     from .runtime.turn_budget import TurnWatch
-    from .runtime.waiters import Deadlines, Wakeups
     from .share.subsystem import ShareSubsystem
-    from .telemetry import ClientTelemetry
+    from .telemetry.subsystem import TelemetrySubsystem
+
+    #: The fields of `NodeServices`, in order.
+    CommonServices: TypeAlias = tuple[
+        BrokerConfig,
+        int,
+        str,
+        Clock,
+        MetadataCache,
+        ThreadPools,
+        Metrics,
+        TurnWatch,
+        DamageCounters,
+        BackgroundTasks,
+        list[LogDirectory],
+        AccessSubsystem,
+        NetworkSubsystem,
+        ControllerSubsystem,
+    ]
 
 
 @dataclass(slots=True)
@@ -57,52 +52,24 @@ class NodeServices:
     cluster_id: str
     clock: Clock
     metadata: MetadataCache
-    lines: RepeatedLines
     pools: ThreadPools
     metrics: Metrics
     turn_watch: TurnWatch
     damage: DamageCounters
     background: BackgroundTasks
     directories: list[LogDirectory]
-    listeners: ListenerSet
-    endpoints: Endpoints
-    dispatchers: Mapping[ListenerKind, Dispatcher]
-    peers: Lazy[Peers]
-    controller: QuorumDriver
-    #: The sessions of brokers; None on a node that is no controller for others.
-    broker_sessions: BrokerSessionWatch | None
-    audit: AuditLog
-    #: None where every client may do everything.
-    authorizer: Authorization | None
+    access: AccessSubsystem
+    network: NetworkSubsystem
+    controller: ControllerSubsystem
 
 
 @dataclass(slots=True)
 class Services(NodeServices):
     """The parts of a broker."""
 
-    deadlines: Deadlines
-    wakeups: Wakeups
-    partitions: Partitions
-    leaders: Leaders
-    moves: ReplicaMoves
-    cleaner: LogCleaner
-    scrubber: Scrubber
-    fetch_sessions: FetchSessions
-    fetch_path: FetchPath
-    produce_path: ProducePath
-    transactional_produce: Lazy[TransactionalProduce]
-    auto_creation: Lazy[AutoCreation]
-    producer_ids: Lazy[ProducerIds]
-    groups: GroupDriver
-    transaction_markers: Lazy[TransactionMarkers]
-    transactions: Lazy[TransactionDriver]
-    transaction_verification: Lazy[TransactionVerification]
-    streams_topics: Lazy[StreamsTopics]
-    replication: Lazy[Replication]
+    partitions: PartitionsSubsystem
+    replicas: ReplicasSubsystem
+    coordinators: CoordinatorsSubsystem
+    data_path: DataPathSubsystem
     share: ShareSubsystem
-    #: This broker's registration with the controllers; None on a node that is alone.
-    lifecycle: BrokerLifecycle | None
-    #: None where nothing receives client metrics.
-    client_telemetry: ClientTelemetry | None
-    #: Brokers that have just gone; None where there are no others.
-    stopped_brokers: StoppedBrokers | None
+    telemetry: TelemetrySubsystem

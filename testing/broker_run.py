@@ -129,7 +129,7 @@ class EmbeddedRun:
     async def _began(self) -> None:
         """Notes where the brokers listen; gives the cluster its users."""
         for node_id, server in self.servers.items():  # they keep their ports when they start again
-            said = [f"{listener.name}://{listener.endpoint.address}" for listener in server.listeners]
+            said = [f"{listener.name}://{listener.endpoint.address}" for listener in server.network.listeners]
             self.configs[node_id]["listeners"] = ",".join(said)
         self.bootstrap_servers = ",".join(address for server in self.servers.values() for address in self._of(server))
         if self.secured is not None:
@@ -140,7 +140,7 @@ class EmbeddedRun:
         """Returns the addresses for clients."""
         if self.secured is None:
             return server.addresses
-        advertised = server.listeners.advertised_endpoints()
+        advertised = server.network.listeners.advertised_endpoints()
         return [endpoint.address for endpoint in advertised if endpoint.name == self.secured.listener]
 
     async def stop(self) -> None:
@@ -173,7 +173,7 @@ class EmbeddedRun:
         found: list[BrokerServer] = []
 
         def is_there() -> bool:
-            found[:] = [server for server in self.servers.values() if server.controller.is_active]
+            found[:] = [server for server in self.servers.values() if server.controller.driver.is_active]
             return bool(found)
 
         await reached(is_there, "an active controller")
@@ -182,7 +182,7 @@ class EmbeddedRun:
     async def ask_controller(self, request: Message, version: int) -> Any:
         """Returns the active controller's response. Raises TimeoutError."""
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        (await self.active_controller()).controller.submit(request, version, answered.set_result)
+        (await self.active_controller()).controller.driver.submit(request, version, answered.set_result)
         return await asyncio.wait_for(answered, ASK_TIMEOUT_S)
 
     def observe(self, requests: RequestLog) -> None:
@@ -196,7 +196,7 @@ class EmbeddedRun:
     async def kill(self, node_id: int) -> None:
         """Ends a broker: its connections break first, and it hands nothing over."""
         server = self.servers.pop(node_id)
-        for listener in server.listeners:
+        for listener in server.network.listeners:
             for connection in list(listener.connections):
                 connection.abort()
         await server.stop(leave=False)

@@ -18,6 +18,7 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 from ..server.runtime.clock import Clock
+from ..server.services import Services
 
 if TYPE_CHECKING:
     from ..server.broker import BrokerServer
@@ -93,14 +94,14 @@ def move(clock: MovedClock, servers: Iterable[BrokerServer], seconds: float) -> 
     """Moves the clock of brokers. Coordinators do what is due; what brokers measure of each other stays the same."""
     clock.move(seconds)
     for server in servers:
-        if not hasattr(server, "groups"):
+        if not isinstance(server.services, Services):
             continue  # a mere controller
-        for hosted in server.partitions:
+        for hosted in server.partitions.hosted:
             for follower in hosted.role.followers.values():
                 follower.last_caught_up_ms += int(seconds * 1000)
                 follower.last_fetch_ms += int(seconds * 1000)
-        if server.broker_sessions is not None:
-            server.broker_sessions.clock_moved()
+        if server.controller.sessions is not None:
+            server.controller.sessions.clock_moved()
         for driver in _coordinators(server):
             driver.clock_moved()
 
@@ -108,11 +109,11 @@ def move(clock: MovedClock, servers: Iterable[BrokerServer], seconds: float) -> 
 async def catch_up(servers: Iterable[BrokerServer]) -> None:
     """Does the periodic tasks of the brokers' logs that a move ahead may have made due."""
     for server in servers:
-        if not hasattr(server, "maintenance"):
+        if not isinstance(server.services, Services):
             continue
-        await server.maintenance.delete_old_segments()
-        await server.maintenance.remove_files()
-        await server.maintenance.expire_producers()
+        await server.replicas.maintenance.delete_old_segments()
+        await server.replicas.maintenance.remove_files()
+        await server.replicas.maintenance.expire_producers()
     await asyncio.sleep(0)
 
 
@@ -127,6 +128,8 @@ def return_to_real_time(clock: MovedClock, servers: Iterable[BrokerServer]) -> N
 
 
 def _coordinators(server: BrokerServer) -> list[Any]:
-    share = getattr(server, "share", None)
-    found = [getattr(server, "groups", None), server.transactions.made, share and share.states.made]
+    if not isinstance(server.services, Services):
+        return []
+    coordinators, share = server.services.coordinators, server.services.share
+    found = [coordinators.groups, coordinators.transactions.made, share.states.made]
     return [driver for driver in found if driver is not None]

@@ -99,7 +99,7 @@ class Cluster(Embedded):
     def controller(self) -> int:
         """The id of the active controller; -1 while there is none."""
         servers = self._here().servers
-        return next((node_id for node_id, server in servers.items() if server.controller.is_active), -1)
+        return next((node_id for node_id, server in servers.items() if server.controller.driver.is_active), -1)
 
     # Faults.
 

@@ -63,5 +63,5 @@ def _check(*codes: int) -> None:
 
 async def _ask(controller: BrokerServer, request: Message, version: int) -> Any:
     answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    controller.controller.submit(request, version, answered.set_result)
+    controller.controller.driver.submit(request, version, answered.set_result)
     return await asyncio.wait_for(answered, _TIMEOUT_MS / 1000)

@@ -62,7 +62,8 @@ def _reserve(endpoint: ApiEndpoint | None, request: Message) -> int:
 class ActiveController:
     """The controller of this node. It is active while this node leads and has committed its own first record.
 
-    The owner sets the callbacks before the start.
+    `activated` is called when the controller has become active, `failed` when the disk fails or a new controller cannot
+    begin.
     """
 
     def __init__(
@@ -77,11 +78,12 @@ class ActiveController:
         authorizer: Authorization | None,
         policies: Policies,
         endpoint_of: EndpointOf,
+        *,
+        activated: Callable[[], None],
+        failed: Callable[[Exception], None],
     ) -> None:
-        #: Called when the controller has become active.
-        self.on_activated: Callable[[], None]
-        #: Called when the disk fails, or a new controller cannot begin.
-        self.on_failed: Callable[[Exception], None]
+        self._activated = activated
+        self._failed = failed
         self.is_active = False
         #: The epoch in which the controller was last active.
         self.epoch = 0
@@ -98,7 +100,7 @@ class ActiveController:
         self._waiting = WaitingReplies()
         self._controller: Controller | None = None
         #: Builds the state of a controller that becomes active.
-        self._learning = SlicedWork(lambda failure: self.on_failed(cannot_begin(failure)))
+        self._learning = SlicedWork(lambda failure: self._failed(cannot_begin(failure)))
 
     @property
     def controller(self) -> Controller:
@@ -132,7 +134,7 @@ class ActiveController:
             if self._authorizer is not None and client and result.records and endpoint and not endpoint.is_of_nodes:
                 self._authorizer.note_change(client.get("principal", ""), client.get("client_host", ""), request)
         except LogDirectoryFailure as failure:
-            self.on_failed(failure)
+            self._failed(failure)
             reply(not_controller(request, version))
             return
         except Exception:
@@ -268,7 +270,7 @@ class ActiveController:
         self.is_active, self.epoch = True, member.epoch
         records = activation(self._config, controller, transaction_open=commits.in_transaction)
         self.append(records, atomic=True)
-        self.on_activated()
+        self._activated()
 
     def stop(self) -> None:
         self.is_active = False

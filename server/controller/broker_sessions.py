@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from ..runtime.metadata_cache import MetadataCache
     from .driver import QuorumDriver
+    from .subsystem import ControllerSubsystem
     from .tasks import PeriodicTasks
 
 log = logging.getLogger("odradek.broker_sessions")
@@ -51,12 +52,12 @@ class SessionServices(Protocol):
     """The parts of a node that requests of brokers use."""
 
     @property
-    def broker_sessions(self) -> BrokerSessionWatch | None: ...
+    def controller(self) -> ControllerSubsystem: ...
 
 
 def to_broker_sessions(services: SessionServices, call: Call) -> Message | None:
     """Has the active controller decide a broker's registration or heartbeat."""
-    broker_sessions = services.broker_sessions
+    broker_sessions = services.controller.sessions
     assert broker_sessions is not None, "a node without a controller has no controller listener"
     broker_sessions.ask(call.request, call.version, call.reply, call.connection)
     return None

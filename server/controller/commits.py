@@ -190,16 +190,23 @@ class ImagePublisher(Protocol):
 class ImagePublishing:
     """Replays commits and publishes them. `is_caught_up`: returns whether this node has what is known to be committed.
 
-    The owner sets the callbacks before the start.
+    - `published` is called after each image with the offset below which everything is published;
+    - `loaded` when a fetched snapshot has replaced the commits;
+    - `failed` when committed records cannot be read, or an image cannot be published.
     """
 
-    def __init__(self, publisher: ImagePublisher, is_caught_up: Callable[[], bool]) -> None:
-        #: Called after each image with the offset below which everything is published.
-        self.on_published: Callable[[int], None]
-        #: Called when a fetched snapshot has replaced the commits.
-        self.on_loaded: Callable[[], None]
-        #: Called when committed records cannot be read, or an image cannot be published.
-        self.on_failed: Callable[[Exception], None]
+    def __init__(
+        self,
+        publisher: ImagePublisher,
+        is_caught_up: Callable[[], bool],
+        *,
+        published: Callable[[int], None],
+        loaded: Callable[[], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self._on_published = published
+        self._on_loaded = loaded
+        self._on_failed = failed
         #: Done when this node has published everything that was committed when it joined the quorum.
         self.caught_up: asyncio.Future[None]
         #: Everything below this offset is published; -1 before the first image.
@@ -210,7 +217,7 @@ class ImagePublishing:
         self._is_suspended = False
         self._unpublished = False
         self._publishing = SlicedWork(self._publishing_failed)
-        self._loading = SlicedWork(lambda failure: self.on_failed(unusable("a snapshot", failure)))
+        self._loading = SlicedWork(lambda failure: self._on_failed(unusable("a snapshot", failure)))
 
     @property
     def commits(self) -> Commits:
@@ -240,7 +247,7 @@ class ImagePublishing:
             if self.commits.advance(end_offset):
                 self._unpublished = True
         except Exception as error:
-            self.on_failed(unusable(f"the metadata log from offset {self.commits.offset} on", error))
+            self._on_failed(unusable(f"the metadata log from offset {self.commits.offset} on", error))
             return
         self._publish()
 
@@ -252,7 +259,7 @@ class ImagePublishing:
     def _loaded(self) -> None:
         """Has a loaded snapshot published even if no records follow it."""
         self._unpublished = True
-        self.on_loaded()
+        self._on_loaded()
 
     def suspend(self) -> None:
         """Replays commits from now on without publishing them: the node stops."""
@@ -282,7 +289,7 @@ class ImagePublishing:
         self.end_offset = image.offset + 1
         if not self.caught_up.done():
             self.caught_up.set_result(None)
-        self.on_published(self.end_offset)
+        self._on_published(self.end_offset)
         self._publish()
 
     def _publishing_failed(self, failure: Exception) -> None:
@@ -290,7 +297,7 @@ class ImagePublishing:
         that cannot be served, a reason to halt, or a bug.
         """
         if not self.caught_up.done() or cause_of(failure) is not None:
-            self.on_failed(unusable("an image", failure))
+            self._on_failed(unusable("an image", failure))
         else:
             log.error("a bug: an image was not published", exc_info=failure)
             self._unpublished = True

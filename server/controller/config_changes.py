@@ -32,10 +32,10 @@ from ..config.listeners import read_listeners
 from ..network.call import Call
 
 if TYPE_CHECKING:
-    from ..access.authorization.authorization import Authorization
+    from ..access.subsystem import AccessSubsystem
     from ..runtime.metadata_cache import MetadataCache
     from ..runtime.thread_pools import ThreadPools
-    from .driver import QuorumDriver
+    from .subsystem import ControllerSubsystem
 
 
 class ConfigServices(Protocol):
@@ -46,13 +46,13 @@ class ConfigServices(Protocol):
     @property
     def node_id(self) -> int: ...
     @property
-    def controller(self) -> QuorumDriver: ...
+    def controller(self) -> ControllerSubsystem: ...
     @property
     def metadata(self) -> MetadataCache: ...
     @property
     def pools(self) -> ThreadPools: ...
     @property
-    def authorizer(self) -> Authorization | None: ...
+    def access(self) -> AccessSubsystem: ...
 
 
 #: Checks one resource of a request. Returns True when it is done, False when the controller handles it. Raises Rejected.
@@ -101,7 +101,7 @@ def change_configs(services: ConfigServices, call: Call, check: Check, outcome_c
 
     if not remaining:
         return answer(response_class())
-    services.controller.submit(
+    services.controller.driver.submit(
         dataclasses.replace(request, resources=remaining),
         call.version,
         lambda decided: call.reply(answer(decided)),

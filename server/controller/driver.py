@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .metadata_log import Loaded, QuorumLog
     from .raft import QuorumRaft
     from .registration import Registration
+    from .snapshots import SnapshotId
 
 log = logging.getLogger("odradek.quorum")
 
@@ -67,7 +68,8 @@ class QuorumDriver:
     `pools`: the threads that flush the metadata log and write its snapshots. `halt` ends the node for a failure; it
     returns whether it does. `authorizer`: decides what clients may ask of the controller; None if everything.
     `policies`: a user's own policies. `background`: takes the failures of background work. `endpoint_of`: finds the
-    endpoint of a request.
+    endpoint of a request. `forward` has the active controller of another node decide a request. `register_controller` starts
+    to register this controller with the quorum; it is called once, on a node that is one of several.
     """
 
     def __init__(
@@ -85,34 +87,58 @@ class QuorumDriver:
         policies: Policies,
         background: BackgroundTasks,
         endpoint_of: EndpointOf,
+        forward: Submit,
+        register_controller: Callable[[], None],
     ) -> None:
         #: The epoch of this broker's registration. It shows that a request comes from this incarnation of the broker.
         self.broker_epoch = -1
-        #: Forwards a request to the active controller of another node.
-        self.forward: Submit
-        #: Starts to register this controller with the quorum. Called once, on a node that is one of several.
-        self.register_controller: Callable[[], None] = lambda: None
         self._config = config
         self._registration = registration
         self._clock = clock
         self._disk = pools.disk
         self._halt = halt
         self._background = background
+        self._forward = forward
+        self._register_controller = register_controller
         self._known_leader = KnownLeader(clock.now_ms)
         #: Called when the leader (or none) or the epoch of the quorum changes, and when this node becomes active.
         self.on_leader_changed = self._known_leader.on_changed
         self.leaderless = self._known_leader.leaderless
-        self._member = member = QuorumMembership(config, registration, clock, peers, pools.metadata, background)
-        self._images = images = ImagePublishing(publisher, lambda: member.is_caught_up)
+        self._member = member = QuorumMembership(
+            config,
+            registration,
+            clock,
+            peers,
+            pools.metadata,
+            background,
+            committed=self._committed,
+            changed=self._quorum_changed,
+            replaced=self._replaced,
+            failed=self._fail,
+        )
+        self._images = images = ImagePublishing(
+            publisher,
+            lambda: member.is_caught_up,
+            published=self._published,
+            loaded=self._quorum_changed,
+            failed=self._fail,
+        )
         room = LogRoom(config.metadata_log_dir, lines)
-        self._active = active = ActiveController(
-            config, registration.cluster_id, clock, member, images, room, quotas, authorizer, policies, endpoint_of
+        self._active = ActiveController(
+            config,
+            registration.cluster_id,
+            clock,
+            member,
+            images,
+            room,
+            quotas,
+            authorizer,
+            policies,
+            endpoint_of,
+            activated=self._quorum_changed,
+            failed=self._fail,
         )
         self._snapshots: Snapshotting | None = None
-        member.on_committed, member.on_replaced = images.advance, lambda snapshot: images.commits.replaced(snapshot)
-        images.on_published = self._published
-        member.on_changed = images.on_loaded = active.on_activated = self._quorum_changed
-        member.on_failed = images.on_failed = active.on_failed = self._fail
 
     # ---- state for other modules
 
@@ -219,7 +245,7 @@ class QuorumDriver:
         quorum_log.flush(self._clock.now_ms())  # makes what a crash left behind durable
         raft = self._member.join()
         if self._config.is_controller:
-            self.register_controller()
+            self._register_controller()
         raft.begin()
 
     async def stop(self) -> None:
@@ -256,7 +282,7 @@ class QuorumDriver:
 
     def submit(self, request: Message, version: int, reply: Reply, **client: Unpack[ClientFields]) -> None:
         """Has the active controller, on any node, decide the request. Calls `reply(response)` once, now or later."""
-        (self.decide if self.is_alone else self.forward)(request, version, reply, **client)
+        (self.decide if self.is_alone else self._forward)(request, version, reply, **client)
 
     def decide(self, request: Message, version: int, reply: Reply, **client: Unpack[ClientFields]) -> None:
         """Decides the request here; NOT_CONTROLLER where another controller is active before its records are committed."""
@@ -279,6 +305,12 @@ class QuorumDriver:
             asyncio.get_running_loop().call_soon(send)
 
     # ---- events of the parts
+
+    def _committed(self, end_offset: int) -> None:
+        self._images.advance(end_offset)
+
+    def _replaced(self, snapshot: SnapshotId) -> None:
+        self._images.commits.replaced(snapshot)
 
     def _quorum_changed(self) -> None:
         raft = self._member.raft

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from ...client.peers import Peers
     from ..config.broker_config import BrokerConfig
     from ..network.endpoint import Endpoint
+    from ..runtime.background import BackgroundTasks
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
     from ..runtime.thread_pools import ThreadPool
     from .metadata_log import QuorumLog
     from .registration import Registration
+    from .snapshots import SnapshotId
 
 log = logging.getLogger("odradek.quorum")
 
@@ -37,14 +39,18 @@ def join(
     quorum_log: QuorumLog,
     now_ms: Callable[[], int],
     flushing: ThreadPool,
+    background: BackgroundTasks,
     *,
+    changed: Callable[[], None],
+    failed: Callable[[Exception], None],
+    adopted: Callable[[SnapshotId], None],
     leads_from: int | None = None,
 ) -> QuorumRaft:
-    """Creates the Raft driver and its log. `now_ms`: see `monotonic_clock`. `leads_from`: see QuorumReplica. Raises
-    OSError, CorruptQuorumState.
+    """Creates the Raft driver and its log. `now_ms`: see `monotonic_clock`. `leads_from`: see QuorumReplica. `changed`,
+    `failed`, `adopted`: see QuorumRaft and its log. Raises OSError, CorruptQuorumState.
     """
     cluster_id, own = registration.cluster_id, registration.endpoints.controller_endpoints()
-    replicated = ReplicatedQuorumLog(quorum_log, now_ms)
+    replicated = ReplicatedQuorumLog(quorum_log, now_ms, adopted)
     history = voter_history(config, replicated)
     last = _last_state(quorum_log, is_voter=local_key(config) in history.current)
     state = (
@@ -65,7 +71,7 @@ def join(
     )
     endpoints = QuorumEndpoints(config.node_id, cluster_id, lambda: replica.voter_set, own, bootstrap_endpoints(config))
     sender = QuorumSender(peers, endpoints, config.get("controller.quorum.request.timeout.ms"))
-    return QuorumRaft(quorum_log, replicated, replica, endpoints, sender, now_ms, flushing)
+    return QuorumRaft(quorum_log, replicated, replica, endpoints, sender, now_ms, flushing, background, changed, failed)
 
 
 def _last_state(quorum_log: QuorumLog, *, is_voter: bool) -> QuorumState | None:

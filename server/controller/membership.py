@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ...storage.files.open_files import LogDirectoryFailure
 from ..runtime.counters import LeaderlessTimes
@@ -60,11 +60,46 @@ class KnownLeader:
             function()
 
 
-class QuorumMembership:
-    """Commits what this node appends. A single voter becomes a Raft replica with the first request of another node.
+class CommitEngine(Protocol):
+    """Commits what is appended to the metadata log: the only voter (`LoneVoter`), or a Raft replica (`QuorumRaft`)."""
 
-    The owner sets the callbacks before the start, and calls `opened` when the log is open. `flushing`: the thread that
-    flushes the log.
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def kraft_version(self) -> int: ...
+    @property
+    def leads(self) -> bool:
+        """True while this node may append records."""
+
+    @property
+    def is_caught_up(self) -> bool:
+        """True when this node has everything that is known to be committed."""
+
+    def voters_at(self, end_offset: int) -> QuorumVoters:
+        """Returns the voters and the KRaft version in the log below that offset."""
+
+    def appended(self) -> None:
+        """Handles records that this node's controller has appended to the log."""
+
+    async def until_idle(self) -> None:
+        """Waits until everything that a single voter has appended is committed, or the disk has failed."""
+
+    def halt(self) -> None:
+        """Stops to take part in the quorum, after a failure."""
+
+    async def leave(self) -> None:
+        """Makes a leader of several nodes step down, and ends the last flush."""
+
+
+class QuorumMembership:
+    """The engine of commits on this node: a single voter becomes a Raft replica with the first request of another node.
+
+    `opened` is called when the log is open, and then `lead_alone` or `join`. `flushing`: the thread that flushes the log.
+
+    - `committed` is called with the offset below which everything is committed, while this node is the only voter;
+    - `changed` when the leader or the high watermark may have changed, from the first other node on;
+    - `replaced` with each snapshot that has replaced the log;
+    - `failed` when the disk fails, or the state of the quorum contradicts itself.
     """
 
     def __init__(
@@ -75,24 +110,26 @@ class QuorumMembership:
         peers: Lazy[Peers],
         flushing: ThreadPool,
         background: BackgroundTasks,
+        *,
+        committed: Callable[[int], None],
+        changed: Callable[[], None],
+        replaced: Callable[[SnapshotId], None],
+        failed: Callable[[Exception], None],
     ) -> None:
         #: The Raft driver; None while this node is the only one in the quorum.
         self.raft: QuorumRaft | None = None
-        #: Called with the offset below which everything is committed, while this node is the only voter.
-        self.on_committed: Callable[[int], None]
-        #: Called when the leader or the high watermark may have changed, from the first other node on.
-        self.on_changed: Callable[[], None]
-        #: Called with each snapshot that has replaced the log.
-        self.on_replaced: Callable[[SnapshotId], None]
-        #: Called when the disk fails, or the state of the quorum contradicts itself.
-        self.on_failed: Callable[[Exception], None]
+        #: None before the start.
+        self.engine: CommitEngine | None = None
         self._config = config
         self._registration = registration
         self._clock = clock
         self._peers = peers
         self._flushing = flushing
         self._background = background
-        self._alone: LoneVoter | None = None
+        self._committed = committed
+        self._changed = changed
+        self._replaced = replaced
+        self._failed = failed
         self._log: QuorumLog | None = None
 
     # ---- state
@@ -105,28 +142,26 @@ class QuorumMembership:
     @property
     def epoch(self) -> int:
         """The leader's epoch at this node. It rises with each election and with each start of a single voter."""
-        if self.raft is not None:
-            return self.raft.replica.epoch
-        return self._alone.epoch if self._alone is not None else 0
+        return 0 if self.engine is None else self.engine.epoch
 
     @property
     def kraft_version(self) -> int:
         """The KRaft version of the metadata log: with version 1 the log contains its voters (KIP-853)."""
-        return self.raft.replica.kraft_version if self.raft is not None else self.log.quorum.kraft_version
+        return self.log.quorum.kraft_version if self.engine is None else self.engine.kraft_version
 
     @property
     def leads(self) -> bool:
         """True while this node may append records: as the only voter, or as the replica that leads."""
-        return self._alone is not None or (self.raft is not None and self.raft.replica.is_leader)
+        return self.engine is not None and self.engine.leads
 
     @property
     def is_caught_up(self) -> bool:
         """True when this node has everything that is known to be committed."""
-        return self.raft is None or self.raft.is_caught_up_with_leader
+        return self.engine is None or self.engine.is_caught_up
 
     def voters_at(self, end_offset: int) -> QuorumVoters:
         """Returns the voters and the KRaft version in the log below that offset."""
-        return self.log.quorum if self.raft is None else self.raft.voters_at(end_offset)
+        return self.log.quorum if self.engine is None else self.engine.voters_at(end_offset)
 
     # ---- beginning
 
@@ -135,14 +170,14 @@ class QuorumMembership:
 
     def lead_alone(self, epoch: int, epoch_start_offset: int) -> None:
         """Begins as the only voter. Everything in the log is committed."""
-        self._alone = LoneVoter(
+        self.engine = LoneVoter(
             self.log,
             epoch,
             epoch_start_offset,
             self._clock.now_ms,
             self._flushing,
-            self.on_committed,
-            self.on_failed,
+            self._committed,
+            self._failed,
             self._background,
         )
 
@@ -155,10 +190,9 @@ class QuorumMembership:
     def joined(self) -> QuorumRaft:
         """Returns the Raft driver. A single voter switches to a replica that communicates with other nodes."""
         if self.raft is None:
-            alone = self._alone
-            assert alone is not None
+            alone = self.engine
+            assert isinstance(alone, LoneVoter)
             alone.retire()
-            self._alone = None
             raft = self._join(alone.epoch_start_offset)
             raft.replicated.synced_offset = alone.offset
             raft.is_synced(alone.offset)
@@ -170,39 +204,42 @@ class QuorumMembership:
     def _join(self, leads_from: int | None) -> QuorumRaft:
         from .joining import join, monotonic_clock
 
-        now_ms = monotonic_clock(self._clock)
-        raft = join(
-            self._config, self._registration, self._peers, self.log, now_ms, self._flushing, leads_from=leads_from
+        self.engine = self.raft = join(
+            self._config,
+            self._registration,
+            self._peers,
+            self.log,
+            monotonic_clock(self._clock),
+            self._flushing,
+            self._background,
+            changed=self._changed,
+            failed=self._failed,
+            adopted=self._replaced,
+            leads_from=leads_from,
         )
-        raft.changed, raft.failed, raft.replicated.on_adopted = self.on_changed, self.on_failed, self.on_replaced
-        raft.background = self._background
-        self.raft = raft
-        return raft
+        return self.raft
 
     # ---- work
 
     def appended(self) -> None:
         """Handles records that this node's controller has appended to the log."""
-        if self.raft is not None:
-            self.raft.appended()
-        elif self._alone is not None:
-            self._alone.appended()
+        if self.engine is not None:
+            self.engine.appended()
 
     async def until_idle(self) -> None:
         """Waits until everything that a single voter has appended is committed, or the disk has failed."""
-        if self._alone is not None:
-            await self._alone.until_idle()
+        if self.engine is not None:
+            await self.engine.until_idle()
 
     def halt(self) -> None:
         """Stops to take part in the quorum, after a failure."""
-        if self.raft is not None:
-            self.raft.close()
+        if self.engine is not None:
+            self.engine.halt()
 
     async def leave(self) -> None:
         """Makes a leader of several nodes step down, and ends the last flush."""
-        if self.raft is not None:
-            await self.raft.leave()
-            await self.raft.closed()
+        if self.engine is not None:
+            await self.engine.leave()
 
     def close(self) -> None:
         """Closes the log."""

@@ -11,9 +11,8 @@ from ..network.api_endpoint import Place
 from ..network.call import BROKER, CONTROLLER, Call
 
 if TYPE_CHECKING:
-    from ...client.peers import Peers
-    from ..runtime.lazy import Lazy
-    from .driver import QuorumDriver
+    from ..network.subsystem import NetworkSubsystem
+    from .subsystem import ControllerSubsystem
 
 #: Timeout of a broker that asks the leader of the quorum.
 _TIMEOUT_MS = 30_000
@@ -23,17 +22,17 @@ class QuorumServices(Protocol):
     """The parts of a node that these handlers use."""
 
     @property
-    def controller(self) -> QuorumDriver: ...
+    def controller(self) -> ControllerSubsystem: ...
     @property
-    def peers(self) -> Lazy[Peers]: ...
+    def network(self) -> NetworkSubsystem: ...
 
 
 def to_controller(services: QuorumServices, call: Call) -> Message | None:
     """Has the active controller decide, wherever it is; the response is sent when this node has the published result. A
     controller that is not active returns NOT_CONTROLLER to its own clients.
     """
-    is_asked_itself = call.listener_kind == CONTROLLER and not services.controller.is_alone
-    (services.controller.decide if is_asked_itself else services.controller.submit)(
+    is_asked_itself = call.listener_kind == CONTROLLER and not services.controller.driver.is_alone
+    (services.controller.driver.decide if is_asked_itself else services.controller.driver.submit)(
         call.request,
         call.version,
         call.reply_forwarded,
@@ -47,7 +46,7 @@ def to_controller(services: QuorumServices, call: Call) -> Message | None:
 
 def to_this_controller(services: QuorumServices, call: Call) -> Message | None:
     """Has the controller of this node decide a request of another node; others return NOT_CONTROLLER."""
-    services.controller.decide(
+    services.controller.driver.decide(
         call.request, call.version, call.reply, principal=call.principal, client_host=call.client_host
     )
     return None
@@ -55,16 +54,16 @@ def to_this_controller(services: QuorumServices, call: Call) -> Message | None:
 
 def to_quorum(services: QuorumServices, call: Call) -> Message | None:
     """Hands over a request of another voter."""
-    services.controller.quorum_request(call, call.request)
+    services.controller.driver.quorum_request(call, call.request)
     return None
 
 
 def to_quorum_leader(services: QuorumServices, call: Call) -> Message | None:
     """Has the leader of the quorum answer; a broker asks it."""
-    if call.listener_kind == BROKER and not services.controller.is_active:
+    if call.listener_kind == BROKER and not services.controller.driver.is_active:
         ask_leader(services, call)
     else:
-        services.controller.quorum_request(call, call.request)
+        services.controller.driver.quorum_request(call, call.request)
     return None
 
 
@@ -72,7 +71,7 @@ def ask_leader(services: QuorumServices, call: Call) -> None:
     """Sends the request unchanged to the leader of the quorum, and its response to the client; NOT_CONTROLLER when no
     leader answers.
     """
-    endpoint = services.controller.leader_endpoint
+    endpoint = services.controller.driver.leader_endpoint
 
     def answered(response: Message | None) -> None:
         if response is None:
@@ -82,7 +81,7 @@ def ask_leader(services: QuorumServices, call: Call) -> None:
     if endpoint is None:
         answered(None)
     else:
-        services.peers().send(
+        services.network.peers().send(
             endpoint, call.request, answered, timeout_ms=_TIMEOUT_MS, version=call.version, purpose="questions"
         )
 

@@ -73,8 +73,16 @@ _SYNC_BYTES = 4 << 20
 
 
 class ReplicatedQuorumLog:
-    def __init__(self, quorum_log: QuorumLog, now_ms: Callable[[], int]) -> None:
+    """The metadata log as the quorum's replica has it. `adopted` is called with each snapshot that has replaced the log."""
+
+    def __init__(
+        self,
+        quorum_log: QuorumLog,
+        now_ms: Callable[[], int],
+        adopted: Callable[[SnapshotFile], None] = lambda snapshot: None,
+    ) -> None:
         self._quorum_log = quorum_log
+        self._adopted = adopted
         self._log = quorum_log.log
         self._now_ms = now_ms
         #: The time of the last log line about damage.
@@ -83,8 +91,6 @@ class ReplicatedQuorumLog:
         self.lowest_end = self._log.log_end_offset
         #: Everything below this offset is durable on the disk.
         self.synced_offset = 0
-        #: Called with each snapshot that has replaced the log.
-        self.on_adopted: Callable[[SnapshotFile], None] = lambda snapshot: None
 
     # ---- start and end
 
@@ -229,7 +235,7 @@ class ReplicatedQuorumLog:
         sync_directory(str(path.parent))
         self._quorum_log.replaced_by(SnapshotFile(*snapshot), self._now_ms())
         self.lowest_end, self.synced_offset = 0, snapshot.end_offset
-        self.on_adopted(SnapshotFile(*snapshot))
+        self._adopted(SnapshotFile(*snapshot))
         return controls
 
     def snapshot_controls(self) -> Sequence[ControlAt]:
@@ -271,8 +277,10 @@ _AFTER_A_BUG_S = 0.1
 
 
 class QuorumRaft:
-    """Drives the quorum's replica. `changed` is called after everything that may have moved the high watermark or the
-    leader. `failed` is called for what halts the node (`runtime/halting.py`): a failing disk or a contradictory state.
+    """Drives the quorum's replica.
+
+    `changed` is called after everything that may have moved the high watermark or the leader. `failed` is called for what
+    halts the node (`runtime/halting.py`): a failing disk or a contradictory state. `background` takes failures of flushes.
 
     A message from another node can only fail its own request: see `_handle`.
     """
@@ -286,15 +294,17 @@ class QuorumRaft:
         sender: QuorumSender,
         clock: Callable[[], int],
         flushing: ThreadPool,
+        background: BackgroundTasks,
+        changed: Callable[[], None],
+        failed: Callable[[Exception], None],
     ) -> None:
         self.replica = replica
         #: The log as the replica has it.
         self.replicated = replicated
         self.endpoints = endpoints
-        self.changed: Callable[[], None] = lambda: None
-        self.failed: Callable[[Exception], None] = lambda failure: None
-        #: Takes failures of the flushing.
-        self.background = BackgroundTasks()
+        self._changed = changed
+        self._failed = failed
+        self._background = background
         #: The leader's high watermark in its last response in this epoch; -1 while the leader does not know it.
         self.leader_high_watermark = -1
         self.last_fetched_ms = -1
@@ -310,6 +320,26 @@ class QuorumRaft:
         self._is_settling = False
         self._resigned: asyncio.Future[None] | None = None
         self._probing: asyncio.Task[None] | None = None
+
+    # ---- the engine of commits
+
+    @property
+    def epoch(self) -> int:
+        return self.replica.epoch
+
+    @property
+    def kraft_version(self) -> int:
+        return self.replica.kraft_version
+
+    @property
+    def leads(self) -> bool:
+        return self.replica.is_leader
+
+    async def until_idle(self) -> None:
+        """Nothing: the other voters decide what is committed."""
+
+    def halt(self) -> None:
+        self.close()
 
     # ---- input
 
@@ -385,7 +415,7 @@ class QuorumRaft:
                 self._arm(_AFTER_A_BUG_S)
                 return
             self.close()
-            self.failed(failure)
+            self._failed(failure)
 
     # ---- output
 
@@ -403,7 +433,7 @@ class QuorumRaft:
             self._is_settling = False
         self._arm(least_s)
         self._note_resignation()
-        self.changed()
+        self._changed()
 
     def _carry_out(self, effects: list[Any]) -> None:
         state: ElectionState | None = None
@@ -480,12 +510,12 @@ class QuorumRaft:
                     await self._flushing_thread.run(flush.run)
                     self._quorum_log.flushed(flush, self._clock())
                 self.is_synced(min(end, replicated.lowest_end))
-            self.background.succeeded(FLUSH_TASK)
+            self._background.succeeded(FLUSH_TASK)
         except LogDirectoryFailure as failure:
             self.close()
-            self.failed(failure)
+            self._failed(failure)
         except Exception as failure:
-            self.background.failed(FLUSH_TASK, failure)
+            self._background.failed(FLUSH_TASK, failure)
             asyncio.get_running_loop().call_later(FLUSH_RETRY_S, self._flush)
         finally:
             self._flushing = None
@@ -503,7 +533,13 @@ class QuorumRaft:
     # ---- shutdown
 
     async def leave(self) -> None:
-        """Makes a leader step down and waits briefly until the other voters know."""
+        """Makes a leader step down and waits briefly until the other voters know. Ends the last flush."""
+        await self._step_down()
+        self.close()
+        if self._flushing is not None:
+            await asyncio.wait([self._flushing])
+
+    async def _step_down(self) -> None:
         if isinstance(self.replica.role, Leader) and len(self.replica.voter_set.voters) > 1:
             self._resigned = asyncio.get_running_loop().create_future()
             self.resign()
@@ -516,7 +552,7 @@ class QuorumRaft:
             self._resigned.set_result(None)
 
     @property
-    def is_caught_up_with_leader(self) -> bool:
+    def is_caught_up(self) -> bool:
         """True when this node has what is known to be committed; for a follower, the high watermark in the leader's
         last response.
         """
@@ -532,11 +568,6 @@ class QuorumRaft:
             self._timer.cancel()
             self._timer = None
         self._held.clear()
-
-    async def closed(self) -> None:
-        self.close()
-        if self._flushing is not None:
-            await asyncio.wait([self._flushing])
 
 
 def reject_token(token: Any) -> None:

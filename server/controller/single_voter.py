@@ -17,6 +17,7 @@ from ..runtime.background import BackgroundTasks
 from ..runtime.thread_pools import ThreadPool
 from .metadata_log import QuorumLog
 from .registration import Registration
+from .snapshots import QuorumVoters
 
 #: The task's name in logs, metrics and health.
 FLUSH_TASK = "metadata log flush"
@@ -28,6 +29,9 @@ class LoneVoter:
     """Commits for a single voter, whose epoch begins at `epoch_start_offset`. `committed(end_offset)` is called for
     everything that is durable, `failed` when the disk fails.
     """
+
+    leads = True
+    is_caught_up = True
 
     def __init__(
         self,
@@ -82,6 +86,19 @@ class LoneVoter:
     def _commit_again(self) -> None:
         if not self._is_retired and self._log.end_offset > self.offset:
             self.appended()
+
+    @property
+    def kraft_version(self) -> int:
+        return self._log.quorum.kraft_version
+
+    def voters_at(self, end_offset: int) -> QuorumVoters:
+        return self._log.quorum
+
+    def halt(self) -> None:
+        """Nothing: a disk that fails has ended the flushes."""
+
+    async def leave(self) -> None:
+        """Nothing: there is no other voter that could follow."""
 
     def retire(self) -> None:
         """Stops committing: other voters count from now on."""

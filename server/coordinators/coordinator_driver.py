@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ...coordinator.common.result import GroupsConfig, MetadataChanged, TopicsDeleted
 from ...coordinator.groups.base.state import GroupCounters
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
     from .group_shard_driver import GroupShardDriver
+    from .shard_driver import ShardDriver
     from .topic_creation import TopicCreation
 
 #: A group's record must fit in a batch of the topic together with its id and the batch header.
@@ -49,7 +50,11 @@ HAND_OVER_S = 0.5
 TOLERATED_LEAD_MS = 1_000
 
 
-class CoordinatorDriver:
+#: The driver of one shard.
+DriverT = TypeVar("DriverT", bound="ShardDriver[Any]")
+
+
+class CoordinatorDriver(Generic[DriverT]):
     """The common part of all coordinators: ids that hash to partitions, and shards that follow the leadership of
     partitions.
     """
@@ -65,7 +70,7 @@ class CoordinatorDriver:
         self._config = config
         self._partitions = partitions
         self._topic_creation = topic_creation
-        self._shards: dict[int, Any] = {}
+        self._shards: dict[int, DriverT] = {}
         self._clock = MonotonicClock(clock.now_ms)
         self._partition_count: int = config.get(self.partitions_key)
         #: Group or transactional id -> partition of the topic.
@@ -126,7 +131,7 @@ class CoordinatorDriver:
         """Begins at the time of day, which may be an earlier one: only without shards."""
         self._clock.restart()
 
-    def shards(self) -> list[Any]:
+    def shards(self) -> list[DriverT]:
         return list(self._shards.values())
 
     # The topic.
@@ -189,7 +194,7 @@ class CoordinatorDriver:
     def _topic_configs(self) -> dict[str, str]:
         raise NotImplementedError
 
-    def _new_shard(self, partition: HostedPartition) -> Any:
+    def _new_shard(self, partition: HostedPartition) -> DriverT:
         raise NotImplementedError
 
     def _not_here(self, request: Message, version: int) -> Message:
@@ -206,7 +211,7 @@ class CoordinatorDriver:
             shard.resign()
 
 
-class GroupDriver(CoordinatorDriver):
+class GroupDriver(CoordinatorDriver["GroupShardDriver"]):
     """The group coordinators' interface for the rest of the broker. See docs/development/architecture.md."""
 
     topic = GROUP_METADATA_TOPIC

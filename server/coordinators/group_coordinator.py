@@ -18,10 +18,10 @@ from . import group_shard_driver
 from . import group_shard_driver as group_configs
 
 if TYPE_CHECKING:
-    from ..access.authorization.authorization import Authorization
+    from ..access.subsystem import AccessSubsystem
     from ..config.broker_config import BrokerConfig
     from ..runtime.metadata_cache import MetadataCache
-    from .coordinator_driver import GroupDriver
+    from .subsystem import CoordinatorsSubsystem
 
 #: Imported with this file, on a thread: the event loop imports none of it later.
 PRELOADED = (group_configs, group_shard_driver)
@@ -37,14 +37,14 @@ class GroupServices(Protocol):
     @property
     def metadata(self) -> MetadataCache: ...
     @property
-    def groups(self) -> GroupDriver: ...
+    def coordinators(self) -> CoordinatorsSubsystem: ...
     @property
-    def authorizer(self) -> Authorization | None: ...
+    def access(self) -> AccessSubsystem: ...
 
 
 def to_coordinator(services: GroupServices, call: Call) -> Message | None:
     """Has the coordinator of the group answer."""
-    services.groups.submit(call.request.group_id, call.request, call.version, call, call.reply)
+    services.coordinators.groups.submit(call.request.group_id, call.request, call.version, call, call.reply)
     return None
 
 
@@ -115,9 +115,9 @@ def describe(
     """Scatters the request to the shards and gathers one response. `question` is the request for some of the groups;
     `first` are descriptions that need no shard. `rejected`: the class of a description.
     """
-    groups = services.groups
+    groups = services.coordinators.groups
     asked = list(group_ids)
-    denied = DESCRIBED_GROUPS.denied(services.authorizer, call, asked)
+    denied = DESCRIBED_GROUPS.denied(services.access.authorizer, call, asked)
     error = ErrorCode.GROUP_AUTHORIZATION_FAILED
     unseen = [rejected(group_id=group_id, error_code=error) for group_id in asked if group_id in denied]
 
@@ -126,9 +126,9 @@ def describe(
         for group in described if call.request.include_authorized_operations else ():
             if group.error_code == ErrorCode.NONE:
                 group.authorized_operations = authorized_operations(
-                    services.authorizer, call, ResourceType.GROUP, group.group_id
+                    services.access.authorizer, call, ResourceType.GROUP, group.group_id
                 )
-        if hidden is not None and services.authorizer is not None:
+        if hidden is not None and services.access.authorizer is not None:
             described = _without_hidden(services, call, described, rejected, hidden)
         call.reply(response(groups=[*first, *unseen, *described]))
 
@@ -143,7 +143,7 @@ def _without_hidden(
     services: GroupServices, call: Call, described: list[Any], rejected: Callable[..., Any], hidden: HiddenTopics
 ) -> list[Any]:
     named = [set(hidden.topics_of(group)) for group in described]
-    denied = NAMED_TOPICS.denied(services.authorizer, call, set().union(*named))
+    denied = NAMED_TOPICS.denied(services.access.authorizer, call, set().union(*named))
     error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return [
         group

@@ -22,7 +22,7 @@ from ...coordinator.groups.base.state import GroupCounters
 from ...coordinator.groups.consumer.assignment import ASSIGNORS
 from ...coordinator.groups.kinds import KINDS
 from ...coordinator.groups.loading import ShardLoader, encode_record
-from ...coordinator.groups.shard import error_response
+from ...coordinator.groups.shard import GroupShard, error_response
 from ...metadata.image import EMPTY_IMAGE, MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.records.compression import Compression
@@ -95,7 +95,7 @@ def _streams_config(config: BrokerConfig) -> StreamsGroupsConfig:
     )
 
 
-class GroupShardDriver(ShardDriver):
+class GroupShardDriver(ShardDriver[GroupShard]):
     """Drives the shard of one partition of `__consumer_offsets`."""
 
     _encode: Callable[[Record], tuple[bytes, bytes | None]] = staticmethod(encode_record)

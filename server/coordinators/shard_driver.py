@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable, Iterable
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ...coordinator.common.result import Record, Reply
 from ...protocol.errors import ErrorCode
@@ -101,7 +101,50 @@ RELOAD_DELAY_MS = 100
 DAMAGE_RELOAD_DELAY_MS = 1_000
 
 
-class ShardDriver:
+class ShardState(Protocol):
+    """The state of a shard that its driver uses."""
+
+    next_offset: int
+    config: Any
+
+
+class ShardOutput(Protocol):
+    """The decisions of a shard since the last `take`."""
+
+    @property
+    def records(self) -> list[Record]: ...
+    @property
+    def replies(self) -> list[Any]: ...
+
+
+class Shard(Protocol):
+    """The state machine of one partition: of groups, of transactions, or of the states of share groups."""
+
+    @property
+    def state(self) -> ShardState: ...
+    def handle(self, message: Any, now: int) -> None: ...
+    def deadline(self) -> int | None: ...
+    def expire(self, now: int) -> None: ...
+    def take(self) -> ShardOutput: ...
+
+
+ShardT = TypeVar("ShardT", bound=Shard)
+LoadedT_co = TypeVar("LoadedT_co", bound=Shard, covariant=True)
+
+
+class Loader(Protocol[LoadedT_co]):
+    """Makes a shard from the log of its partition."""
+
+    record_count: int
+
+    def feed(self, batches: Any) -> None: ...
+    def replay_some(self, count: int) -> bool:
+        """Replays so many records. Returns whether there are more."""
+
+    def loaded(self, log_end_offset: int, now: int) -> LoadedT_co: ...
+
+
+class ShardDriver(Generic[ShardT]):
     """Drives one shard. `clock`: milliseconds since 1970 that never go back. `commit_timeout_ms`: how long a reply may
     wait for replicas.
     """
@@ -125,7 +168,7 @@ class ShardDriver:
         self._commit_timeout_ms = commit_timeout_ms
         self._compression = compression
         self._loop = asyncio.get_running_loop()
-        self._shard: Any = None
+        self._shard: ShardT | None = None
         #: The error for requests while there is no shard.
         self._why_not = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self._loading: asyncio.Task[None] | None = None
@@ -146,7 +189,7 @@ class ShardDriver:
         self._context = copy_context()
 
     @property
-    def shard(self) -> Any:
+    def shard(self) -> ShardT | None:
         """The shard's state machine when it is loaded; for metrics and tests."""
         return self._shard
 
@@ -169,8 +212,8 @@ class ShardDriver:
         else:
             self._loading = self._loop.create_task(self._load(), name=f"load {self.partition.name}")
 
-    def _new_loader(self) -> Any:
-        """Returns the loader for the log: `feed`, `replay_some`, `loaded`."""
+    def _new_loader(self) -> Loader[ShardT]:
+        """Returns the loader for the log."""
         raise NotImplementedError
 
     async def _load(self) -> None:
@@ -219,7 +262,7 @@ class ShardDriver:
     def _load_task(self) -> str:
         return f"loading of {self.partition.name}"
 
-    async def _feed(self, loader: Any, offset: int) -> int:
+    async def _feed(self, loader: Loader[ShardT], offset: int) -> int:
         """Feeds the batches from `offset` on to the loader. Returns the offset after them."""
         found = self.partition.log.read(offset, LOAD_READ_BYTES)
         batches = found.bytes_nowait()
@@ -234,10 +277,12 @@ class ShardDriver:
         return found.next_offset if found.size else self.partition.log_end_offset
 
     def _loaded(self, loader: Any) -> None:
+        """Begins with the shard of a loader that has replayed the log."""
         self._is_damaged = False
         self.background.succeeded(self._load_task)
-        self._shard = loader.loaded(self.partition.log_end_offset, self._clock())
-        self._took(self._shard, self._clock())
+        shard: ShardT = loader.loaded(self.partition.log_end_offset, self._clock())
+        self._shard = shard
+        self._took(shard, self._clock())
 
     # Requests.
 
@@ -264,6 +309,7 @@ class ShardDriver:
     def tell(self, message: Any) -> None:
         """Passes the shard, which must be loaded, a message that needs no reply."""
         shard, now = self._shard, self._clock()
+        assert shard is not None, "the shard is not loaded"
         try:
             shard.handle(message, now)
         except Exception:
@@ -271,7 +317,7 @@ class ShardDriver:
             return
         self._took(shard, now)
 
-    def _took(self, shard: Any, now: int) -> None:
+    def _took(self, shard: ShardT, now: int) -> None:
         """Collects the shard's decisions. A reply without pending records need not wait for the end of the turn."""
         output = shard.take()
         if output.records or self._records:
@@ -347,7 +393,7 @@ class ShardDriver:
         if deadline is not None and (self._wakeup is None or deadline < self._wakeup_ms):
             self._wake_at(deadline, now)
 
-    def _append(self, shard: Any, records: list[Record], now: int) -> ErrorCode:
+    def _append(self, shard: ShardT, records: list[Record], now: int) -> ErrorCode:
         error, end_offset = append_records(self.partition, records, self._encode, self._compression, now)
         if error is not ErrorCode.NONE:
             return error

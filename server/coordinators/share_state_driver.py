@@ -47,7 +47,7 @@ class PersisterCounters:
     writes: int = 0
 
 
-class ShareStateDriver(CoordinatorDriver):
+class ShareStateDriver(CoordinatorDriver["PersisterShardDriver"]):
     """The coordinators of share-group state on this broker."""
 
     topic = SHARE_GROUP_STATE_TOPIC
@@ -123,7 +123,7 @@ class ShareStateDriver(CoordinatorDriver):
             shard.prune()
 
 
-class PersisterShardDriver(ShardDriver):
+class PersisterShardDriver(ShardDriver[PersisterShard]):
     """Drives the shard of one partition of `__share_group_state`, and removes redundant records from its log."""
 
     _encode: Callable[[Record], tuple[bytes, bytes | None]] = staticmethod(encode_record)
@@ -155,7 +155,9 @@ class PersisterShardDriver(ShardDriver):
 
     def prune(self) -> None:
         shard, partition = self._shard, self.partition
-        redundant = None if shard is None else shard.redundant()
+        if shard is None:
+            return
+        redundant = shard.redundant()
         if redundant is not None and redundant.below > partition.log_start_offset:
             partition.when_committed(redundant.committed, partial(self._cut, shard, redundant.below))
 

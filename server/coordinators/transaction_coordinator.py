@@ -11,7 +11,7 @@ from . import group_coordinator, transaction_driver, transaction_verification
 from . import transaction_driver as transaction_markers
 
 if TYPE_CHECKING:
-    from ..runtime.lazy import Lazy
+    from .subsystem import CoordinatorsSubsystem
 
 #: Imported with this file, on a thread: the event loop imports none of it later.
 PRELOADED = (*group_coordinator.PRELOADED, transaction_driver, transaction_markers, transaction_verification)
@@ -21,12 +21,14 @@ class TransactionServices(Protocol):
     """The parts of a broker that these handlers use."""
 
     @property
-    def transactions(self) -> Lazy[transaction_driver.TransactionDriver]: ...
+    def coordinators(self) -> CoordinatorsSubsystem: ...
 
 
 def to_coordinator(services: TransactionServices, call: Call) -> Message | None:
     """Has the coordinator of the transactional id answer."""
-    services.transactions().submit(call.request.transactional_id, call.request, call.version, call, call.reply)
+    services.coordinators.transactions().submit(
+        call.request.transactional_id, call.request, call.version, call, call.reply
+    )
     return None
 
 

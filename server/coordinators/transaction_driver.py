@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...client.shown_text import shown
 from ...coordinator.common.result import Record, Reply
-from ...coordinator.transactions.shard import TransactionLoader
+from ...coordinator.transactions.shard import TransactionLoader, TransactionShard
 from ...coordinator.transactions.state import (
     Effect,
     MarkersWritten,
@@ -194,7 +194,7 @@ OVERTAKEN_TRIES = 12
 _OVERTAKEN = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
 
-class TransactionDriver(CoordinatorDriver):
+class TransactionDriver(CoordinatorDriver["TransactionShardDriver"]):
     """The transaction coordinators' interface for the rest of the broker: like that of groups, but by transactional id."""
 
     topic = TRANSACTION_STATE_TOPIC
@@ -259,7 +259,7 @@ class TransactionDriver(CoordinatorDriver):
         )
 
 
-class TransactionShardDriver(ShardDriver):
+class TransactionShardDriver(ShardDriver[TransactionShard]):
     """Drives the shard of one partition of `__transaction_state`, and sends the markers that it requests."""
 
     _encode: Callable[[Record], tuple[bytes, bytes | None]] = staticmethod(encode_record)

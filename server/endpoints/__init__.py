@@ -10,12 +10,12 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ...protocol.apis import APIS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.dispatch import NotServed
-from ..runtime.late_imports import GROUP_MODULES, TRANSACTION_MODULES, LateImports, load
+from ..runtime.late_imports import GROUP_MODULES, TRANSACTION_MODULES, load
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..access.authorization.requirements import Sessions
     from ..network.api_endpoint import BoundHandle
     from ..network.call import ListenerKind
+    from ..runtime.late_imports import LateImports
 
 #: Served only where something receives metrics of clients.
 _FOLDERS = frozenset({"client_telemetry"})
@@ -59,22 +60,14 @@ def _loaded(api: Api, file: str) -> ApiEndpoint:
     return endpoint
 
 
-class EndpointNode(Protocol):
-    """The parts of a node that its endpoints use."""
-
-    @property
-    def services(self) -> Any: ...
-    @property
-    def authorizer(self) -> Sessions | None: ...
-    @property
-    def late_imports(self) -> LateImports: ...
-
-
 class NodeEndpoints:
     """The endpoints of one node. `telemetry`: whether something receives metrics of clients."""
 
-    def __init__(self, node: EndpointNode, *, telemetry: bool = True) -> None:
-        self._node = node
+    def __init__(self, late_imports: LateImports, authorizer: Sessions | None, *, telemetry: bool = True) -> None:
+        self._late_imports = late_imports
+        self._authorizer = authorizer
+        #: The first argument of the handlers; set before a listener accepts connections.
+        self.services: Any = None
         self._files = endpoint_files(_FOLDERS if telemetry else frozenset())
 
     def __contains__(self, api: Api) -> bool:
@@ -85,14 +78,14 @@ class NodeEndpoints:
         return hasattr(sys.modules.get(f"{__package__}.{self._files[api.module]}"), "ENDPOINT")
 
     def when_loaded(self, api: Api, then: Callable[[], None]) -> None:
-        self._node.late_imports.when_loaded(self._modules(api), then)
+        self._late_imports.when_loaded(self._modules(api), then)
 
     def load(self, api: Api) -> ApiEndpoint:
         """Returns the endpoint of an API that is served. Raises NotServed."""
         return _loaded(api, self._files[api.module])
 
     def bound(self, endpoint: ApiEndpoint, listener_kind: ListenerKind) -> BoundHandle:
-        return endpoint.bound(self._node.services, self._node.authorizer, listener_kind)
+        return endpoint.bound(self.services, self._authorizer, listener_kind)
 
     def of_request(self, request: Message) -> ApiEndpoint | None:
         """Returns the endpoint of a request; None for one that no node sends, of a controller to itself."""

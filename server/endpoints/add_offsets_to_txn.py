@@ -30,7 +30,7 @@ CLIENT_VERSION = 3
 
 def handle(services: Services, call: Call) -> None:
     request: AddOffsetsToTxnRequest = call.request
-    index = services.groups.partition_for(request.group_id)
+    index = services.coordinators.groups.partition_for(request.group_id)
     asked = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=request.transactional_id,
         v3_and_below_producer_id=request.producer_id,
@@ -44,7 +44,7 @@ def handle(services: Services, call: Call) -> None:
             error = ErrorCode.INVALID_PRODUCER_EPOCH
         call.reply(AddOffsetsToTxnResponse(error_code=error))
 
-    services.transactions().submit(request.transactional_id, asked, CLIENT_VERSION, call, reply)
+    services.coordinators.transactions().submit(request.transactional_id, asked, CLIENT_VERSION, call, reply)
 
 
 ENDPOINT = ApiEndpoint(handle=handle, authorization=(on_transactional_id(), on_group()), place=TRANSACTION_COORDINATOR)

@@ -49,14 +49,14 @@ def handle(services: Services, call: Call) -> AddPartitionsToTxnResponse | None:
     key = request.v3_and_below_transactional_id
     topics = request.v3_and_below_topics
     denied: Set[str] = NONE_DENIED
-    if services.authorizer is not None:
+    if services.access.authorizer is not None:
         internal = {topic.name for topic in topics if topic.name in INTERNAL_TOPICS}
         names = [topic.name for topic in topics if topic.name not in internal]
-        denied = internal | _TOPICS.denied(services.authorizer, call, names)
+        denied = internal | _TOPICS.denied(services.access.authorizer, call, names)
     rejected = _error_response(services.metadata.image, topics, denied)
     if rejected is not None:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rejected)
-    services.transactions().submit(key, request, call.version, call, call.reply)
+    services.coordinators.transactions().submit(key, request, call.version, call, call.reply)
     return None
 
 
@@ -76,7 +76,7 @@ def _ask(
         done(response.results_by_transaction[0])
 
     single = AddPartitionsToTxnRequest(transactions=[transaction])
-    services.transactions().submit(key, single, call.version, call, reply)
+    services.coordinators.transactions().submit(key, single, call.version, call, reply)
 
 
 def _error_response(

@@ -71,7 +71,7 @@ def _decide(
         response.entries += rejected
         call.reply_forwarded(response)
 
-    services.controller.submit(
+    services.controller.driver.submit(
         request,
         call.version,
         decided,

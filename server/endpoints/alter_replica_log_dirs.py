@@ -89,16 +89,16 @@ def _move(
         return directory
     if directory in cordoned:
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    hosted = services.partitions.get((topic, index))
+    hosted = services.partitions.hosted.get((topic, index))
     if hosted is None:
         exists = services.metadata.image.partition(topic, index) is not None
         return ErrorCode.REPLICA_NOT_AVAILABLE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if hosted.offline:
         return ErrorCode.KAFKA_STORAGE_ERROR
     try:
-        services.moves.move(hosted, directory)
+        services.replicas.moves.move(hosted, directory)
     except LogDirectoryFailure as failure:
-        services.partitions.directory_failed(failure)
+        services.partitions.hosted.directory_failed(failure)
         return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE
 

@@ -29,11 +29,13 @@ from ..share.share_requests import READ_TOPICS, share_groups_precondition
 def handle(services: Services, call: Call) -> None:
     request: AlterShareGroupOffsetsRequest = call.request
     names = [topic.topic_name for topic in request.topics]
-    denied = READ_TOPICS.denied(services.authorizer, call, names)
+    denied = READ_TOPICS.denied(services.access.authorizer, call, names)
     rejected = [_denied(services, topic) for topic in request.topics if topic.topic_name in denied]
     if rejected:
         request.topics = [topic for topic in request.topics if topic.topic_name not in denied]
-    services.groups.submit(request.group_id, request, call.version, call, partial(_noted, services, call, rejected))
+    services.coordinators.groups.submit(
+        request.group_id, request, call.version, call, partial(_noted, services, call, rejected)
+    )
 
 
 def _denied(services: Services, topic: AlterShareGroupOffsetsRequestTopic) -> AlterShareGroupOffsetsResponseTopic:

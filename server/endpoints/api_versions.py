@@ -112,7 +112,7 @@ def _add_features(response: ApiVersionsResponse, services: NodeServices, version
     supported = registration.features if registration is not None else supported_features()
     ranges = tuple((name, levels) for name, levels in supported.items() if levels[0] > 0 or version >= 4)
     response.supported_features = [*_supported(ranges)]
-    finalized = finalized_features(image.features, services.controller.kraft_version)
+    finalized = finalized_features(image.features, services.controller.driver.kraft_version)
     response.finalized_features = [*_finalized(tuple(finalized.items()))]
 
 

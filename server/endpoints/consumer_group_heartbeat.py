@@ -23,15 +23,17 @@ _TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)
 
 def handle(services: Services, call: Call) -> Message | None:
     topics = call.request.subscribed_topic_names or ()
-    if topics and _TOPICS.denied(services.authorizer, call, topics):
+    if topics and _TOPICS.denied(services.access.authorizer, call, topics):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    services.groups.submit(call.request.group_id, call.request, call.version, _client(services, call), call.reply)
+    services.coordinators.groups.submit(
+        call.request.group_id, call.request, call.version, _client(services, call), call.reply
+    )
     return None
 
 
 def _client(services: Services, call: Call) -> Client:
     """Returns the client, with the topics of regular expressions that it may describe."""
-    authorizer = services.authorizer
+    authorizer = services.access.authorizer
     if authorizer is None:
         return call
     session = authorizer.session_of(call.principal, call.client_host, call.api.name)

@@ -29,7 +29,7 @@ PRELOADED = _PRELOADED
 def handle(services: Services, call: Call) -> None:
     request: DeleteGroupsRequest = call.request
     asked_once = list(dict.fromkeys(request.groups_names))
-    denied = _GROUPS.denied(services.authorizer, call, asked_once)
+    denied = _GROUPS.denied(services.access.authorizer, call, asked_once)
     permitted = [group_id for group_id in asked_once if group_id not in denied]
     rejected = dict.fromkeys(denied, int(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     services.share.group_states().delete_groups(
@@ -38,7 +38,7 @@ def handle(services: Services, call: Call) -> None:
 
 
 def _delete(services: Services, call: Call, group_ids: list[str], rejected: dict[str, int]) -> None:
-    groups = services.groups
+    groups = services.coordinators.groups
 
     def reply(answers: list[DeleteGroupsResponse]) -> None:
         results = [DeletableGroupResult(group_id=group_id, error_code=error) for group_id, error in rejected.items()]

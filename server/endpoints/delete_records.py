@@ -42,7 +42,7 @@ def handle(services: Services, call: Call) -> DeleteRecordsResponse | None:
     response = DeleteRecordsResponse()
     waiting: list[_Deletion] = []
     names = [topic.name for topic in request.topics]
-    denied = _TOPICS.denied(services.authorizer, call, names)
+    denied = _TOPICS.denied(services.access.authorizer, call, names)
     for topic in request.topics:
         if topic.name in denied:
             response.topics.append(DeleteRecordsTopicResult(topic.name, list(map(_denied, topic.partitions))))
@@ -53,7 +53,7 @@ def handle(services: Services, call: Call) -> DeleteRecordsResponse | None:
         response.topics.append(DeleteRecordsTopicResult(topic.name, results))
     if not waiting:
         return response
-    ParkedDeletion(services.deadlines, call, response, waiting)
+    ParkedDeletion(services.data_path.deadlines, call, response, waiting)
     return None
 
 
@@ -73,9 +73,9 @@ class _Deletion(NamedTuple):
 def _delete(
     services: Services, topic: str, index: int, offset: int, waiting: list[_Deletion]
 ) -> DeleteRecordsPartitionResult:
-    hosted = services.partitions.get((topic, index))
+    hosted = services.partitions.hosted.get((topic, index))
     if hosted is None:
-        return DeleteRecordsPartitionResult(index, _NO_WATERMARK, services.leaders.absent_error(topic, index))
+        return DeleteRecordsPartitionResult(index, _NO_WATERMARK, services.replicas.leaders.absent_error(topic, index))
     up_to_offset = hosted.high_watermark if offset == HIGH_WATERMARK else offset
     error = _error(hosted, up_to_offset)
     if error:

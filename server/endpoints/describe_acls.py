@@ -35,7 +35,7 @@ def _named(services: NodeServices, call: Call) -> ErrorCode:
 
 def handle(services: NodeServices, call: Call) -> Message | None:
     asked: DescribeAclsRequest = call.request
-    if services.authorizer is None or not services.authorizer.uses_acls:
+    if services.access.authorizer is None or not services.access.authorizer.uses_acls:
         error = ErrorCode.SECURITY_DISABLED
         return DescribeAclsResponse(error_code=error, error_message="No Authorizer is configured on the broker")
     wanted = AclFilter(

@@ -33,7 +33,7 @@ def handle(services: NodeServices, call: Call) -> DescribeClusterResponse:
     else:
         _describe_controllers(services, call, response)
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = cluster_operations(services.authorizer, call)
+        response.cluster_authorized_operations = cluster_operations(services.access.authorizer, call)
     return response
 
 

@@ -70,11 +70,11 @@ def _described(services: NodeServices, call: Call, resource: DescribeConfigsReso
 
 
 def _check_authorized(services: NodeServices, call: Call, resource: DescribeConfigsResource) -> None:
-    if services.authorizer is None:
+    if services.access.authorizer is None:
         return
     kind = resource.resource_type
     kind = ResourceType.BROKER if kind == ResourceType.BROKER_LOGGER else kind
-    session = services.authorizer.session(call)
+    session = services.access.authorizer.session(call)
     error = config_error(session, Operation.DESCRIBE_CONFIGS, kind, resource.resource_name)
     if error is not None:
         raise Rejected(error, WORDS[error])

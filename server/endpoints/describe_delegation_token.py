@@ -47,7 +47,7 @@ def handle(services: Services, call: Call) -> DescribeDelegationTokenResponse:
 
 def _may_describe(services: Services, call: Call, token_id: str, token: DelegationTokenImage) -> bool:
     """Returns whether the client may describe a token of others."""
-    authorizer = services.authorizer
+    authorizer = services.access.authorizer
     return not _TOKENS.denies(authorizer, call, token_id) or not _OWNERS.denies(authorizer, call, token.owner)
 
 

@@ -77,7 +77,7 @@ def _described(
 def _partitions(
     services: Services, directory: LogDirectory, asked: set[tuple[str, int]] | None
 ) -> Iterable[tuple[str, DescribeLogDirsPartition]]:
-    for hosted in services.partitions.in_directory(directory):
+    for hosted in services.partitions.hosted.in_directory(directory):
         if asked is not None and (hosted.topic, hosted.index) not in asked:
             continue  # sizes and lags of 10,000 partitions take 50 ms
         lag = max(hosted.high_watermark - hosted.log_end_offset, 0)
@@ -85,7 +85,7 @@ def _partitions(
             hosted.topic,
             DescribeLogDirsPartition(partition_index=hosted.index, partition_size=hosted.log.size, offset_lag=lag),
         )
-    for move in services.moves.into(directory):
+    for move in services.replicas.moves.into(directory):
         if asked is not None and (move.hosted.topic, move.hosted.index) not in asked:
             continue
         yield (

@@ -34,7 +34,7 @@ def handle(services: Services, call: Call) -> DescribeProducersResponse:
     request: DescribeProducersRequest = call.request
     response = DescribeProducersResponse()
     for topic in request.topics:
-        if check_name(topic.name) is None and _TOPICS.denies(services.authorizer, call, topic.name):
+        if check_name(topic.name) is None and _TOPICS.denies(services.access.authorizer, call, topic.name):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             rejected = [PartitionResponse(index, error, WORDS[error]) for index in topic.partition_indexes]
             response.topics.append(TopicResponse(topic.name, rejected))
@@ -45,14 +45,14 @@ def handle(services: Services, call: Call) -> DescribeProducersResponse:
 
 
 def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
-    hosted = services.partitions.get((topic, index))
+    hosted = services.partitions.hosted.get((topic, index))
     if hosted is not None and hosted.offline:
         return PartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR)
     if hosted is None:
         invalid = check_name(topic)
         if invalid is not None:
             return PartitionResponse(index, invalid.code, invalid.message)
-        error = services.leaders.absent_error(topic, index)
+        error = services.replicas.leaders.absent_error(topic, index)
         known = services.metadata.image.topic(topic) is not None
         return PartitionResponse(index, error, None if known else "This server does not host this topic-partition.")
     producers = hosted.log.producers.by_id.values()

@@ -42,7 +42,7 @@ def handle(services: NodeServices, call: Call) -> DescribeQuorumResponse | None:
     request: DescribeQuorumRequest = call.request
     if not _is_of_the_quorum(request):
         return DescribeQuorumResponse(topics=_unknown(request))
-    controller = services.controller
+    controller = services.controller.driver
     if controller.raft is None:
         return _alone(services, call)
     if controller.raft.replica.is_leader:
@@ -103,7 +103,7 @@ def _led_here(services: NodeServices, call: Call, replica: QuorumReplica) -> Des
 def _voter(services: NodeServices, key: ReplicaKey, known: dict[ReplicaKey, ReplicaState], now_ms: int) -> ReplicaState:
     """A voter without a fetch in this epoch has offset -1. The leader is always caught up with itself."""
     if key.id == services.node_id:
-        end_offset = services.controller.quorum_log.end_offset
+        end_offset = services.controller.driver.quorum_log.end_offset
         return ReplicaState(
             replica_id=key.id,
             replica_directory_id=key.directory_id,
@@ -129,7 +129,7 @@ def _alone(services: NodeServices, call: Call) -> DescribeQuorumResponse:
             node_id=voter.voter_id,
             listeners=[Listener(name=e.name, host=e.host, port=e.port) for e in voter.endpoints],
         )
-        for voter in services.controller.quorum_log.quorum.voters
+        for voter in services.controller.driver.quorum_log.quorum.voters
     ]
     return DescribeQuorumResponse(error_message="", topics=[topic], nodes=nodes)
 
@@ -159,7 +159,7 @@ def _unknown(request: DescribeQuorumRequest) -> list[TopicDataResponse]:
 
 
 def _partition(services: NodeServices, call: Call) -> PartitionDataResponse:
-    controller = services.controller
+    controller = services.controller.driver
     directories = {voter.voter_id: voter.voter_directory_id for voter in controller.quorum_log.quorum.voters}
     state = ReplicaState(
         replica_id=services.node_id,

@@ -52,12 +52,12 @@ def _describe(services: Services, call: Call, group: DescribeShareGroupOffsetsRe
     if not are_enabled(services):
         answer.error_code = ErrorCode.UNSUPPORTED_VERSION
         done(answer)
-    elif _GROUPS.denies(services.authorizer, call, group.group_id):
+    elif _GROUPS.denies(services.access.authorizer, call, group.group_id):
         answer.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         done(answer)
     elif group.topics is None:
         asked = InitializedPartitions(group.group_id)
-        services.groups.submit(
+        services.coordinators.groups.submit(
             group.group_id, asked, 0, call, partial(_known, services, answer, partial(_show, services, call, done))
         )
     else:
@@ -67,7 +67,7 @@ def _describe(services: Services, call: Call, group: DescribeShareGroupOffsetsRe
 def _show(services: Services, call: Call, done: Done, answer: DescribeShareGroupOffsetsResponseGroup) -> None:
     """Leaves out the topics that the client may not describe."""
     names = [topic.topic_name for topic in answer.topics]
-    denied = NAMED_TOPICS.denied(services.authorizer, call, names)
+    denied = NAMED_TOPICS.denied(services.access.authorizer, call, names)
     answer.topics = [topic for topic in answer.topics if topic.topic_name not in denied]
     done(answer)
 
@@ -93,7 +93,7 @@ def _named(
     wanted: dict[bytes, list[int]] = {}
     absent: list[DescribeShareGroupOffsetsResponseTopic] = []
     names = [topic.topic_name for topic in group.topics or ()]
-    denied = NAMED_TOPICS.denied(services.authorizer, call, names)
+    denied = NAMED_TOPICS.denied(services.access.authorizer, call, names)
     for topic in group.topics or ():
         if topic.topic_name in denied:
             absent.append(_denied(topic.topic_name, topic.partitions))

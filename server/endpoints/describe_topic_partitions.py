@@ -56,14 +56,14 @@ def _page(
     hidden: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
         yield
-        if _TOPICS.denies(services.authorizer, call, name, log_denied=bool(asked)):
+        if _TOPICS.denies(services.access.authorizer, call, name, log_denied=bool(asked)):
             if asked:
                 error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 hidden.append(DescribeTopicPartitionsResponseTopic(error_code=error, name=name))
         elif not page.is_full:
             start = cursor.partition_index if name == cursor.topic_name else 0
             page.add(name, start, tells_missing=bool(asked))
-        elif not asked or services.authorizer is None:
+        elif not asked or services.access.authorizer is None:
             break  # a full page, and no denied name to report
     page.response.topics += hidden
     return page.response
@@ -109,7 +109,7 @@ class _Page:
         self._left -= max(0, end - start)
 
     def _operations(self, name: str) -> int:
-        return authorized_operations(self._services.authorizer, self._call, ResourceType.TOPIC, name)
+        return authorized_operations(self._services.access.authorizer, self._call, ResourceType.TOPIC, name)
 
     def _topic(self, topic: TopicImage, start: int, end: int) -> DescribeTopicPartitionsResponseTopic:
         return DescribeTopicPartitionsResponseTopic(

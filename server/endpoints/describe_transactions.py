@@ -26,16 +26,16 @@ _TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)
 def handle(services: Services, call: Call) -> None:
     request: DescribeTransactionsRequest = call.request
     asked = request.transactional_ids
-    denied = _IDS.denied(services.authorizer, call, asked)
+    denied = _IDS.denied(services.access.authorizer, call, asked)
     error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     unseen = [TransactionState(error_code=error, transactional_id=one) for one in asked if one in denied]
-    driver = services.transactions()
+    driver = services.coordinators.transactions()
 
     def reply(answers: list[DescribeTransactionsResponse]) -> None:
         described = [state for answer in answers for state in answer.transaction_states]
-        for state in described if services.authorizer is not None else ():
+        for state in described if services.access.authorizer is not None else ():
             names = [topic.topic for topic in state.topics]
-            hidden = _TOPICS.denied(services.authorizer, call, names)
+            hidden = _TOPICS.denied(services.access.authorizer, call, names)
             state.topics = [topic for topic in state.topics if topic.topic not in hidden]
         call.reply(DescribeTransactionsResponse(transaction_states=[*unseen, *described]))
 

@@ -35,7 +35,7 @@ _KEY_BYTES = 4
 
 
 def handle(services: NodeServices, call: Call) -> EnvelopeResponse | None:
-    if not services.controller.is_active:
+    if not services.controller.driver.is_active:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     _find(services, call)
     return None
@@ -45,19 +45,19 @@ def _find(services: NodeServices, call: Call) -> None:
     """Opens the envelope when the endpoint of the request in it is imported."""
     request: EnvelopeRequest = call.request
     api = APIS.get(int.from_bytes(request.request_data[:2], "big"))
-    if api is None or api not in services.endpoints or "broker" not in api.listeners:
+    if api is None or api not in services.network.endpoints or "broker" not in api.listeners:
         call.reply(EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST))
         return
 
     def open_it() -> None:
-        endpoint = services.endpoints.load(api)
+        endpoint = services.network.endpoints.load(api)
         work_in_turns(call, _opened(request, api, endpoint), partial(_handle, services, call))
 
-    if services.endpoints.is_loaded(api):
+    if services.network.endpoints.is_loaded(api):
         open_it()
     else:
         call.hold_connection()
-        services.endpoints.when_loaded(api, open_it)
+        services.network.endpoints.when_loaded(api, open_it)
 
 
 class _Opened(NamedTuple):
@@ -89,7 +89,7 @@ def _handle(services: NodeServices, call: Call, opened: _Opened | None) -> None:
                 is_elsewhere.append(is_not_controller(part.request, part.version, response))
             part.reply_forwarded(response)
 
-        services.controller.decide(
+        services.controller.driver.decide(
             part.request,
             part.version,
             decided,
@@ -105,7 +105,7 @@ def _handle(services: NodeServices, call: Call, opened: _Opened | None) -> None:
         error = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         enveloped.reply(error_response_to(opened.request, enveloped.version, error))
     elif not endpoint.place.is_controller:
-        response = services.dispatchers[BROKER].handler(api)(enveloped)
+        response = services.network.dispatchers[BROKER].handler(api)(enveloped)
         if response is not None:
             enveloped.reply(response)
     elif endpoint.portionings:

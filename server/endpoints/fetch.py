@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 def handle(services: Services, call: Call) -> Message | None:
     if call.listener_kind == CONTROLLER:
-        services.controller.quorum_request(call, call.request)
+        services.controller.driver.quorum_request(call, call.request)
         return None
-    request, path = call.request, services.fetch_path
+    request, path = call.request, services.data_path.fetch
     state = request.replica_state
     is_follower = (request.replica_id if call.version < FIRST_VERSION_WITH_REPLICA_STATE else state.replica_id) >= 0
     if request.session_epoch > INITIAL_EPOCH and not request.topics and not request.forgotten_topics_data:

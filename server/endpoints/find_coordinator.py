@@ -8,7 +8,7 @@ COORDINATOR_NOT_AVAILABLE, and the client asks again after a while).
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ...protocol.errors import ErrorCode
@@ -63,7 +63,7 @@ NOT_SERVED = Found(ErrorCode.INVALID_REQUEST)
 
 
 def handle(services: Services, call: Call) -> FindCoordinatorResponse | None:
-    if services.authorizer is not None and not any(_is_permitted(services, call, key) for key in _keys(call)):
+    if services.access.authorizer is not None and not any(_is_permitted(services, call, key) for key in _keys(call)):
         return _answer(services, call)  # no topic is made for a client that may not know of it
     driver = _driver(services, call)
     if driver is not None and services.metadata.image.topic(driver.topic) is None:
@@ -72,12 +72,12 @@ def handle(services: Services, call: Call) -> FindCoordinatorResponse | None:
     return _answer(services, call)
 
 
-def _driver(services: Services, call: Call) -> CoordinatorDriver | None:
+def _driver(services: Services, call: Call) -> CoordinatorDriver[Any] | None:
     key_type = call.request.key_type
     if key_type == GROUP_KEY_TYPE:
-        return services.groups
+        return services.coordinators.groups
     if key_type == TRANSACTION_KEY_TYPE:
-        return services.transactions()
+        return services.coordinators.transactions()
     is_served = key_type == SHARE_KEY_TYPE and call.version >= SHARE_KEY_VERSION
     return services.share.states() if is_served and all(map(_is_share_key, call.request.coordinator_keys)) else None
 
@@ -127,9 +127,9 @@ def _is_permitted(services: Services, call: Call, key: str, *, log_denied: bool 
     """Returns whether the client may know the coordinator of the key. That of a share partition is known to nodes."""
     key_type = call.request.key_type
     if key_type == SHARE_KEY_TYPE and call.version >= SHARE_KEY_VERSION:
-        return not _SHARE_PARTITIONS.denies(services.authorizer, call, CLUSTER_NAME, log_denied=log_denied)
+        return not _SHARE_PARTITIONS.denies(services.access.authorizer, call, CLUSTER_NAME, log_denied=log_denied)
     requirement = _REQUIREMENTS.get(key_type)
-    return requirement is None or not requirement.denies(services.authorizer, call, key, log_denied=log_denied)
+    return requirement is None or not requirement.denies(services.access.authorizer, call, key, log_denied=log_denied)
 
 
 def _find(services: Services, call: Call, key: str) -> Found:
@@ -139,9 +139,9 @@ def _find(services: Services, call: Call, key: str) -> Found:
     if driver is None:
         return NOT_SERVED
     place = (driver.topic, driver.partition_for(key))
-    if place in services.partitions.unmade:
+    if place in services.partitions.hosted.unmade:
         return NOT_AVAILABLE
-    node = services.leaders.current_leader(call.listener, *place).node
+    node = services.replicas.leaders.current_leader(call.listener, *place).node
     return NOT_AVAILABLE if node is None else Found(ErrorCode.NONE, node.id, node.host, node.port)
 
 

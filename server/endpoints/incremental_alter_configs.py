@@ -51,7 +51,7 @@ def handle(services: ConfigServices, call: Call) -> Message | None:
 def _check(services: ConfigServices, call: Call, resource: AlterConfigsResource) -> bool:
     reject_nulls(c.name for c in resource.configs if c.config_operation != _DELETE and c.value is None)
     if resource.resource_type == ResourceType.BROKER_LOGGER:
-        if _LOGGERS.denies(services.authorizer, call, CLUSTER_NAME):
+        if _LOGGERS.denies(services.access.authorizer, call, CLUSTER_NAME):
             raise Rejected(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
         _change_loggers(services, call, resource)
         return True

@@ -34,13 +34,13 @@ def handle(services: Services, call: Call) -> InitProducerIdResponse | None:
     if half_known or request.transactional_id == "":
         return _error_response(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        services.transactions().submit(request.transactional_id, request, call.version, call, call.reply)
+        services.coordinators.transactions().submit(request.transactional_id, request, call.version, call, call.reply)
         return None
 
     def answer(error: int, producer_id: int) -> None:
         call.reply(_error_response(error) if error else InitProducerIdResponse(0, 0, producer_id, FIRST_EPOCH))
 
-    services.producer_ids().take(answer)
+    services.controller.producer_ids().take(answer)
     return None
 
 

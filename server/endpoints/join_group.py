@@ -20,7 +20,7 @@ NO_PROTOCOL_VERSION = 7
 def handle(services: GroupServices, call: Call) -> None:
     request: JoinGroupRequest = call.request
     reply = call.reply if call.version >= NO_PROTOCOL_VERSION else partial(_reply, call)
-    services.groups.submit(request.group_id, request, call.version, call, reply)
+    services.coordinators.groups.submit(request.group_id, request, call.version, call, reply)
 
 
 def _reply(call: Call, response: JoinGroupResponse) -> None:

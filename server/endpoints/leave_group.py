@@ -30,7 +30,7 @@ def handle(services: Services, call: Call) -> None:
             response.error_code = response.members[0].error_code
         call.reply(response)
 
-    services.groups.submit(request.group_id, request, call.version, call, reply)
+    services.coordinators.groups.submit(request.group_id, request, call.version, call, reply)
 
 
 ENDPOINT = ApiEndpoint(

@@ -16,10 +16,10 @@ _GROUPS = Each(Operation.DESCRIBE, ResourceType.GROUP)
 
 
 def handle(services: Services, call: Call) -> None:
-    sees_all = not _CLUSTER.denies(services.authorizer, call, CLUSTER_NAME, log_denied=False)
+    sees_all = not _CLUSTER.denies(services.access.authorizer, call, CLUSTER_NAME, log_denied=False)
 
     def is_hidden(group_id: str) -> bool:
-        return not sees_all and _GROUPS.denies(services.authorizer, call, group_id, log_denied=False)
+        return not sees_all and _GROUPS.denies(services.access.authorizer, call, group_id, log_denied=False)
 
     def reply(answers: list[ListGroupsResponse]) -> None:
         errors = [a.error_code for a in answers if a.error_code not in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR)]
@@ -29,7 +29,7 @@ def handle(services: Services, call: Call) -> None:
             groups = [group for answer in answers for group in answer.groups if not is_hidden(group.group_id)]
             call.reply(ListGroupsResponse(groups=groups))
 
-    services.groups.submit_to_all(call.request, call.version, call, reply)
+    services.coordinators.groups.submit_to_all(call.request, call.version, call, reply)
 
 
 ENDPOINT = ApiEndpoint(handle=handle, authorization=(_CLUSTER, _GROUPS), place=GROUP_COORDINATORS)

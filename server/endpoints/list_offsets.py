@@ -74,7 +74,7 @@ def handle(services: Services, call: Call) -> ListOffsetsResponse | None:
     response = ListOffsetsResponse()
     lookups: list[tuple[ListOffsetsPartitionResponse, _Later]] = []
     names = [topic.name for topic in request.topics]
-    denied = _TOPICS.denied(services.authorizer, call, names)
+    denied = _TOPICS.denied(services.access.authorizer, call, names)
     for topic in request.topics:
         answers = []
         # A partition that is twice in the request gets one error.
@@ -138,9 +138,9 @@ def _find(services: Services, call: Call, topic: str, asked: ListOffsetsPartitio
     request: ListOffsetsRequest = call.request
     if asked.timestamp < 0 and call.version < _FIRST_VERSION.get(asked.timestamp, 1 << 15):
         raise Rejected(ErrorCode.UNSUPPORTED_VERSION)
-    hosted = services.partitions.get((topic, asked.partition_index))
+    hosted = services.partitions.hosted.get((topic, asked.partition_index))
     if hosted is None:
-        raise Rejected(services.leaders.absent_error(topic, asked.partition_index))
+        raise Rejected(services.replicas.leaders.absent_error(topic, asked.partition_index))
     leader_only = request.replica_id != DEBUGGING_CONSUMER
     error = hosted.error_for_epoch(asked.current_leader_epoch, leader_only=leader_only)
     if error:
@@ -153,7 +153,7 @@ def _find(services: Services, call: Call, topic: str, asked: ListOffsetsPartitio
         hosted.on_failure(failure)
         raise Rejected(ErrorCode.KAFKA_STORAGE_ERROR) from None
     except BatchError as damaged:
-        services.scrubber.met(hosted, damaged)
+        services.replicas.scrubber.met(hosted, damaged)
         raise Rejected(damaged.error_code) from None
 
 

@@ -25,11 +25,11 @@ def handle(services: Services, call: Call) -> None:
             one
             for answer in answers
             for one in answer.transaction_states
-            if not _IDS.denies(services.authorizer, call, one.transactional_id)
+            if not _IDS.denies(services.access.authorizer, call, one.transactional_id)
         ]
         call.reply(response)
 
-    services.transactions().submit_to_all(call.request, call.version, call, reply)
+    services.coordinators.transactions().submit_to_all(call.request, call.version, call, reply)
 
 
 ENDPOINT = ApiEndpoint(handle=handle, authorization=(_IDS,), place=TRANSACTION_COORDINATORS)

@@ -67,7 +67,7 @@ MOST_KEPT_VERSIONS = 4
 
 def handle(services: Services, call: Call) -> MetadataResponse | None:
     request: MetadataRequest = call.request
-    stopped_brokers = services.stopped_brokers
+    stopped_brokers = services.controller.stopped_brokers
     if stopped_brokers is None or not _names_topics(request, call.version):
         _respond(services, call, _Wanted(request), call.reply)
     else:
@@ -161,7 +161,7 @@ def _made(services: Services, call: Call, wanted: _Wanted, view: ClusterView) ->
 
 def _response(services: Services, call: Call, request: MetadataRequest, view: ClusterView) -> MetadataResponse:
     """All but the topics."""
-    stopped_brokers, lifecycle = services.stopped_brokers, services.lifecycle
+    stopped_brokers, lifecycle = services.controller.stopped_brokers, services.controller.lifecycle
     listed = set(stopped_brokers.still_listed()) if stopped_brokers is not None else set()
     if lifecycle is not None and lifecycle.is_starting:
         # A client that has just connected would drop the connection of a broker that the response leaves out.
@@ -177,7 +177,7 @@ def _response(services: Services, call: Call, request: MetadataRequest, view: Cl
     )
     asked = _FIRST_WITH_OPERATIONS <= call.version <= _LAST_WITH_CLUSTER_OPERATIONS
     if asked and request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = cluster_operations(services.authorizer, call)
+        response.cluster_authorized_operations = cluster_operations(services.access.authorizer, call)
     return response
 
 
@@ -209,7 +209,7 @@ def _describe(
     if request.topics is None or (call.version == 0 and not request.topics):
         names = yield from in_order(image.topics.by_name)
         all_topics = (image.topics.by_name[name] for name in names)
-        if services.authorizer is not None:
+        if services.access.authorizer is not None:
             all_topics = (t for t in all_topics if not _is_hidden(services, call, t.name, log_denied=False))
         kept = None if request.include_topic_authorized_operations else (yield from _kept_topics(services, call, view))
         if kept is None:
@@ -243,7 +243,7 @@ def _describe(
 
 def _is_hidden(services: Services, call: Call, name: str, *, log_denied: bool = True) -> bool:
     """Returns whether the client may not describe the topic: the answer is the same whether it exists or not."""
-    return _TOPICS.denies(services.authorizer, call, name, log_denied=log_denied)
+    return _TOPICS.denies(services.access.authorizer, call, name, log_denied=log_denied)
 
 
 class KeptTopic(Encoded):
@@ -341,7 +341,7 @@ def _absent(
     services: Services, call: Call, request: MetadataRequest, names: list[str], answer: list[MetadataResponseTopic]
 ) -> Steps[None]:
     creates = request.allow_auto_topic_creation and services.config.get("auto.create.topics.enable")
-    authorizer = services.authorizer
+    authorizer = services.access.authorizer
     may_create_any = not names or not _CREATED_ON_CLUSTER.denies(authorizer, call, CLUSTER_NAME, log_denied=False)
     for name in names:
         yield
@@ -350,7 +350,7 @@ def _absent(
             continue
         legal = topic_name_fault(name) is None
         if legal and creates:
-            services.auto_creation().create(
+            services.coordinators.auto_creation().create(
                 name, principal=call.principal, client_host=call.client_host, client_id=call.client_id
             )
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -366,7 +366,9 @@ def _with_operations(
 ) -> MetadataResponseTopic:
     if call.version >= _FIRST_WITH_OPERATIONS and request.include_topic_authorized_operations:
         name = topic.name or ""
-        topic.topic_authorized_operations = authorized_operations(services.authorizer, call, ResourceType.TOPIC, name)
+        topic.topic_authorized_operations = authorized_operations(
+            services.access.authorizer, call, ResourceType.TOPIC, name
+        )
     return topic
 
 

@@ -40,7 +40,7 @@ def handle(services: Services, call: Call) -> OffsetCommitResponse | None:
     topics: list[OffsetCommitRequestTopic] = []
     places = [(image.topic_by_id(t.topic_id) if by_id else image.topic(t.name)) for t in request.topics]
     names = [topic.name if found is None else found.name for topic, found in zip(request.topics, places, strict=True)]
-    denied = _TOPICS.denied(services.authorizer, call, filter(None, names))
+    denied = _TOPICS.denied(services.access.authorizer, call, filter(None, names))
     for topic, found, name in zip(request.topics, places, names, strict=True):
         if name in denied:
             error_results.append(_error_response(topic, topic.partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
@@ -56,7 +56,7 @@ def handle(services: Services, call: Call) -> OffsetCommitResponse | None:
         return OffsetCommitResponse(topics=error_results)
     request.topics = topics
     reply = partial(_reply, call, error_results) if error_results else call.reply
-    services.groups.submit(request.group_id, request, call.version, call, reply)
+    services.coordinators.groups.submit(request.group_id, request, call.version, call, reply)
     return None
 
 

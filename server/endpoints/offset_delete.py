@@ -29,7 +29,7 @@ _TOPICS = Each(Operation.READ, ResourceType.TOPIC)
 def handle(services: Services, call: Call) -> None:
     request: OffsetDeleteRequest = call.request
     names = [topic.name for topic in request.topics]
-    denied = _TOPICS.denied(services.authorizer, call, names)
+    denied = _TOPICS.denied(services.access.authorizer, call, names)
     permitted = [topic for topic in request.topics if topic.name not in denied]
     known, error_results = _split(services.metadata.image, permitted)
     error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -43,7 +43,7 @@ def handle(services: Services, call: Call) -> None:
         call.reply(response)
 
     asked = OffsetDeleteRequest(group_id=request.group_id, topics=known)
-    services.groups.submit(request.group_id, asked, call.version, call, reply)
+    services.coordinators.groups.submit(request.group_id, asked, call.version, call, reply)
 
 
 def _split(

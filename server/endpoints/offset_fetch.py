@@ -48,7 +48,7 @@ def handle(services: Services, call: Call) -> None:
     groups = request.groups if call.version >= SEVERAL_GROUPS_VERSION else [_as_group(request)]
     positions: dict[int, list[int]] = {}
     for position, group in enumerate(groups):
-        positions.setdefault(services.groups.partition_for(group.group_id), []).append(position)
+        positions.setdefault(services.coordinators.groups.partition_for(group.group_id), []).append(position)
     questions = [partial(_fetch, services, call, [groups[p] for p in found]) for found in positions.values()]
 
     def answered(answers: list[list[OffsetFetchResponseGroup]]) -> None:
@@ -78,8 +78,8 @@ def _fetch(
 
     Groups and topics that the client may not describe are answered here, too.
     """
-    if services.authorizer is not None:
-        groups_denied = _GROUPS.denied(services.authorizer, call, [group.group_id for group in groups])
+    if services.access.authorizer is not None:
+        groups_denied = _GROUPS.denied(services.access.authorizer, call, [group.group_id for group in groups])
         if groups_denied:
             _fetch_permitted(services, call, groups, groups_denied, done)
             return
@@ -90,7 +90,7 @@ def _fetch(
         for position, group in enumerate(groups):
             if group.topics is not None:
                 group.topics, unknown[position] = _named(services.metadata.image, group.topics)
-    if services.authorizer is not None:
+    if services.access.authorizer is not None:
         for position, group in enumerate(groups):
             if group.topics is not None:
                 unknown.setdefault(position, []).extend(_take_out_denied(services, call, group))
@@ -106,7 +106,9 @@ def _fetch(
         done(response.groups)
 
     asked = OffsetFetchRequest(groups=groups, require_stable=call.request.require_stable)
-    services.groups.submit(groups[0].group_id, asked, max(call.version, SEVERAL_GROUPS_VERSION), call, reply)
+    services.coordinators.groups.submit(
+        groups[0].group_id, asked, max(call.version, SEVERAL_GROUPS_VERSION), call, reply
+    )
 
 
 def _fetch_permitted(
@@ -141,7 +143,7 @@ def _take_out_denied(services: Services, call: Call, group: OffsetFetchRequestGr
     """Takes the topics that the client may not describe out of the request. Returns the answers for them."""
     topics = group.topics or []
     names = [topic.name for topic in topics]
-    denied = _TOPICS.denied(services.authorizer, call, names)
+    denied = _TOPICS.denied(services.access.authorizer, call, names)
     group.topics = [topic for topic in topics if topic.name not in denied]
     error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return [
@@ -160,7 +162,7 @@ def _describable(
 ) -> list[OffsetFetchResponseTopics]:
     """Leaves out the topics that the client may not describe."""
     names = [topic.name for topic in topics]
-    denied = _TOPICS.denied(services.authorizer, call, names)
+    denied = _TOPICS.denied(services.access.authorizer, call, names)
     return [topic for topic in topics if topic.name not in denied]
 
 

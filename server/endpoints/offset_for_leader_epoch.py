@@ -49,10 +49,10 @@ def handle(services: Services, call: Call) -> OffsetForLeaderEpochResponse:
 
 def _denied(services: Services, call: Call, request: OffsetForLeaderEpochRequest) -> Set[str]:
     """Returns the topics of which the client may not know. Nodes may know of all, clients of what they may describe."""
-    if not _NODES.denies(services.authorizer, call, CLUSTER_NAME, log_denied=False):
+    if not _NODES.denies(services.access.authorizer, call, CLUSTER_NAME, log_denied=False):
         return NONE_DENIED
     names = [topic.topic for topic in request.topics]
-    return _TOPICS.denied(services.authorizer, call, names)
+    return _TOPICS.denied(services.access.authorizer, call, names)
 
 
 def _error_response(asked: OffsetForLeaderPartition) -> EpochEndOffset:
@@ -60,9 +60,9 @@ def _error_response(asked: OffsetForLeaderPartition) -> EpochEndOffset:
 
 
 def _end_of_epoch(services: Services, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
-    hosted = services.partitions.get((topic, asked.partition))
+    hosted = services.partitions.hosted.get((topic, asked.partition))
     if hosted is None:
-        error = services.leaders.absent_error(topic, asked.partition)
+        error = services.replicas.leaders.absent_error(topic, asked.partition)
     else:
         error = hosted.error_for_epoch(asked.current_leader_epoch)
     if error or hosted is None:

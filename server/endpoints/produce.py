@@ -82,23 +82,23 @@ _TRANSACTIONAL_ID = Each(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
 
 def handle(services: Services, call: Call) -> ProduceResponse | None:
     denied = _NONE_DENIED
-    authorizer, has_transactional = services.authorizer, _has_transactional(call.request)
+    authorizer, has_transactional = services.access.authorizer, _has_transactional(call.request)
     if authorizer is not None and (has_transactional or not surely_writes(authorizer, call)):
         session = authorizer.session(call)
         if has_transactional and not _may_use_transaction(session, call.request):
             return _reject(call, _UNAUTHORIZED)
         denied = denied_topics(session, call, services.metadata.image)
     if call.request.transactional_id is not None:
-        transactional = services.transactional_produce()
+        transactional = services.data_path.transactional()
         if transactional.is_trusted(call.version):
-            return _produce(services.produce_path, call, _NOT_VERIFIED, denied, trusted=True)
+            return _produce(services.data_path.produce, call, _NOT_VERIFIED, denied, trusted=True)
         unverified = transactional.unverified(call, denied)
         if unverified is not None:
-            transactional.verify(call, unverified, partial(_verified, services.produce_path, call, denied))
+            transactional.verify(call, unverified, partial(_verified, services.data_path.produce, call, denied))
             return None
     elif has_transactional and call.request.acks in _ACKS:
         return _reject(call, _UNAUTHORIZED, denied)
-    return _produce(services.produce_path, call, _NOT_VERIFIED, denied)
+    return _produce(services.data_path.produce, call, _NOT_VERIFIED, denied)
 
 
 def _verified(path: ProducePath, call: Call, denied: Set[Any], membership: dict[TopicPartition, int]) -> None:

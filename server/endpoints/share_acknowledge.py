@@ -58,7 +58,7 @@ def _acknowledged(services: Services, call: Call, session: ShareSession, is_fina
             data.error_code, data.error_message = validation_error.error, validation_error.message
             topic = services.metadata.image.topic_by_id(topic_id)
             if validation_error.error in _LED_ELSEWHERE and topic is not None:
-                leader = services.leaders.current_leader(call.listener, topic.name, index)
+                leader = services.replicas.leaders.current_leader(call.listener, topic.name, index)
                 data.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
                 if leader.node is not None:
                     nodes[leader.id] = NodeEndpoint(*leader.node)

@@ -141,7 +141,9 @@ class _Answering:
     def _add_leader(self, topic_id: bytes, data: PartitionData, nodes: dict[int, NodeEndpoint]) -> None:
         topic = self._services.metadata.image.topic_by_id(topic_id)
         if topic is not None:
-            leader = self._services.leaders.current_leader(self._call.listener, topic.name, data.partition_index)
+            leader = self._services.replicas.leaders.current_leader(
+                self._call.listener, topic.name, data.partition_index
+            )
             data.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
             if leader.node is not None:
                 nodes[leader.id] = NodeEndpoint(*leader.node)

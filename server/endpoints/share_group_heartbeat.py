@@ -22,9 +22,11 @@ _TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)
 
 def handle(services: Services, call: Call) -> Message | None:
     topics = call.request.subscribed_topic_names or ()
-    if topics and _TOPICS.denied(services.authorizer, call, topics):
+    if topics and _TOPICS.denied(services.access.authorizer, call, topics):
         return ShareGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    services.groups.submit(call.request.group_id, call.request, call.version, call, partial(_reply, services, call))
+    services.coordinators.groups.submit(
+        call.request.group_id, call.request, call.version, call, partial(_reply, services, call)
+    )
     return None
 
 

@@ -35,30 +35,30 @@ def handle(services: Services, call: Call) -> Message | None:
     if invalid:
         words = f"Topic names {','.join(invalid)} are not valid topic names."
         return _error_response(ErrorCode.STREAMS_INVALID_TOPOLOGY, words)
-    if _TOPICS.denied(services.authorizer, call, names):
+    if _TOPICS.denied(services.access.authorizer, call, names):
         return _error_response(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     def reply(answer: Message) -> None:
         if isinstance(answer, NeedsTopics):
             denied = _denied_creations(services, call, answer)
             if denied:
-                services.streams_topics().tell_unauthorized(answer.response, denied)
+                services.coordinators.streams_topics().tell_unauthorized(answer.response, denied)
             else:
-                client = None if services.authorizer is None else (call.principal, call.client_host)
-                services.streams_topics().create(answer.topics, client)
-                services.streams_topics().tell_errors(answer.response, answer.topics)
+                client = None if services.access.authorizer is None else (call.principal, call.client_host)
+                services.coordinators.streams_topics().create(answer.topics, client)
+                services.coordinators.streams_topics().tell_errors(answer.response, answer.topics)
             answer = answer.response
         call.reply(answer)
 
-    services.groups.submit(request.group_id, request, call.version, call, reply)
+    services.coordinators.groups.submit(request.group_id, request, call.version, call, reply)
     return None
 
 
 def _denied_creations(services: Services, call: Call, answer: NeedsTopics) -> list[str]:
-    if not _CREATED_ON_CLUSTER.denies(services.authorizer, call, CLUSTER_NAME, log_denied=False):
+    if not _CREATED_ON_CLUSTER.denies(services.access.authorizer, call, CLUSTER_NAME, log_denied=False):
         return []
     names = [topic.name for topic in answer.topics]
-    denied = _CREATED_TOPICS.denied(services.authorizer, call, names)
+    denied = _CREATED_TOPICS.denied(services.access.authorizer, call, names)
     return [name for name in names if name in denied]
 
 

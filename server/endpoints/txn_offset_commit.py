@@ -53,8 +53,8 @@ def handle(services: Services, call: Call) -> Message | None:
     error_results = _take_out_unknown(services, call, request)
     if not request.topics:
         return TxnOffsetCommitResponse(topics=error_results)
-    place = (GROUP_METADATA_TOPIC, services.groups.partition_for(request.group_id))
-    hosted = services.partitions.get(place)
+    place = (GROUP_METADATA_TOPIC, services.coordinators.groups.partition_for(request.group_id))
+    hosted = services.partitions.hosted.get(place)
     if hosted is None or not hosted.is_leader or not _is_asked(services, call, hosted):
         _commit(services, call, error_results)
         return None
@@ -63,7 +63,7 @@ def handle(services: Services, call: Call) -> Message | None:
     verifying = _Verifying(services, hosted, asked)
     verifying.begin()
     answered = partial(_answered, services, call, error_results, verifying)
-    services.transaction_verification().verify(call, asked, answered, verifying.begin)
+    services.coordinators.verification().verify(call, asked, answered, verifying.begin)
     return None
 
 
@@ -130,7 +130,7 @@ def _commit(services: Services, call: Call, error_results: list[TxnOffsetCommitR
     def reply(response: TxnOffsetCommitResponse) -> None:
         call.reply(TxnOffsetCommitResponse(topics=merged(error_results, response.topics)))
 
-    services.groups.submit(call.request.group_id, call.request, call.version, call, reply)
+    services.coordinators.groups.submit(call.request.group_id, call.request, call.version, call, reply)
 
 
 def _take_out_unknown(
@@ -142,7 +142,7 @@ def _take_out_unknown(
     kept: list[TxnOffsetCommitRequestTopic] = []
     places = [(image.topic_by_id(t.topic_id) if by_id else image.topic(t.name)) for t in request.topics]
     names = [topic.name if found is None else found.name for topic, found in zip(request.topics, places, strict=True)]
-    denied = _TOPICS.denied(services.authorizer, call, filter(None, names))
+    denied = _TOPICS.denied(services.access.authorizer, call, filter(None, names))
     for topic, found, name in zip(request.topics, places, names, strict=True):
         if name in denied:
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -61,7 +61,7 @@ def _write(services: Services, asked: WritableTxnMarker, done: Callable[[Writabl
         done(WritableTxnMarkerResult(asked.producer_id, results))
 
     gather(
-        [partial(services.transaction_markers().write, topic, index, marker) for topic, index in partitions], written
+        [partial(services.coordinators.markers().write, topic, index, marker) for topic, index in partitions], written
     )
 
 

@@ -73,14 +73,14 @@ def families(services: NodeServices) -> Iterator[Metric]:
     yield from groups(services)
     yield from share(services)
     yield from telemetry(services)
-    state = _RUNNING if services.lifecycle is None else services.lifecycle.state.value
+    state = _RUNNING if services.controller.lifecycle is None else services.controller.lifecycle.state.value
     yield _gauge("kafka_server_kafkaserver_brokerstate", "State of the broker: 3 is running.", state)
     yield from _fetch_sessions(services)
 
 
 def _fetch_sessions(services: Services) -> Iterator[Metric]:
     cache = "kafka_server_fetchsessioncache"
-    sessions, partitions = len(services.fetch_sessions), services.fetch_sessions.partition_count
+    sessions, partitions = len(services.data_path.sessions), services.data_path.sessions.partition_count
     yield _gauge(f"{cache}_numincrementalfetchsessions", "Incremental fetch sessions (KIP-227).", sessions)
     yield _gauge(
         f"{cache}_numincrementalfetchpartitionscached", "Partitions in incremental fetch sessions.", partitions
@@ -88,7 +88,7 @@ def _fetch_sessions(services: Services) -> Iterator[Metric]:
     evictions = CounterMetricFamily(
         f"{cache}_incrementalfetchsessionevictions", "Incremental fetch sessions evicted from a full cache."
     )
-    evictions.add_metric([], services.fetch_sessions.evictions)
+    evictions.add_metric([], services.data_path.sessions.evictions)
     yield evictions
 
 
@@ -129,7 +129,7 @@ def _requests(services: NodeServices) -> Iterator[Metric]:
     )
     times: dict[str, Times] = {}
     failed: Counter[str] = Counter()
-    for dispatcher in {listener.dispatcher for listener in services.listeners}:
+    for dispatcher in {listener.dispatcher for listener in services.network.listeners}:
         for route in dispatcher.routes():
             counts.add_metric([route.api.name, str(route.version)], route.requests)
             times.setdefault(route.api.name, Times()).include(route.times)
@@ -203,13 +203,13 @@ def _request_times(times: dict[str, Times]) -> Metric:
 def _connections(services: NodeServices) -> Iterator[Metric]:
     name = "kafka_server_socket_server_metrics_connection_count"
     family = GaugeMetricFamily(name, "Open connections.", labels=("listener",))
-    for listener in services.listeners:
+    for listener in services.network.listeners:
         family.add_metric([listener.name], len(listener.connections))
     yield family
 
 
 def _replicas(services: Services) -> Iterator[Metric]:
-    hosted = list(services.partitions)
+    hosted = list(services.partitions.hosted)
     led = [partition for partition in hosted if partition.is_leader]
     counts = {
         "partitioncount": len(hosted),
@@ -254,7 +254,7 @@ def _logs(services: Services) -> Iterator[Metric]:
     segments = GaugeMetricFamily("kafka_log_log_numlogsegments", "Segments of a partition.", labels=labels)
     start = GaugeMetricFamily("kafka_log_log_logstartoffset", "The log start offset of a partition.", labels=labels)
     end = GaugeMetricFamily("kafka_log_log_logendoffset", "The log end offset of a partition.", labels=labels)
-    for partition in services.partitions:
+    for partition in services.partitions.hosted:
         if partition.offline:
             continue
         of = [partition.topic, str(partition.index)]
@@ -266,7 +266,7 @@ def _logs(services: Services) -> Iterator[Metric]:
     yield from (size, segments, start, end)
     words = "Poisoned batches, which no consumer can read, at the last compaction or verification."
     poisoned = GaugeMetricFamily("odradek_log_poisoned_batches", words, labels=labels)
-    for (topic, index), met in services.cleaner.poisoned.items():
+    for (topic, index), met in services.replicas.cleaner.poisoned.items():
         poisoned.add_metric([topic, str(index)], len(met))
     yield poisoned
     offline = sum(not directory.is_online for directory in services.directories)
@@ -283,7 +283,10 @@ def cluster(services: NodeServices) -> Iterator[Metric]:
     partitions = [p for topic in image.topics.by_name.values() for p in topic.partitions.values()]
     brokers = image.cluster.brokers.values()
     counts = {
-        "activecontrollercount": (services.controller.is_active, "1 on the active controller, 0 on all other nodes."),
+        "activecontrollercount": (
+            services.controller.driver.is_active,
+            "1 on the active controller, 0 on all other nodes.",
+        ),
         "activebrokercount": (sum(not b.fenced for b in brokers), "Brokers that are registered and not fenced."),
         "fencedbrokercount": (sum(b.fenced for b in brokers), "Brokers that are registered and fenced."),
         "controlledshutdownbrokercount": (
@@ -307,21 +310,21 @@ def cluster(services: NodeServices) -> Iterator[Metric]:
 
 def _elections(services: NodeServices) -> Iterator[Metric]:
     """Metrics of leader elections by this node since it became the active controller."""
-    if services.controller.is_active:
-        elections = services.controller.controller.elections
+    if services.controller.driver.is_active:
+        elections = services.controller.driver.controller.elections
         yield _counter("odradek_leader_elections", "Leader elections of partitions.", elections.leaders)
         unclean = "kafka_controller_controllerstats_uncleanleaderelections"
         yield _counter(unclean, "Unclean leader elections of partitions.", elections.unclean)
-    if services.broker_sessions is not None:
+    if services.controller.sessions is not None:
         expired = "kafka_controller_kafkacontroller_timedoutbrokerheartbeatcount"
         words = "Brokers fenced because they sent no heartbeat."
-        yield GaugeMetricFamily(expired, words, value=services.broker_sessions.expired_sessions)
+        yield GaugeMetricFamily(expired, words, value=services.controller.sessions.expired_sessions)
         gone = "Brokers fenced because their process had ended."
-        yield _counter("odradek_brokers_gone", gone, services.broker_sessions.rejected_brokers)
+        yield _counter("odradek_brokers_gone", gone, services.controller.sessions.rejected_brokers)
 
 
 def _in_sync_changes(services: NodeServices) -> Iterator[Metric]:
-    replication = services.replication.made if isinstance(services, Services) else None
+    replication = services.replicas.replication.made if isinstance(services, Services) else None
     changes = replication.isr_changes if replication is not None else None
     name = "kafka_server_replicamanager"
     yield _counter(f"{name}_isrshrinks", "Removals of replicas from the ISR.", changes.shrinks if changes else 0)
@@ -333,7 +336,7 @@ def _counter(name: str, words: str, value: float) -> Metric:
 
 
 def quorum(services: NodeServices) -> Iterator[Metric]:
-    controller = services.controller
+    controller = services.controller.driver
     values = {
         "current_leader": controller.leader_id,
         "current_epoch": controller.epoch,
@@ -361,12 +364,12 @@ def quorum(services: NodeServices) -> Iterator[Metric]:
 
 def _lag(services: NodeServices) -> Iterator[Metric]:
     """On the leader: how many offsets of the metadata log each of the others lacks."""
-    raft = services.controller.raft
+    raft = services.controller.driver.raft
     if raft is None or not isinstance(raft.replica.role, Leader):
         return
     words = "Offsets of the metadata log that this replica lacks."
     lag = GaugeMetricFamily("odradek_quorum_replica_lag", words, labels=("replica",))
-    end = services.controller.quorum_log.end_offset
+    end = services.controller.driver.quorum_log.end_offset
     for key, progress in raft.replica.role.progress.items():
         lag.add_metric([str(key.id)], max(0, end - progress.end_offset))
     yield lag
@@ -419,7 +422,7 @@ def _ranges(services: Services) -> Iterator[Metric]:
         "The first offset of a damaged range. The label next_offset is the offset after the range.",
         labels=(*labels, "next_offset"),
     )
-    for partition in services.partitions:
+    for partition in services.partitions.hosted:
         damaged = partition.log.damage
         if partition.offline or not damaged:
             continue
@@ -449,7 +452,7 @@ def descriptors(services: NodeServices) -> Iterator[Metric]:
         "Rejected connections, and idle connections that were closed to make room, by reason.",
         labels=("listener", "reason"),
     )
-    for listener in services.listeners:
+    for listener in services.network.listeners:
         remaining.add_metric([listener.name], DESCRIPTORS.remaining(listener.kind))
         for reason, count in listener.refused.items():
             rejected.add_metric([listener.name, reason], count)
@@ -484,7 +487,7 @@ _PREFIX = "kafka_server_socket_server_metrics"
 def authentications(services: NodeServices) -> Iterator[Metric]:
     """Nothing without a listener with SASL. Renewals of sessions count too."""
     with_sasl = [
-        (listener.name, listener.sasl.outcomes) for listener in services.listeners if listener.sasl is not None
+        (listener.name, listener.sasl.outcomes) for listener in services.network.listeners if listener.sasl is not None
     ]
     if not with_sasl:
         return
@@ -509,7 +512,7 @@ _LABELS = ("config", "class", "role")
 
 def authorization(services: NodeServices) -> Iterator[Metric]:
     """Nothing without an authorizer. A rate is that of the last minute, or since the scrape before if that is longer ago."""
-    authorizer = services.authorizer
+    authorizer = services.access.authorizer
     if authorizer is None:
         return
     decisions = CounterMetricFamily(
@@ -543,7 +546,7 @@ def _rates(authorizer: Authorization, now_ms: int) -> dict[str, float]:
 
 
 def telemetry(services: Services) -> Iterator[Metric]:
-    found = services.client_telemetry
+    found = services.telemetry.clients
     if found is None:
         return
     instances, series = found.instances, found.series

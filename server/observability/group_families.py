@@ -66,7 +66,7 @@ def groups(services: Services) -> Iterator[Metric]:
     # Kind and name of the state -> how many groups.
     counts: Counter[tuple[str, str]] = Counter()
     offsets = 0
-    shards = services.groups.shards()
+    shards = services.coordinators.groups.shards()
     for driver in shards:
         if driver.shard is None:
             continue
@@ -76,7 +76,7 @@ def groups(services: Services) -> Iterator[Metric]:
     yield from _classic(counts, offsets)
     yield from _by_kind(counts)
     for name, (counter, words) in _COUNTERS.items():
-        yield _unknown(_OF_COORDINATOR + name, words, getattr(services.groups.counters, counter))
+        yield _unknown(_OF_COORDINATOR + name, words, getattr(services.coordinators.groups.counters, counter))
     loading = sum(driver.shard is None for driver in shards)
     yield _by_state(f"{_OF_COORDINATOR}num_partitions", loading, len(shards) - loading)
 

@@ -97,7 +97,7 @@ def _committed(services: Services) -> Steps[tuple[list[Position], list[str]]]:
     """Positions of groups that commit offsets, and the ids of share groups, which commit none."""
     found: list[Position] = []
     share_groups: list[str] = []
-    for driver in services.groups.shards():
+    for driver in services.coordinators.groups.shards():
         if driver.shard is None:
             continue
         state = driver.shard.state
@@ -169,7 +169,7 @@ def _of_share_group(services: Services, group: str, found: list[Position], done:
                     found.append(unbegun._replace(partition=place))
         done(None)
 
-    services.groups.submit(group, InitializedPartitions(group), _OWN_VERSION, ASKER, known)
+    services.coordinators.groups.submit(group, InitializedPartitions(group), _OWN_VERSION, ASKER, known)
 
 
 # ---- families

@@ -66,7 +66,8 @@ def not_ready(config: BrokerConfig, services: NodeServices | None, *, is_stoppin
     if is_stopping:
         yield NotReady("serving", "the node is stopping")
     if services is None:
-        yield NotReady("serving", "the node is starting: it opens its log directories")
+        if not is_stopping:
+            yield NotReady("serving", "the node is starting: it opens its log directories")
         return
     if not is_stopping:
         yield from _serving(services)
@@ -76,8 +77,8 @@ def not_ready(config: BrokerConfig, services: NodeServices | None, *, is_stoppin
 
 
 def _serving(services: NodeServices) -> Iterator[NotReady]:
-    closed = [listener.name for listener in services.listeners if not listener.is_started]
-    lifecycle = services.lifecycle if isinstance(services, Services) else None
+    closed = [listener.name for listener in services.network.listeners if not listener.is_started]
+    lifecycle = services.controller.lifecycle if isinstance(services, Services) else None
     if closed:
         yield NotReady("serving", f"the node is starting: listener {', '.join(closed)} does not accept connections yet")
     elif lifecycle is not None and lifecycle.state in _LEAVING:
@@ -86,9 +87,9 @@ def _serving(services: NodeServices) -> Iterator[NotReady]:
 
 def _quorum(services: NodeServices) -> Iterator[NotReady]:
     """A node that holds an election may still name the leader that it misses (KIP-996)."""
-    raft = services.controller.raft
+    raft = services.controller.driver.raft
     if raft is not None and not isinstance(raft.replica.role, (Leader, Follower)):
-        yield NotReady("quorum", f"no leader of the quorum responds in epoch {services.controller.epoch}")
+        yield NotReady("quorum", f"no leader of the quorum responds in epoch {services.controller.driver.epoch}")
 
 
 def _registration(services: NodeServices) -> Iterator[NotReady]:
@@ -130,7 +131,7 @@ class MetricsServer:
     """Serves one node's health and metrics from `start` to `stop`."""
 
     def __init__(self, config: BrokerConfig, lines: RepeatedLines, pools: ThreadPools) -> None:
-        #: The source of the metrics; None until the node has made it.
+        #: The source of the metrics; None while the node makes it, and while it stops.
         self.services: NodeServices | None = None
         #: Set by the node when it begins to stop: it is not ready from then on.
         self.is_stopping = False
@@ -227,7 +228,8 @@ class MetricsServer:
             words = f"metrics are at /metrics, health at {LIVE} and {READY}\n"
             return _Answer("404 Not Found", "text/plain", words.encode())
         if self.services is None:
-            return _Answer("503 Service Unavailable", "text/plain", b"the node is starting\n")
+            state = b"stopping" if self.is_stopping else b"starting"
+            return _Answer("503 Service Unavailable", "text/plain", b"the node is %b\n" % state)
         return await self._metrics(self.services, headers)
 
     async def _metrics(self, services: NodeServices, headers: list[str]) -> _Answer:

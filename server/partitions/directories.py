@@ -79,12 +79,9 @@ class Controller(Protocol):
 
 
 class DirectoryReports:
-    """The reports that are to be sent.
+    """The reports that are to be sent."""
 
-    `controller` returns the controller, which is made after the partitions.
-    """
-
-    def __init__(self, node_id: int, controller: Callable[[], Controller]) -> None:
+    def __init__(self, node_id: int, controller: Controller) -> None:
         self._node_id = node_id
         self._controller = controller
         #: (topic id, index) -> the replica's directory.
@@ -97,7 +94,7 @@ class DirectoryReports:
         self._to_report[hosted.topic_id, hosted.index] = hosted.directory
 
     def _send(self) -> None:
-        controller = self._controller()
+        controller = self._controller
         directories: dict[bytes, dict[bytes, TopicDataRequest]] = {}
         for (topic_id, index), directory in self._to_report.items():
             if directory.directory_id is not None:

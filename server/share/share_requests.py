@@ -17,7 +17,7 @@ from ..network.api_endpoint import Place
 from . import share_groups
 
 if TYPE_CHECKING:
-    from ..access.authorization.authorization import Authorization
+    from ..access.subsystem import AccessSubsystem
     from ..network.call import Call
     from ..runtime.metadata_cache import MetadataCache
     from .subsystem import ShareSubsystem
@@ -34,7 +34,7 @@ class ShareServices(Protocol):
     @property
     def metadata(self) -> MetadataCache: ...
     @property
-    def authorizer(self) -> Authorization | None: ...
+    def access(self) -> AccessSubsystem: ...
     @property
     def share(self) -> ShareSubsystem: ...
 
@@ -56,11 +56,11 @@ def names_member(call: Call) -> bool:
 
 def denied_topics(services: ShareServices, call: Call, topic_ids: Iterable[bytes]) -> Set[bytes]:
     """Returns the ids of the topics that the client may not read. Unknown ids are not among them."""
-    if services.authorizer is None:
+    if services.access.authorizer is None:
         return frozenset()
     image = services.metadata.image
     names = {i: topic.name for i in set(topic_ids) if (topic := image.topic_by_id(i)) is not None}
-    denied = READ_TOPICS.denied(services.authorizer, call, names.values())
+    denied = READ_TOPICS.denied(services.access.authorizer, call, names.values())
     return {topic_id for topic_id, name in names.items() if name in denied}
 
 

@@ -11,15 +11,16 @@ from ..runtime.internal_topics import SHARE_GROUP_STATE_TOPIC
 from ..runtime.lazy import Lazy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ...client.peers import Peers
     from ...metadata.delta import MetadataDelta
     from ...metadata.image import MetadataImage
     from ..config.broker_config import BrokerConfig
     from ..controller.cluster_view import Leaders
-    from ..coordinators.coordinator_driver import GroupDriver
     from ..coordinators.persister import Persister
     from ..coordinators.share_state_driver import ShareStateDriver
-    from ..coordinators.topic_creation import CreateTopics, TopicCreation
+    from ..coordinators.subsystem import CoordinatorsSubsystem
     from ..fetch.fetch_path import FetchPath
     from ..network.listener_set import ListenerSet
     from ..partitions.partitions import Partitions
@@ -50,11 +51,9 @@ class ShareSubsystem:
         listeners: ListenerSet,
         partitions: Partitions,
         leaders: Leaders,
-        groups: GroupDriver,
+        coordinators: CoordinatorsSubsystem,
         fetch_path: FetchPath,
         peers: Lazy[Peers],
-        topic_creation: TopicCreation,
-        create_topics: CreateTopics,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -64,11 +63,9 @@ class ShareSubsystem:
         self._listeners = listeners
         self._hosted = partitions
         self._leaders = leaders
-        self._groups = groups
+        self._coordinators = coordinators
         self._fetch_path = fetch_path
         self._peers = peers
-        self._topic_creation = topic_creation
-        self._create_topics = create_topics
         self.configs = Lazy(self._make_configs)
         self.partitions = Lazy(self._make_partitions)
         self.sessions = Lazy(self._make_sessions)
@@ -83,19 +80,27 @@ class ShareSubsystem:
         #: The shards of the persister that this broker leads.
         self.states = Lazy(self._make_states)
         partitions.unmade.on_made.append(self._take_up)
+        coordinators.internal_topics[SHARE_GROUP_STATE_TOPIC] = self._ensure_topic
 
-    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    async def start(self) -> None:
+        """Nothing: the parts are made with their first use."""
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
         """Follows a new image."""
         if self.states.made is not None or image.topic(SHARE_GROUP_STATE_TOPIC) is not None:
             self.states().apply(delta, image)
         if self.partitions.made is not None:
             self.partitions.made.apply(bool(delta.topics))
+        return ()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         if self.partitions.made is not None:
             self.partitions.made.stop()
         if self.states.made is not None:
             self.states.made.stop()
+
+    def _ensure_topic(self) -> None:
+        self.states().ensure_topic(lambda: None)
 
     def _take_up(self, image: MetadataImage) -> None:
         """Follows partitions that exist later than the image that names them."""
@@ -144,7 +149,7 @@ class ShareSubsystem:
     def _make_group_states(self) -> ShareGroupStates:
         from .share_groups import ShareGroupStates
 
-        return ShareGroupStates(self._groups, self.persister)
+        return ShareGroupStates(self._coordinators.groups, self.persister)
 
     def _make_latest_offsets(self) -> LatestOffsets:
         from .share_groups import LatestOffsets
@@ -165,11 +170,12 @@ class ShareSubsystem:
             self._clock,
             self._leaders,
             self._peers,
-            self._create_topics,
+            self._coordinators.create_topics,
             self._pools.disk,
         )
 
     def _make_states(self) -> ShareStateDriver:
         from ..coordinators.share_state_driver import ShareStateDriver
 
-        return ShareStateDriver(self._config, self._clock, self._hosted, self._topic_creation, self._metadata.image)
+        topic_creation = self._coordinators.topic_creation()
+        return ShareStateDriver(self._config, self._clock, self._hosted, topic_creation, self._metadata.image)

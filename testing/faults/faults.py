@@ -445,7 +445,7 @@ class Interceptor:
         for directory in server.config.log_dirs:
             faults.disks.node_ids[os.path.abspath(directory)] = server.node_id  # noqa: PTH100  (as LogDirectory has it)
         self.observe: Callable[[Call, int, TopicNames], object] | None = None
-        for dispatcher in server.dispatchers.values():
+        for dispatcher in server.network.dispatchers.values():
             dispatcher.on_route = self._on_route
 
     def _on_route(self, route: Route) -> None:

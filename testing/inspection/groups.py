@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...server.services import Services
 from ..completion import Completion
 from ..loop_thread import reached
 from .topics import leaders
@@ -87,7 +88,10 @@ class GroupView:
 def shard_states(run: EmbeddedRun) -> list[ShardState]:
     """Returns the states of the groups' coordinators. Belongs to the loop's thread, as all below."""
     drivers = [
-        driver for server in run.servers.values() if hasattr(server, "groups") for driver in server.groups.shards()
+        driver
+        for server in run.servers.values()
+        if isinstance(server.services, Services)
+        for driver in server.services.coordinators.groups.shards()
     ]
     return [driver.shard.state for driver in drivers if driver.shard is not None]
 

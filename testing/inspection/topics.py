@@ -21,6 +21,7 @@ from ...protocol.records.batch import iter_headers
 from ...protocol.records.record import Record, decode_batch, encode_batch
 from ...protocol.schema import Message
 from ...server.access.provisioning import ClientFiles
+from ...server.services import Services
 from ..completion import Completion
 from ..faults.matching import OWN_CLIENT_ID
 from ..loop_thread import reached
@@ -315,7 +316,7 @@ class TopicView:
 
 def values_of(server: BrokerServer, topic: str) -> list[bytes | None]:
     """Returns the values of a topic's records on one broker: for simulations, whose nodes are servers."""
-    found = sorted((one for one in server.partitions if one.topic == topic), key=lambda hosted: hosted.index)
+    found = sorted((one for one in server.partitions.hosted if one.topic == topic), key=lambda hosted: hosted.index)
     return [record.value for hosted in found for record in _records(hosted, False)]
 
 
@@ -328,7 +329,7 @@ def _check_bytes(what: str, content: object) -> None:
 def leader_address(run: EmbeddedRun, topic: str, partition: int) -> str:
     """Returns the address of the broker that leads a partition. Raises RuntimeError without one."""
     for server in run.servers.values():
-        hosted = server.partitions.get((topic, partition)) if hasattr(server, "partitions") else None
+        hosted = server.partitions.hosted.get((topic, partition)) if isinstance(server.services, Services) else None
         if hosted is not None and hosted.role.is_leader:
             return server.addresses[0]
     raise RuntimeError(f"no running broker leads {topic}-{partition}")
@@ -339,8 +340,8 @@ def leaders(run: EmbeddedRun, topic: str) -> list[HostedPartition]:
     found = [
         hosted
         for server in run.servers.values()
-        if hasattr(server, "partitions")
-        for hosted in server.partitions
+        if isinstance(server.services, Services)
+        for hosted in server.partitions.hosted
         if hosted.topic == topic and hosted.role.is_leader and not hosted.is_removed
     ]
     return sorted(found, key=lambda hosted: hosted.index)

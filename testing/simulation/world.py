@@ -77,7 +77,7 @@ class Node:
         )
         self._life, self._server = Incarnation(self.name), server
         await self._within(server.start())
-        said = [f"{one.name}://{one.endpoint.address}" for one in server.listeners]
+        said = [f"{one.name}://{one.endpoint.address}" for one in server.network.listeners]
         self._properties["listeners"] = ",".join(said)
 
     async def stop(self) -> None:

@@ -238,7 +238,9 @@ def _start(images: Images, case: Case, copy: Path, lines: Lines) -> str:
 
 def _check_partition(path: DataPath, case: Case, key: Key, sent: dict[int, bytes], copy: Path, lines: Lines) -> None:
     name, index = key
-    _hold(path.broker.server.partitions.get(key) is not None, case, f"{key}: the partition is not known any more")
+    _hold(
+        path.broker.server.partitions.hosted.get(key) is not None, case, f"{key}: the partition is not known any more"
+    )
     hosted = path.hosted(name, index)
     got = dict(_read_all(path, key, max(hosted.log.log_end_offset, len(sent))))
     wrong = {offset for offset, value in got.items() if sent.get(offset) != value}

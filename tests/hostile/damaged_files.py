@@ -145,7 +145,7 @@ class RottingTopic:
         return asyncio.run_coroutine_threadsafe(work(), loop).result(30)
 
     def scrub(self) -> None:
-        self.run(self.broker.server.scrubber.round)
+        self.run(self.broker.server.replicas.scrubber.round)
 
     def read(self, offset: int, max_bytes: int = COPIED_BYTES) -> tuple[int, dict[int, bytes]]:
         """Returns the error code and the records of the good batches in the fetch response."""

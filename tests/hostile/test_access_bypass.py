@@ -237,7 +237,7 @@ def test_envelope_of_a_client_is_not_opened(ground: Ground) -> None:
             except ConnectionClosed:
                 continue  # listeners for clients do not have the API
     for server in ground.cluster.servers.values():
-        for listener in server.listeners:
+        for listener in server.network.listeners:
             if listener.name in ("CONTROLLER", "INTERNAL"):
                 check_needs_a_certificate(listener.endpoint.address, forged)
     assert ground.state() == before

@@ -51,7 +51,7 @@ def test_damaged_offsets_are_not_taken_for_older_ones(tmp_path: Path) -> None:
 
     with odradek.Broker(data_dir=tmp_path, config=CONFIG) as broker:
         wait_until(lambda: committed(broker)[0] == ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        hosted = broker.server.partitions.get(("__consumer_offsets", 0))
+        hosted = broker.server.partitions.hosted.get(("__consumer_offsets", 0))
         assert hosted is not None
         wait_until(lambda: hosted.log.damage)
         (found,) = hosted.log.damage

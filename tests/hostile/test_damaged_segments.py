@@ -151,7 +151,7 @@ def test_damaged_segments_can_be_deleted(broker: odradek.Broker) -> None:
     _, following = topic.range_of(segments[3])
 
     assert delete_records(topic.path, topic.name, following) == (0, following)
-    topic.run(broker.server.maintenance.delete_old_segments)
+    topic.run(broker.server.replicas.maintenance.delete_old_segments)
 
     assert not topic.hosted.log.damage
     assert topic.hosted.log.segments[0].base_offset == following
@@ -166,7 +166,7 @@ def test_cleaner_goes_on_around_damage(broker: odradek.Broker) -> None:
     (damaged,) = {segments[2]: segments[2].read_bytes()}.items()
 
     def clean() -> bool:
-        return bool(topic.run(broker.server.cleaner.clean_one))
+        return bool(topic.run(broker.server.replicas.cleaner.clean_one))
 
     assert not clean(), "it meets the damage"
     wait_until(lambda: topic.hosted.log.damage)
@@ -281,7 +281,7 @@ def test_stop_while_a_segment_is_verified_closes_its_file_behind_the_piece(
             raise
 
     monkeypatch.setattr(SegmentVerifier, "_read", slow)
-    loop, scrubber = broker._running().loop, broker.server.scrubber
+    loop, scrubber = broker._running().loop, broker.server.replicas.scrubber
     loop.call_soon_threadsafe(scrubber.inspect, topic.hosted, 0)
     assert reads.wait(30)
     stopped = asyncio.run_coroutine_threadsafe(scrubber.stop(), loop)

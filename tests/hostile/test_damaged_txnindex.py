@@ -167,7 +167,7 @@ def test_verifications_of_a_segment_wait_for_each_other(
     topic: TransactionalTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second verification would find the damage that the first is about to repair, and rebuild the index again."""
-    scrubber, rebuilt = topic.broker.server.scrubber, topic.broker.server.damage.indexes_rebuilt
+    scrubber, rebuilt = topic.broker.server.replicas.scrubber, topic.broker.server.damage.indexes_rebuilt
     verify, under_way, most = scrubber._verify_in_pieces, Counter[Any](), 0
 
     async def counted(hosted: Any, segment: Any, bytes_per_second: int) -> None:

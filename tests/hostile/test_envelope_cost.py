@@ -27,7 +27,7 @@ def enveloped(request: Any, version: int) -> bytes:
 def test_envelope_around_very_many_new_topics_is_answered_within_the_budget() -> None:
     listeners = "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
     with MeasuredBroker(**{"listeners": listeners, "controller.listener.names": "CONTROLLER"}) as broker:
-        broker.address = broker.broker.server.listeners[1].endpoint.address
+        broker.address = broker.broker.server.network.listeners[1].endpoint.address
         broker.reconnect()
         frame = enveloped(created(8000), 7)
         assert broker.exchange(frame) > 1_000_000

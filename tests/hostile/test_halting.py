@@ -48,7 +48,7 @@ def broker(sockets: None) -> Iterator[odradek.Broker]:
 
 
 def controller_of(broker: odradek.Broker) -> str:
-    (found,) = [one.endpoint.address for one in broker.server.listeners if one.name == "CONTROLLER"]
+    (found,) = [one.endpoint.address for one in broker.server.network.listeners if one.name == "CONTROLLER"]
     return found
 
 

@@ -54,7 +54,7 @@ async def read_all(replicas: Replicas, number: int) -> dict[int, bytes]:
 async def scrubbed(replicas: Replicas, number: int) -> None:
     for segment in replicas.hosted(number).log.segments[:-1]:
         segment.close()
-    await replicas.server(number).scrubber.round()
+    await replicas.server(number).replicas.scrubber.round()
 
 
 @pytest.mark.parametrize("where", ["leader", "follower"])
@@ -115,7 +115,7 @@ async def test_gap_of_several_segments_is_filled(tmp_path: Path) -> None:
         end = log.segments[2]
         log.add_damage([DamagedRange(Path(end.path).name, end.size, 0, first, following, "the file ends early")])
 
-        replicas.server(2).healer.wants(hosted)
+        replicas.server(2).replicas.healer.wants(hosted)
         await eventually(lambda: not log.damage, "healed")
 
         assert replicas.bytes_of(2) == whole
@@ -129,7 +129,7 @@ async def test_compacted_log_is_taken_from_one_replica(tmp_path: Path) -> None:
         replicas.create(1, 2, **SMALL, cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
         fill(replicas, 1)
         await replicas.equal(1, 2)
-        assert await replicas.server(1).cleaner.clean_one()
+        assert await replicas.server(1).replicas.cleaner.clean_one()
         cleaned = replicas.bytes_of(1)
         assert len(cleaned) < len(replicas.bytes_of(2))
 

@@ -124,7 +124,7 @@ def test_fetch_session_of_very_many_partitions_is_opened_and_ended_within_the_bu
         measured.run(probe.start())
         measured.reconnect()
         measured.exchange(frame_of(unknown_names(1), 9))
-        measured.wait_for(lambda: not len(measured.broker.server.fetch_sessions) and measured.is_idle())
+        measured.wait_for(lambda: not len(measured.broker.server.data_path.sessions) and measured.is_idle())
         longest_s.append(measured.run(probe.stop()))
     assert min(longest_s) < TURN_BUDGET_S
 
@@ -176,7 +176,7 @@ def test_modules_of_a_handler_are_imported_before_items_of_a_large_request(measu
     groups = [OffsetFetchRequestGroup("", topics=None) for _ in range(40_000)]
     frame = frame_of(OffsetFetchRequest(groups=groups), 8)
     measured.exchange(frame)
-    route = measured.broker.server.dispatchers["broker"]._routes[(OFFSET_FETCH, 8)]
+    route = measured.broker.server.network.dispatchers["broker"]._routes[(OFFSET_FETCH, 8)]
     waiting: list[Callable[[], None]] = []
     route.prepare = waiting.append
     try:

@@ -48,7 +48,7 @@ def broker(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[odradek
 
 
 def at(broker: odradek.Broker, name: str) -> tuple[str, int]:
-    (found,) = (one for one in broker.server.listeners if one.name == name)
+    (found,) = (one for one in broker.server.network.listeners if one.name == name)
     return "127.0.0.1", found.endpoint.port
 
 

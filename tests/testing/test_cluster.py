@@ -67,7 +67,7 @@ def wait_until_in_sync(cluster: odradek.Cluster) -> None:
 def test_a_record_is_on_every_broker(cluster: odradek.Cluster, producer: KafkaProducer) -> None:
     assert offset_of(producer, b"order 1") == 0
     for server in cluster.servers.values():
-        hosted = server.partitions.get(("orders", 0))
+        hosted = server.partitions.hosted.get(("orders", 0))
         assert hosted is not None and hosted.log.log_end_offset == 1
 
 
@@ -118,7 +118,7 @@ def test_time_passes_for_all_brokers_and_none_is_fenced(cluster: odradek.Cluster
     cluster.clock.advance(days=8)
     assert in_sync(cluster) == {1, 2, 3}
     assert offset_of(producer, b"new") == 1
-    hosted = cluster.servers[cluster.leader("orders")].partitions.get(("orders", 0))
+    hosted = cluster.servers[cluster.leader("orders")].partitions.hosted.get(("orders", 0))
     assert hosted is not None and hosted.log.log_start_offset == 1
 
 
@@ -141,7 +141,7 @@ async def test_a_cluster_shares_the_loop_of_its_user(tmp_path: Path) -> None:
         assert (await producer.send_and_wait("orders", b"order 2")).offset == 1
         await producer.stop()
     async with odradek.Cluster(brokers=3, data_dir=tmp_path) as again:
-        leader = again.servers[again.leader("orders")].partitions.get(("orders", 0))
+        leader = again.servers[again.leader("orders")].partitions.hosted.get(("orders", 0))
         assert leader is not None and leader.log.log_end_offset == 2
 
 

@@ -196,7 +196,11 @@ def test_cluster_is_secured_between_its_brokers_and_goes_on_when_one_dies(name: 
         for server in cluster.servers.values():
             protocols = server.config.listeners.protocols
             assert {protocols["INTERNAL"], protocols["CONTROLLER"]} == {"SSL"}
-            assert {one.name for one in server.listeners} == {"INTERNAL", "CONTROLLER", settings["security.protocol"]}
+            assert {one.name for one in server.network.listeners} == {
+                "INTERNAL",
+                "CONTROLLER",
+                settings["security.protocol"],
+            }
         killed = cluster.controller
         cluster.kill(killed)
         assert produce({**settings, "acks": "all"}) == ""

@@ -21,14 +21,14 @@ from ...access.authorization.requirements import Nothing
 from ...network.api_endpoint import ApiEndpoint
 from ...network.call import Call
 from ...services import Services
-from ...telemetry import client_of
+from ...telemetry.client_telemetry import client_of
 
 #: The best first, as Kafka has them.
 ACCEPTED_COMPRESSION = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
 
 
 def handle(services: Services, call: Call) -> GetTelemetrySubscriptionsResponse:
-    telemetry = services.client_telemetry
+    telemetry = services.telemetry.clients
     assert telemetry is not None, "served only where there is telemetry"
     request: GetTelemetrySubscriptionsRequest = call.request
     instance_id = request.client_instance_id

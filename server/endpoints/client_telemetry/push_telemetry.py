@@ -14,11 +14,11 @@ from ...access.authorization.requirements import Nothing
 from ...network.api_endpoint import ApiEndpoint
 from ...network.call import Call
 from ...services import Services
-from ...telemetry import Push, client_of
+from ...telemetry.client_telemetry import Push, client_of
 
 
 def handle(services: Services, call: Call) -> PushTelemetryResponse | None:
-    telemetry = services.client_telemetry
+    telemetry = services.telemetry.clients
     assert telemetry is not None, "served only where there is telemetry"
     request: PushTelemetryRequest = call.request
     instance_id, metrics = request.client_instance_id, request.metrics

@@ -222,7 +222,7 @@ class Run:
 
     def _values(self, index: int) -> list[bytes]:
         """Returns the values in the log of one replica, which equals the other logs."""
-        hosted = self._cluster.nodes[VOTER_IDS[0]].server.partitions.get((TOPIC, index))
+        hosted = self._cluster.nodes[VOTER_IDS[0]].server.partitions.hosted.get((TOPIC, index))
         assert hosted is not None
         values: list[bytes] = []
         while len(values) < hosted.log_end_offset:

@@ -11,6 +11,7 @@ from ....metadata.image import MetadataImage, PartitionImage
 from ....replication.quorum.replica import QuorumReplica
 from ....server.broker import BrokerServer
 from ....server.partitions.hosted_partition import HostedPartition
+from ....server.services import Services
 from ..world import Node
 from .invariants import BOUNDARY, IN_SYNC, Broken, History, Images, LogShadow, Monotonic
 from .nodes import Cluster
@@ -58,12 +59,12 @@ class Watch:
         self.events += 1
         node_id, node = found
         server = node.server
-        controller = getattr(server, "controller", None)  # made by its start
+        controller = None if server.services is None else server.controller.driver
         if controller is not None and controller.raft is not None:
             self._look_at_quorum(node_id, node, controller)
             if server.metadata.image is not self._published.get(node_id):
                 self._look_at_image(node_id, server.metadata.image)
-        if hasattr(server, "partitions"):
+        if isinstance(server.services, Services):
             self._look_at_partitions(node_id, node, server)
 
     # ---- the quorum
@@ -106,7 +107,7 @@ class Watch:
 
     def _look_at_partitions(self, node_id: int, node: Node, server: BrokerServer) -> None:
         replicas = self.replicas[node_id]
-        for hosted in server.partitions:
+        for hosted in server.partitions.hosted:
             key = (hosted.topic_id, hosted.index)
             found = replicas.get(key)
             if found is None:

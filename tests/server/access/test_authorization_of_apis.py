@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import odradek
@@ -247,8 +246,7 @@ class Decider:
         return operation in self.operations
 
 
-NODE = SimpleNamespace(services=None, authorizer=None, late_imports=LateImports(ThreadPools().cpu))
-ENDPOINTS = NodeEndpoints(NODE)
+ENDPOINTS = NodeEndpoints(LateImports(ThreadPools().cpu), None)
 
 
 def decided(request: Message, decider: Decider) -> Checked | Denial:

@@ -27,6 +27,8 @@ from odradek.protocol.schema import Message
 from odradek.server.access.authorization.requirements import Each, Split
 from odradek.server.controller.channel import encoded_principal
 from odradek.server.endpoints import NodeEndpoints
+from odradek.server.runtime.late_imports import LateImports
+from odradek.server.runtime.thread_pools import ThreadPools
 
 from compat_tests.authorization.stand import STANDARD_AUTHORIZER
 from compat_tests.differential.runner import BY_NAME, build
@@ -55,7 +57,7 @@ class Controller:
 
     def __init__(self, broker: odradek.Broker) -> None:
         self.admin = WireClient(broker.bootstrap_servers)
-        addresses = {one.name: one.endpoint.address for one in broker.server.listeners}
+        addresses = {one.name: one.endpoint.address for one in broker.server.network.listeners}
         self.brokers = WireClient(addresses["CONTROLLER"])
         for kind, name in ((TOPIC, "*"), (GROUP, "*"), (CLUSTER, "kafka-cluster")):
             self.permit("User:ANONYMOUS", kind, name)
@@ -325,7 +327,7 @@ def test_absent_topic_is_denied_to_a_client_that_may_not_see_it(controller: Cont
 
 
 def test_every_forwarded_api_whose_items_are_authorized_has_a_shape() -> None:
-    endpoints = NodeEndpoints(None)  # type: ignore[arg-type]
+    endpoints = NodeEndpoints(LateImports(ThreadPools().cpu), None)
     with_items = set()
     for api in APIS.values():
         if api in endpoints:

@@ -223,7 +223,7 @@ def test_a_builder_makes_the_principals_of_every_listener(
         **stores,
     }
     with odradek.Broker(config=config) as broker:
-        ports = {one.name: one.endpoint.port for one in broker.server.listeners}
+        ports = {one.name: one.endpoint.port for one in broker.server.network.listeners}
         requests().clear()
         assert principal_on(WireClient(f"127.0.0.1:{ports['PLAINTEXT']}"), broker) == "Team:PLAINTEXT-User:ANONYMOUS"
         context = client_context(authority, authority.issue(name="carol"), tmp_path)
@@ -262,10 +262,15 @@ def principal_on(client: WireClient, broker: odradek.Broker) -> str:
     """Returns the principal of the one connection that is open, and closes it."""
     client.call(DeleteTopicsRequest(topic_names=[], timeout_ms=0), 4)
     (found,) = {
-        one.principal for listener in broker.server.listeners for one in tuple(listener.connections) if one.has_asked
+        one.principal
+        for listener in broker.server.network.listeners
+        for one in tuple(listener.connections)
+        if one.has_asked
     }
     client.close()
-    wait_until(lambda: not any(one.has_asked for at in broker.server.listeners for one in tuple(at.connections)))
+    wait_until(
+        lambda: not any(one.has_asked for at in broker.server.network.listeners for one in tuple(at.connections))
+    )
     return found
 
 

@@ -76,7 +76,7 @@ def test_producer_over_its_quota_gets_throttle_time_and_is_muted(held: DataPath)
     assert lasted_ms(began_s) >= throttled.throttle_time_ms
     other = held.another_client()
     assert produced(other, topic, 8000).throttle_time_ms == 0
-    assert not any(MUTED in one._holds for one in tuple(held.broker.server.listeners[0].connections))
+    assert not any(MUTED in one._holds for one in tuple(held.broker.server.network.listeners[0].connections))
     other.close()
 
 
@@ -109,7 +109,7 @@ def test_quotas_change_while_clients_are_connected(held: DataPath) -> None:
     limit(held, producer_byte_rate=1e9)
     assert produced(held, topic, 11_000).throttle_time_ms == 0
     limit(held, producer_byte_rate=None)
-    dispatcher = held.broker.server.dispatchers[BROKER]
+    dispatcher = held.broker.server.network.dispatchers[BROKER]
     assert not dispatcher._observes_all, "calls are metered without a quota"
 
 
@@ -211,7 +211,7 @@ def test_new_partitions_and_deletions_count(held: DataPath) -> None:
 
 def test_connections_over_the_quota_of_their_address_are_closed_unserved(held: DataPath) -> None:
     change(held.client, {"ip": "localhost"}, connection_creation_rate=3)
-    rates = held.broker.server.client_quotas.connections
+    rates = held.broker.server.access.quotas.connections
     wait_until(lambda: rates.is_on, "the host is resolved")
     served, rejected = 0, 0
     for _ in range(8):

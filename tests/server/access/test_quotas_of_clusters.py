@@ -28,7 +28,7 @@ def cluster() -> Iterator[odradek.Cluster]:
 
 def bootstrap(cluster: odradek.Cluster, *, controller: bool) -> str:
     """Returns the address of the broker that is the active controller, or of a different broker."""
-    found = next(one for one in cluster.servers.values() if one.controller.is_active == controller)
+    found = next(one for one in cluster.servers.values() if one.controller.driver.is_active == controller)
     return found.addresses[0]
 
 

@@ -54,7 +54,7 @@ def broker(stores: dict[str, str]) -> Iterator[odradek.Broker]:
 
 
 def listener_of(broker: odradek.Broker, name: str) -> Listener:
-    return next(one for one in broker.server.listeners if one.name == name)
+    return next(one for one in broker.server.network.listeners if one.name == name)
 
 
 def address_of(broker: odradek.Broker, name: str) -> tuple[str, int]:

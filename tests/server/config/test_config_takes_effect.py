@@ -105,7 +105,7 @@ def test_logs_of_a_topic_follow_its_and_the_brokers_configs(broker: odradek.Brok
         assert client.call(CreateTopicsRequest(topics=topics, timeout_ms=5000), 7).topics[0].error_code == 0
 
         def configs() -> set[tuple[int, int, int]]:
-            partitions = (broker.server.partitions.get(("t", index)) for index in range(2))
+            partitions = (broker.server.partitions.hosted.get(("t", index)) for index in range(2))
             found = [partition.log.config for partition in partitions if partition is not None]
             assert len(found) == 2
             return {(config.retention_ms, config.segment_bytes, config.max_message_bytes) for config in found}
@@ -140,7 +140,9 @@ def test_a_cordoned_log_directory_takes_no_new_partitions(tmp_path: Path) -> Non
             return error
 
         def directories(name: str) -> set[str]:
-            return {partition.log.log_directory for partition in broker.server.partitions if partition.topic == name}
+            return {
+                partition.log.log_directory for partition in broker.server.partitions.hosted if partition.topic == name
+            }
 
         assert create("everywhere") == 0
         assert directories("everywhere") == {first, second}
@@ -161,7 +163,7 @@ def test_listeners_open_and_close_while_the_broker_runs(tmp_path: Path) -> None:
     with odradek.Broker(config={**protocols, **advertised}) as broker, WireClient(broker.bootstrap_servers) as client:
         main = f"PLAINTEXT://{broker.bootstrap_servers}"
         alter(client, BROKER, "1", listeners=f"{main},SIDE://127.0.0.1:0")
-        side = next(listener for listener in broker.server.listeners if listener.name == "SIDE")
+        side = next(listener for listener in broker.server.network.listeners if listener.name == "SIDE")
         wait_until(lambda: is_served(broker, side.endpoint.address))
         with WireClient(side.endpoint.address) as other:
             alter(client, BROKER, "1", listeners=None)

@@ -30,7 +30,7 @@ def submit(node: Node, *names: str) -> list[Any]:
     """Returns the list that gets the response to CreateTopics when it comes."""
     answers: list[Any] = []
     request = CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in names], 10_000)
-    node.server.controller.submit(request, 7, answers.append)
+    node.server.controller.driver.submit(request, 7, answers.append)
     return answers
 
 
@@ -42,10 +42,10 @@ def test_request_taken_as_leadership_is_lost_goes_to_next_controller(seed: int) 
         await until(lambda: len(node.server.metadata.image.cluster.brokers) == 3, "all are registered")
         answers = submit(node, "before")
         assert not answers, "it is not committed yet"
-        raft = node.server.controller.raft
+        raft = node.server.controller.driver.raft
         assert raft is not None
         raft.resign()
-        assert not node.server.controller.is_active
+        assert not node.server.controller.driver.is_active
         await until(lambda: answers, "whoever leads next answers")
         (topic,) = answers[0].topics
         assert topic.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS), topic
@@ -66,8 +66,8 @@ def test_request_to_resigned_controller_is_not_forwarded() -> None:
         node = await begun(cluster)
         answers: list[Any] = []
         request = CreateTopicsRequest([CreatableTopic("a", 1, 1)], 10_000)
-        node.server.controller.decide(request, 7, answers.append)
-        raft = node.server.controller.raft
+        node.server.controller.driver.decide(request, 7, answers.append)
+        raft = node.server.controller.driver.raft
         assert raft is not None
         raft.resign()
         assert [answer.topics[0].error_code for answer in answers] == [ErrorCode.NOT_CONTROLLER]
@@ -84,12 +84,12 @@ def test_an_idle_controller_writes_records_by_which_its_followers_are_seen(
         cluster = nodes(simulation, metadata_max_idle_interval_ms=str(interval_ms))
         node = await begun(cluster)
         await asyncio.sleep(5)
-        before = node.server.controller.quorum_log.end_offset
+        before = node.server.controller.driver.quorum_log.end_offset
         await asyncio.sleep(10)
         assert active(cluster) is node
-        written = node.server.controller.quorum_log.end_offset - before
+        written = node.server.controller.driver.quorum_log.end_offset - before
         assert least <= written <= most
-        end = node.server.controller.quorum_log.end_offset
+        end = node.server.controller.driver.quorum_log.end_offset
         await until(
             lambda: all(one.server.metadata.image.offset >= end - 1 for one in cluster.values()),
             "everybody follows",
@@ -103,9 +103,9 @@ def test_a_lone_broker_writes_none() -> None:
     async def story() -> None:
         node = simulation.node("alone")
         await node.start()
-        before = node.server.controller.quorum_log.end_offset
+        before = node.server.controller.driver.quorum_log.end_offset
         await asyncio.sleep(60)
-        assert node.server.controller.quorum_log.end_offset == before
+        assert node.server.controller.driver.quorum_log.end_offset == before
         await node.stop()
 
     with Simulation(1) as simulation:
@@ -120,11 +120,11 @@ def test_a_controller_that_lives_and_is_unregistered_registers_again() -> None:
         other = next(one for one in cluster.values() if one is not node)
         answers: list[Any] = []
         level = FeatureUpdateKey("metadata.version", CONTROLLER_UNREGISTRATION, upgrade_type=1)
-        node.server.controller.submit(UpdateFeaturesRequest(10_000, [level]), 1, answers.append)
+        node.server.controller.driver.submit(UpdateFeaturesRequest(10_000, [level]), 1, answers.append)
         await until(lambda: answers, "the level has a word for it")
         assert answers.pop().error_code == ErrorCode.NONE
         request = UnregisterControllerRequest(controller_id=other.server.node_id)
-        other.server.controller.submit(request, 0, answers.append)
+        other.server.controller.driver.submit(request, 0, answers.append)
         await until(lambda: answers, "it is answered")
         assert answers[0].error_code == ErrorCode.NONE, answers
         await until(lambda: len(node.server.metadata.image.cluster.controllers) == 3, "it is back")
@@ -137,9 +137,8 @@ def test_a_controller_that_lives_and_is_unregistered_registers_again() -> None:
 def test_controller_that_is_not_yet_active_or_leads_no_longer_decides_nothing(is_active: bool, leads: bool) -> None:
     """A controller has no state before it has committed its first record; after a later leader it may append nothing."""
     member: Any = SimpleNamespace(leads=leads)
-    parts: Any = dict.fromkeys(
-        ("config", "cluster_id", "clock", "images", "room", "quotas", "authorizer", "policies", "endpoint_of")
-    )
+    names = ("config", "cluster_id", "clock", "images", "room", "quotas", "authorizer", "policies", "endpoint_of")
+    parts: Any = dict.fromkeys((*names, "activated", "failed"))
     controller = ActiveController(member=member, **parts)
     controller.is_active = is_active
     answers: list[Any] = []

@@ -45,7 +45,7 @@ def broker_in(directory: Path, **config: str) -> odradek.Broker:
 
 async def ask(broker: odradek.Broker, request: Message, version: int) -> Any:
     done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    broker.server.controller.submit(request, version, done.set_result)
+    broker.server.controller.driver.submit(request, version, done.set_result)
     return await done
 
 
@@ -92,9 +92,9 @@ async def test_reply_follows_the_change_it_reports(tmp_path: Path) -> None:
     async with broker_in(tmp_path) as broker:
         seen: list[set[str]] = []
         request = CreateTopicsRequest([CreatableTopic("t", 1, 1)])
-        broker.server.controller.submit(request, 4, lambda _: seen.append(topics_of(broker)))
-        await broker.server.controller.until_idle()
-        assert seen == [{"t"}] and broker.server.partitions.get(("t", 0)).is_leader
+        broker.server.controller.driver.submit(request, 4, lambda _: seen.append(topics_of(broker)))
+        await broker.server.controller.driver.until_idle()
+        assert seen == [{"t"}] and broker.server.partitions.hosted.get(("t", 0)).is_leader
 
 
 async def test_without_its_disk_a_controller_decides_nothing(tmp_path: Path) -> None:
@@ -118,12 +118,12 @@ class SlowDisk:
         self._failure = failure
         self._entered, self._released, self._replied = asyncio.Event(), threading.Event(), asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        quorum_log = broker.server.controller.quorum_log
+        quorum_log = broker.server.controller.driver.quorum_log
         self._prepare = quorum_log.prepare_flush
         quorum_log.prepare_flush = self._held  # type: ignore[method-assign]
 
     def submit(self, broker: odradek.Broker, request: Message, version: int) -> None:
-        broker.server.controller.submit(request, version, self._take)
+        broker.server.controller.driver.submit(request, version, self._take)
 
     def _take(self, reply: Any) -> None:
         self.replies.append(reply)
@@ -170,12 +170,12 @@ class _Held:
 async def test_a_restart_finds_everything_and_begins_a_new_epoch(tmp_path: Path) -> None:
     async with broker_in(tmp_path) as broker:
         await create(broker, "a", "b", partitions=3)
-        before, epoch = what_lasts(broker.server.metadata.image), broker.server.controller.epoch
-        broker_epoch = broker.server.controller.broker_epoch
+        before, epoch = what_lasts(broker.server.metadata.image), broker.server.controller.driver.epoch
+        broker_epoch = broker.server.controller.driver.broker_epoch
     async with broker_in(tmp_path) as broker:
         assert what_lasts(broker.server.metadata.image) == before
-        assert broker.server.controller.epoch == epoch + 1
-        assert broker.server.controller.broker_epoch > broker_epoch
+        assert broker.server.controller.driver.epoch == epoch + 1
+        assert broker.server.controller.driver.broker_epoch > broker_epoch
         partition = broker.server.metadata.image.partition("a", 0)
         assert partition is not None and (partition.leader, partition.leader_recovery_state) == (1, 0)
 
@@ -188,7 +188,7 @@ async def test_acknowledged_topics_survive_crash(tmp_path: Path) -> None:
     for number in range(5):
         async with broker_in(tmp_path / str(number)) as broker:
             assert topics_of(broker) == {f"t{i}" for i in range(number + 1)}
-            assert broker.server.partitions.get((f"t{number}", 0)).is_leader
+            assert broker.server.partitions.hosted.get((f"t{number}", 0)).is_leader
 
 
 async def test_torn_end_of_the_metadata_log_is_cut_off(tmp_path: Path) -> None:
@@ -231,8 +231,8 @@ async def test_a_cluster_whose_metadata_is_elsewhere_is_not_begun_anew(tmp_path:
 async def test_a_transaction_that_a_crash_cut_short_counts_for_nothing(tmp_path: Path) -> None:
     async with broker_in(tmp_path) as broker:
         await create(broker, "t")
-        end = broker.server.controller.high_watermark
-        epoch = broker.server.controller.epoch
+        end = broker.server.controller.driver.high_watermark
+        epoch = broker.server.controller.driver.epoch
         shutil.copytree(tmp_path, tmp_path / "copy")
     lost = [BeginTransactionRecord(name="x"), TopicRecord(name="half", topic_id=bytes(range(16)))]
     append(tmp_path / "copy" / LOG, lost, end, epoch)
@@ -251,7 +251,7 @@ def append(path: Path, made: list[Message], offset: int, epoch: int) -> None:
 
 async def test_a_directory_whose_features_are_not_known_is_refused(tmp_path: Path) -> None:
     async with broker_in(tmp_path) as broker:
-        end, epoch = broker.server.controller.high_watermark, broker.server.controller.epoch
+        end, epoch = broker.server.controller.driver.high_watermark, broker.server.controller.driver.epoch
         shutil.copytree(tmp_path, tmp_path / "copy")
     append(tmp_path / "copy" / LOG, [FeatureLevelRecord(name="metadata.version", feature_level=99)], end, epoch)
     with pytest.raises(InvalidQuorum, match=r"metadata\.version is finalized at level 99"):
@@ -278,7 +278,7 @@ async def test_a_directory_of_a_static_quorum_is_opened_and_stays_one(tmp_path: 
     for epoch in (1, 2):
         async with broker_in(tmp_path, **{"controller.quorum.voters": "1@localhost:9093"}) as broker:
             await create(broker, f"t{epoch}")
-            assert broker.server.controller.kraft_version == 0 and broker.server.controller.epoch == epoch
+            assert broker.server.controller.driver.kraft_version == 0 and broker.server.controller.driver.epoch == epoch
         state = (tmp_path / DIRECTORY_NAME / "quorum-state").read_text()
         assert '"currentVoters":[{"voterId":1}]' in state and f'"leaderEpoch":{epoch}' in state
     assert list_snapshots(tmp_path / DIRECTORY_NAME) == []
@@ -289,8 +289,8 @@ async def test_the_log_names_where_its_voter_is_reached(tmp_path: Path) -> None:
     ports = []
     for _ in range(2):
         async with odradek.Broker(data_dir=tmp_path, config=listeners) as broker:
-            bound = next(listener for listener in broker.server.listeners if listener.name == "CONTROLLER")
-            (voter,) = broker.server.controller.quorum_log.quorum.voters
+            bound = next(listener for listener in broker.server.network.listeners if listener.name == "CONTROLLER")
+            (voter,) = broker.server.controller.driver.quorum_log.quorum.voters
             assert [(e.name, e.host, e.port) for e in voter.endpoints] == [
                 ("CONTROLLER", bound.endpoint.host, bound.endpoint.port)
             ]
@@ -316,7 +316,7 @@ async def test_snapshots_are_taken_as_the_log_grows_and_the_log_is_trimmed_behin
             await create(broker, f"t{number}", partitions=4)
             await ask(broker, DeleteTopicsRequest(topic_names=[f"t{number}"] if number % 3 else [], timeout_ms=1), 5)
         async with asyncio.timeout(20):
-            while broker.server.controller.quorum_log.log.log_start_offset == 0:
+            while broker.server.controller.driver.quorum_log.log.log_start_offset == 0:
                 await create(broker, f"more{len(topics_of(broker))}")
         before = what_lasts(broker.server.metadata.image)
     assert not (directory / f"{0:020d}.log").exists() and not (directory / f"{0:020d}-{0:010d}.checkpoint").exists()

@@ -48,7 +48,7 @@ def test_the_leaders_of_a_killed_broker_move_within_half_a_second(seed: int) -> 
         dead, *left = others(controller)
         await create_topic(cluster, [dead, *left, controller])
         assert await moved(cluster, dead) < MOVED_WITHIN_S
-        assert cluster[controller].server.broker_sessions.rejected_brokers == 1
+        assert cluster[controller].server.controller.sessions.rejected_brokers == 1
 
     with Simulation(seed) as simulation:
         simulation.run(story())
@@ -87,7 +87,7 @@ def test_a_slow_broker_whose_connections_break_is_not_taken_for_a_dead_one(
         slow, *left = others(controller)
         await create_topic(cluster, [slow, *left, controller])
         epoch = partition(cluster[controller]).leader_epoch
-        network, broker_sessions = simulation.network, cluster[controller].server.broker_sessions
+        network, broker_sessions = simulation.network, cluster[controller].server.controller.sessions
         network.slow_down(f"node-{controller}", f"node-{slow}", there_s)
         network.slow_down(f"node-{slow}", f"node-{controller}", back_s)
         monkeypatch.setattr(sessions_module, "is_gone", is_gone)

@@ -127,14 +127,14 @@ async def test_the_active_controller_gets_principal_and_host_of_a_forwarded_clie
     first: BrokerServer, second: RemoteBroker, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clients: list[dict[str, Any]] = []
-    decide = first.controller.decide
+    decide = first.controller.driver.decide
 
     def noting(request: Any, *others: Any, **client: Any) -> None:
         if isinstance(request, CreateTopicsRequest):
             clients.append(client)
         decide(request, *others, **client)
 
-    monkeypatch.setattr(first.controller, "decide", noting)
+    monkeypatch.setattr(first.controller.driver, "decide", noting)
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     client = {"principal": "User:alice", "client_host": host, "client_id": "her-client"}
     second.forwarding().submit(topic_on(FIRST), 7, answer.set_result, **client)
@@ -167,19 +167,19 @@ async def test_the_leaders_of_a_broker_that_died_move_at_once(first: BrokerServe
     await second.die()
     await until(lambda: leader(first) == FIRST)
     assert second.registered.fenced
-    assert first.broker_sessions is not None
-    assert (first.broker_sessions.rejected_brokers, first.broker_sessions.expired_sessions) == (1, 0)
+    assert first.controller.sessions is not None
+    assert (first.controller.sessions.rejected_brokers, first.controller.sessions.expired_sessions) == (1, 0)
 
 
 async def test_a_broker_whose_listener_accepts_is_left_to_its_session(
     first: BrokerServer, second: RemoteBroker
 ) -> None:
     await asked(second, topic_on(SECOND, FIRST), 7)
-    assert first.broker_sessions is not None
-    probed = first.broker_sessions._connections
+    assert first.controller.sessions is not None
+    probed = first.controller.sessions._connections
     second.lifecycle._end()
     second.peers().close()  # its connections end, but its listener accepts
-    await until(lambda: SECOND not in probed.values() and not first.broker_sessions._probes)  # type: ignore[union-attr]
+    await until(lambda: SECOND not in probed.values() and not first.controller.sessions._probes)  # type: ignore[union-attr]
     assert not second.registered.fenced and leader(first) == SECOND
 
 
@@ -193,7 +193,7 @@ async def test_a_broker_that_is_silent_is_fenced_when_its_session_is_over() -> N
         assert not second.registered.fenced, "heartbeats keep it"
         await second.fall_silent()
         await until(lambda: second.registered.fenced)
-        assert broker.server.broker_sessions is not None and broker.server.broker_sessions.expired_sessions == 1
+        assert broker.server.controller.sessions is not None and broker.server.controller.sessions.expired_sessions == 1
         second.lifecycle.state = LifecycleState.STARTING
         second.lifecycle.send_next()
         await until(lambda: not second.registered.fenced)
@@ -348,4 +348,4 @@ async def test_stopped_process_accepts_connections() -> None:
 
 def test_single_node_refuses_registration_requests() -> None:
     with odradek.Broker() as broker:
-        assert broker.server.broker_sessions is None and broker.server.forwarding.made is None
+        assert broker.server.controller.sessions is None and broker.server.controller.forwarding.made is None

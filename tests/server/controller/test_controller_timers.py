@@ -32,11 +32,11 @@ def others(node_id: int) -> list[int]:
 
 
 def elections(controller: Node) -> Any:
-    return controller.server.controller.controller.elections
+    return controller.server.controller.driver.controller.elections
 
 
 def hosted(node: Node) -> HostedPartition:
-    found = node.server.partitions.get((TOPIC, 0))
+    found = node.server.partitions.hosted.get((TOPIC, 0))
     assert found is not None
     return found
 
@@ -81,7 +81,7 @@ async def alter(controller: Node, name: str, value: str) -> None:
     resource = AlterConfigsResource(TOPIC_RESOURCE, TOPIC, [AlterableConfig(name, 0, value)])
     answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     request = IncrementalAlterConfigsRequest([resource], validate_only=False)
-    controller.server.controller.submit(request, 1, answered.set_result)
+    controller.server.controller.driver.submit(request, 1, answered.set_result)
     assert (await answered).responses[0].error_code == 0
 
 

@@ -10,6 +10,10 @@ from typing import Any
 from odradek.server.controller.commits import ImagePublishing
 
 
+def _ignore(*_: object) -> None:
+    """No event is expected."""
+
+
 class Followed:
     """Commits whose images have an offset only, and the parts of a node that follow the images."""
 
@@ -22,8 +26,14 @@ class Followed:
         self.is_caught_up = True
         self.failure: Exception | None = None
         self.failed = 0
-        self.publishing = ImagePublishing(self, lambda: self.is_caught_up)  # type: ignore[arg-type]
-        self.publishing.on_published = self.published.append
+        self.failures: list[Exception] = []
+        self.publishing = ImagePublishing(
+            self,  # type: ignore[arg-type]
+            lambda: self.is_caught_up,
+            published=self.published.append,
+            loaded=_ignore,
+            failed=self.failures.append,
+        )
         self.publishing.begin(self)  # type: ignore[arg-type]
 
     def advance(self, end_offset: int) -> bool:
@@ -67,7 +77,14 @@ async def test_first_image_waits_until_it_is_recent() -> None:
     """By an old image the broker would assume roles that other brokers have."""
     node = Followed()
     node.is_caught_up = False
-    assert ImagePublishing(node, lambda: True).committed_offset == 0  # type: ignore[arg-type]
+    unopened = ImagePublishing(
+        node,  # type: ignore[arg-type]
+        lambda: True,
+        published=_ignore,
+        loaded=_ignore,
+        failed=_ignore,
+    )
+    assert unopened.committed_offset == 0
     node.publishing.advance(5)
     node.publishing.advance(6)
     await asyncio.sleep(0)
@@ -90,16 +107,12 @@ async def test_later_image_is_published_whether_it_is_recent_or_not() -> None:
 
 async def test_first_image_that_cannot_be_published_fails_the_start_and_a_later_one_is_published_again() -> None:
     node = Followed()
-    failures: list[Exception] = []
-    node.publishing.on_failed = failures.append
     node.failure = LookupError("injected")
     node.publishing.advance(5)
-    await until(lambda: failures)
+    await until(lambda: node.failures)
     assert node.published == []
 
     node = Followed()
-    failures.clear()
-    node.publishing.on_failed = failures.append
     node.publishing.advance(5)
     await until(lambda: node.published == [5])
     node.failure = LookupError("injected")
@@ -108,4 +121,4 @@ async def test_first_image_that_cannot_be_published_fails_the_start_and_a_later_
     node.failure = None
     node.publishing.advance(7)
     await until(lambda: node.published == [5, 7])
-    assert (failures, node.followed) == ([], [4, 6])
+    assert (node.failures, node.followed) == ([], [4, 6])

@@ -15,7 +15,7 @@ from tests.server.harness.simulated_cluster import NODES, TOPIC, led_by_others, 
 
 async def notices(node: Node) -> None:
     """Waits until a connection to the dead broker has ended, which is before the image has it fenced."""
-    while not node.server.stopped_brokers.leaving:
+    while not node.server.controller.stopped_brokers.leaving:
         assert all(not broker.fenced for broker in node.server.metadata.image.cluster.brokers.values()), (
             "it was too late"
         )

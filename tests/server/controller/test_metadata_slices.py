@@ -46,7 +46,9 @@ def asked(server: Any, request: MetadataRequest, answers: list[Any], held: list[
         observer=None,
         route=SimpleNamespace(api=APIS[3], version=13),
         connection=SimpleNamespace(
-            dispatcher=server.dispatchers["broker"], closed=False, listener=SimpleNamespace(shared=server.listeners)
+            dispatcher=server.network.dispatchers["broker"],
+            closed=False,
+            listener=SimpleNamespace(shared=server.network.listeners),
         ),
         reply=answers.append,
         hold_connection=lambda: held.append(True),
@@ -58,7 +60,7 @@ async def test_an_answer_in_slices_is_of_one_image_and_holds_its_connection(
 ) -> None:
     async with Broker(data_dir=tmp_path) as broker:
         server, created = broker.server, []
-        server.controller.submit(CreateTopicsRequest(TOPICS, 60_000), 7, created.append)
+        server.controller.driver.submit(CreateTopicsRequest(TOPICS, 60_000), 7, created.append)
         await eventually(lambda: created)
         run_to_completion: list[Any] = []
         in_slices: list[Any] = []
@@ -81,7 +83,7 @@ async def test_failure_in_later_slice_returns_unknown_server_error(
     slice_each_step(monkeypatch)
     async with Broker(data_dir=tmp_path) as broker:
         server, created = broker.server, []
-        server.controller.submit(CreateTopicsRequest(TOPICS, 60_000), 7, created.append)
+        server.controller.driver.submit(CreateTopicsRequest(TOPICS, 60_000), 7, created.append)
         await eventually(lambda: created)
         original, answers = metadata._partition, []
 

@@ -18,7 +18,7 @@ class Services:
 
     def __init__(self, *, is_alone: bool = False, is_active: bool = False, endpoint: str | None = None) -> None:
         self.sent: list[str] = []
-        self.controller: Any = SimpleNamespace(
+        driver = SimpleNamespace(
             is_alone=is_alone,
             is_active=is_active,
             leader_endpoint=endpoint,
@@ -26,9 +26,11 @@ class Services:
             submit=lambda *request, **client: self.sent.append("forwarded"),
             quorum_request=lambda call, request: self.sent.append("answered here"),
         )
+        self.controller: Any = SimpleNamespace(driver=driver)
+        self.network = SimpleNamespace(peers=self._peers)
         self.answer: Any = None
 
-    def peers(self) -> Any:
+    def _peers(self) -> Any:
         def send(endpoint: str, request: Any, answered: Any, **options: Any) -> None:
             self.sent.append(f"sent to {endpoint}")
             answered(self.answer)

@@ -102,8 +102,8 @@ def test_a_snapshot_comes_in_pieces_and_replaces_the_log(log: ReplicatedQuorumLo
     while position < size:
         size, data = leader.read_snapshot(snapshot, position, 50) or (0, b"")
         position = log.write_snapshot(snapshot, position, data)
-    adopted = []
-    log.on_adopted = adopted.append
+    adopted: list[object] = []
+    log = ReplicatedQuorumLog(log._quorum_log, lambda: 1, adopted.append)
     log.adopt_snapshot(snapshot)
     assert (log.start_offset, log.end_offset, log.last_epoch, log.synced_offset) == (100, 100, 7, 100)
     assert log.earliest_snapshot == log.latest_snapshot == snapshot and adopted == [snapshot]

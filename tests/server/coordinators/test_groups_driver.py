@@ -34,7 +34,7 @@ def test_a_group_hashes_as_in_java(text: str, value: int) -> None:
 @pytest.mark.usefixtures("sockets")
 async def test_partitions_of_few_and_short_ids_are_cached() -> None:
     async with odradek.Broker() as broker:
-        driver = broker.server.services.groups
+        driver = broker.server.services.coordinators.groups
         long = "g" * 32_767
         assert driver.partition_for(long) == java_hash(long) % driver._partition_count
         for number in range(2 * REMEMBERED_GROUPS):

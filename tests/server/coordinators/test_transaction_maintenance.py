@@ -92,7 +92,7 @@ def test_an_id_that_rests_is_forgotten_and_one_in_a_transaction_is_not(forgetful
 
 def test_timeout_at_last_epoch_continues_with_new_producer_id(path: DataPath) -> None:
     known = init(path, "slow", timeout_ms=100)
-    (shard,) = path.broker.server.transactions().shards()
+    (shard,) = path.broker.server.coordinators.transactions().shards()
     last = MAX_EPOCH - 1
     shard.shard.state.transactions["slow"].durable.producer_epoch = last
     assert add(path, "slow", (known.producer_id, last)) == 0

@@ -34,7 +34,7 @@ def path() -> Iterator[DataPath]:
     with odradek.Broker(config={"offsets.topic.num.partitions": "1"}) as broker:
         found = DataPath(broker)
         found.client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
-        wait_until(lambda: broker.server.partitions.get(("__consumer_offsets", 0)), "there is a coordinator")
+        wait_until(lambda: broker.server.partitions.hosted.get(("__consumer_offsets", 0)), "there is a coordinator")
         yield found
         found.close()
 

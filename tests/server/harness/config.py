@@ -55,9 +55,9 @@ class ConfigStand:
         services = SimpleNamespace(
             config=self.config,
             node_id=self.node_id,
-            controller=self.controller,
+            controller=SimpleNamespace(driver=self.controller),
             metadata=SimpleNamespace(image=self.image),
-            authorizer=None,
+            access=SimpleNamespace(authorizer=None),
         )
         call = SimpleNamespace(
             api=api,

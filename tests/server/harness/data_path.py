@@ -91,7 +91,7 @@ class DataPath:
         return found.id
 
     def hosted(self, topic: str, index: int = 0) -> HostedPartition:
-        found = self.broker.server.partitions.get((topic, index))
+        found = self.broker.server.partitions.hosted.get((topic, index))
         assert found is not None
         return found
 

@@ -37,7 +37,7 @@ def first_node(**config: Any) -> odradek.Broker:
 
 
 def controller_endpoint(server: BrokerServer) -> Endpoint:
-    (found,) = [listener.endpoint for listener in server.listeners if listener.name == "CONTROLLER"]
+    (found,) = [listener.endpoint for listener in server.network.listeners if listener.name == "CONTROLLER"]
     return found
 
 

@@ -74,7 +74,7 @@ class Replicas:
     async def __aenter__(self) -> Replicas:
         for number, broker in self._brokers.items():
             await broker.start()
-            self.server(number).forwarding.made = _ToTheStand(self, self.server(number))
+            self.server(number).controller.forwarding.made = _ToTheStand(self, self.server(number))
         self.publish(*(self._registration(number) for number in self._brokers))
         return self
 
@@ -87,24 +87,24 @@ class Replicas:
 
     async def stop_following(self, number: int) -> None:
         """Stops a broker's fetchers. Returns when none of its fetches is in flight."""
-        replication = self.server(number).replication()
+        replication = self.server(number).replicas.replication()
         replication.close()
         await eventually(lambda: not any(fetcher.is_waiting for fetcher in replication._fetchers.values()))
 
     def follow_again(self, number: int) -> None:
-        self.server(number).replication.made = None
-        self.server(number).replication().follow(self.hosted(number))
+        self.server(number).replicas.replication.made = None
+        self.server(number).replicas.replication().follow(self.hosted(number))
 
     def server(self, number: int) -> BrokerServer:
         return self._brokers[number].server
 
     def _registration(self, number: int) -> RegisterBrokerRecord:
         server = self.server(number)
-        (endpoint,) = server.listeners.advertised_endpoints()
+        (endpoint,) = server.network.listeners.advertised_endpoints()
         return RegisterBrokerRecord(
             broker_id=number,
             incarnation_id=bytes([number]) * 16,
-            broker_epoch=server.controller.broker_epoch,
+            broker_epoch=server.controller.driver.broker_epoch,
             end_points=[BrokerEndpoint(endpoint.name, endpoint.host, endpoint.port, 0)],
             rack=server.config.get("broker.rack"),
             fenced=False,
@@ -168,7 +168,7 @@ class Replicas:
     # ---- state of the replicas
 
     def hosted(self, number: int) -> HostedPartition:
-        found = self.server(number).partitions.get((TOPIC, 0))
+        found = self.server(number).partitions.hosted.get((TOPIC, 0))
         assert found is not None
         return found
 
@@ -196,7 +196,7 @@ class Replicas:
         return answer
 
     async def ask(self, number: int, request: Message, version: int) -> Any:
-        (endpoint,) = self.server(number).listeners.advertised_endpoints()
+        (endpoint,) = self.server(number).network.listeners.advertised_endpoints()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def reply(response: Any) -> None:
@@ -233,7 +233,7 @@ class _ToTheStand(Forwarding):
     """Passes a broker's AlterPartition to the stand, which decides it."""
 
     def __init__(self, replicas: Replicas, server: BrokerServer) -> None:
-        super().__init__(server.controller, server.peers, server.clock)
+        super().__init__(server.controller.driver, server.network.peers, server.clock)
         self._replicas = replicas
 
     def send_to_controller(self, request: Message, reply: Callable[[Any], None], **options: Any) -> None:

@@ -65,7 +65,7 @@ async def until(holds: Callable[[], object], what: str) -> None:
 
 
 def active(cluster: dict[int, Node]) -> Node | None:
-    found = [node for node in cluster.values() if node.server.controller.is_active]
+    found = [node for node in cluster.values() if node.server.controller.driver.is_active]
     return found[0] if len(found) == 1 else None
 
 
@@ -83,7 +83,7 @@ async def create_topic(cluster: dict[int, Node], replicas: list[int], partitions
     settings = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
     assignments = [CreatableReplicaAssignment(index, replicas) for index in range(partitions)]
     topic = CreatableTopic(TOPIC, -1, -1, assignments, settings)
-    controller.server.controller.submit(CreateTopicsRequest([topic], 10_000), 7, lambda answer: None)
+    controller.server.controller.driver.submit(CreateTopicsRequest([topic], 10_000), 7, lambda answer: None)
     await until(
         lambda: all(
             (image := node.server.metadata.image).topic(TOPIC)

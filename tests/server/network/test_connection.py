@@ -40,7 +40,7 @@ def served(broker: odradek.Broker, made: socket.socket) -> Connection:
     port = made.getsockname()[1]
 
     def find() -> list[Connection]:
-        opened = list(broker.server.listeners[0].connections)
+        opened = list(broker.server.network.listeners[0].connections)
         return [one for one in opened if one.remote_address.endswith(f":{port}")]
 
     wait_until(find)
@@ -191,7 +191,7 @@ def test_a_peer_that_goes_in_the_middle_of_a_frame_leaves_nothing_behind(broker:
     made.sendall(struct.pack(">i", 1000) + b"half a frame")
     connection = served(broker, made)
     made.close()
-    wait_until(lambda: connection not in broker.server.listeners[0].connections)
+    wait_until(lambda: connection not in broker.server.network.listeners[0].connections)
     assert connection._buffer is None
 
 
@@ -264,7 +264,8 @@ def test_a_peer_that_reads_late_gets_every_answer(path: DataPath, broker: odrade
         stopped: list[Connection] = []
         wait_until(
             lambda: (
-                stopped.extend(c for c in tuple(broker.server.listeners[0].connections) if not c._reading) or stopped
+                stopped.extend(c for c in tuple(broker.server.network.listeners[0].connections) if not c._reading)
+                or stopped
             )
         )
         connection = stopped[0]
@@ -325,7 +326,7 @@ def test_a_throttled_response_is_sent_at_once_and_mutes_its_connection(monkeypat
         began_s = time.monotonic()
         first, second = (client.send(ApiVersionsRequest(), 1) for _ in range(2))
         assert client.receive(ApiVersionsRequest(), 1, first).throttle_time_ms == throttle_ms
-        (connection,) = broker.server.listeners[0].connections
+        (connection,) = broker.server.network.listeners[0].connections
         assert not connection.calls, "the first response does not wait"
         assert client.receive(ApiVersionsRequest(), 1, second).throttle_time_ms == throttle_ms
         assert time.monotonic() - began_s >= throttle_ms / 1000
@@ -370,7 +371,7 @@ def test_listeners_may_be_several_and_of_both_kinds_of_addresses() -> None:
                 (node,) = client.call(MetadataRequest(topics=[]), 12).brokers
                 named = f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"
                 assert named == address, "each listener's clients are sent to that listener"
-        hosts = {c.client_host for listener in broker.server.listeners for c in listener.connections}
+        hosts = {c.client_host for listener in broker.server.network.listeners for c in listener.connections}
         assert hosts <= {"/127.0.0.1", "/0:0:0:0:0:0:0:1"}
 
 

@@ -108,14 +108,14 @@ async def test_many_requests_go_through_one_connection_and_each_gets_its_answer(
         asked = [ask(peers, endpoint_of(broker), MetadataRequest(topics=[])) for _ in range(100)]
         answers = [await answer(one) for one in asked]
         assert all(isinstance(one, MetadataResponse) and one.brokers for one in answers)
-        assert len(broker.server.listeners[0].connections) == 1
+        assert len(broker.server.network.listeners[0].connections) == 1
 
 
 async def test_each_purpose_has_a_connection_of_its_own(peers: Peers) -> None:
     async with odradek.Broker() as broker:
         for purpose in ("", "fetch"):
             assert await answer(ask(peers, endpoint_of(broker), MetadataRequest(topics=[]), purpose=purpose))
-        assert len(broker.server.listeners[0].connections) == 2
+        assert len(broker.server.network.listeners[0].connections) == 2
 
 
 async def test_an_answer_larger_than_any_buffer_comes_whole(peers: Peers) -> None:

@@ -261,7 +261,7 @@ def test_silent_broker_is_fenced_after_clocks_are_set_back() -> None:
         for node_id in cluster.node_ids:
             cluster.start(node_id)
         await until(lambda: all(map(cluster.serves, cluster.node_ids)))
-        controller = next(n for n, node in cluster.nodes.items() if node.server.controller.is_active)
+        controller = next(n for n, node in cluster.nodes.items() if node.server.controller.driver.is_active)
         silent = next(node_id for node_id in cluster.node_ids if node_id != controller)
         await asyncio.sleep(5)
         for node in cluster.nodes.values():

@@ -26,9 +26,13 @@ from odradek.server.controller import opening
 from odradek.server.controller.driver import QuorumDriver
 from odradek.server.controller.formatting import format_directories
 from odradek.server.controller.opening import InvalidQuorum
+from odradek.server.controller.subsystem import ControllerSubsystem
 from odradek.server.network.listener_set import ListenerSet
+from odradek.server.network.subsystem import NetworkSubsystem
 from odradek.server.observability.http import MetricsServer
+from odradek.server.observability.subsystem import ObservabilitySubsystem
 from odradek.server.partitions.directories import open_directories
+from odradek.server.replicas.subsystem import ReplicasSubsystem
 from odradek.server.runtime.thread_pools import ThreadPools
 
 from tests.server.harness.remote_broker import controller_endpoint, first_node, until
@@ -36,12 +40,19 @@ from tests.server.harness.remote_broker import controller_endpoint, first_node, 
 #: The functions of a start, in their order.
 STEPS: tuple[Callable[..., Any], ...] = (
     BrokerServer.start,
-    BrokerServer._serve_metrics,
-    BrokerServer._services,
-    BrokerServer._watch_brokers,
+    BrokerServer._start,
+    BrokerServer._make_subsystems,
+    BrokerServer._make_controller,
+    BrokerServer._serve,
+    NetworkSubsystem.start,
+    NetworkSubsystem.accept,
+    ObservabilitySubsystem.start,
     ListenerSet.bind,
     ListenerSet.start,
     MetricsServer.start,
+    ControllerSubsystem.start,
+    ControllerSubsystem._watch_brokers,
+    ReplicasSubsystem.start,
     QuorumDriver.start,
     QuorumDriver._start_alone,
     opening.open_log,
@@ -51,7 +62,8 @@ STEPS: tuple[Callable[..., Any], ...] = (
 #: In a cluster, the functions that a single node does not run.
 CLUSTER_STEPS: tuple[Callable[..., Any], ...] = (
     BrokerServer.start,
-    BrokerServer._join_quorum,
+    ControllerSubsystem.start,
+    ControllerSubsystem._join_quorum,
     QuorumDriver._start_among_others,
 )
 #: After each such number of failures the directory is used again.
@@ -251,5 +263,5 @@ async def test_a_part_that_fails_to_stop_keeps_no_other_from_it(
     assert not open_below(tmp_path)
     assert broker_threads() <= threads
     monkeypatch.undo()
-    await broker.listeners.stop()
+    await broker.network.listeners.stop()
     await check_nothing_is_left(tmp_path, tasks, before, threads)

@@ -81,7 +81,7 @@ def loosen(folder: Path) -> None:
 async def run(folder: Path, check: Path) -> None:
     async with odradek.Broker(config=config(folder)) as broker:
         await asyncio.to_thread(fill, broker)
-        await until(lambda: broker.server.controller.quorum_log.snapshots)
+        await until(lambda: broker.server.controller.driver.quorum_log.snapshots)
         assert loose(check) == {}
     assert loose(check) == {}
 

@@ -27,7 +27,7 @@ def state(broker: odradek.Broker, topic: str) -> tuple[int, dict[int, PartitionI
     """Returns the end of the metadata log, and the partitions of the topic."""
     found = broker.server.metadata.image.topic(topic)
     assert found is not None
-    return broker.server.controller.quorum_log.end_offset, dict(found.partitions)
+    return broker.server.controller.driver.quorum_log.end_offset, dict(found.partitions)
 
 
 def topic_of(broker: odradek.Broker) -> str:

@@ -134,7 +134,7 @@ def test_the_disk_forgets_what_was_not_synced() -> None:
         places = await produce(node, 10)
         node.crash(power=True)
         await node.start()
-        end = node.server.partitions.get((TOPIC, places[0][0]))
+        end = node.server.partitions.hosted.get((TOPIC, places[0][0]))
         kept = 0 if end is None else end.log_end_offset
         await node.stop()
         return len(places), kept

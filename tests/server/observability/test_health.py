@@ -19,7 +19,6 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from odradek.server.assembly.cluster import registration
 
 from compat_tests.broker_process import free_port
 from compat_tests.recipes import eventually, make_topic
@@ -63,10 +62,10 @@ async def test_serving_broker_is_live_and_ready(broker: odradek.Broker) -> None:
 async def test_fenced_broker_is_live_and_not_ready(broker: odradek.Broker) -> None:
     server = broker.server
     for want_fence, status in ((True, "503"), (False, "200")):
-        epoch, end = server.controller.broker_epoch, server.controller.controller.next_offset - 1
+        epoch, end = server.controller.driver.broker_epoch, server.controller.driver.controller.next_offset - 1
         fenced = asyncio.get_running_loop().create_future()
-        server.controller.submit(
-            registration(server).heartbeat(epoch, end, want_fence=want_fence), 2, fenced.set_result
+        server.controller.driver.submit(
+            server.controller.registration.heartbeat(epoch, end, want_fence=want_fence), 2, fenced.set_result
         )
         assert (await fenced).error_code == 0
         found = await readiness(broker)

@@ -23,10 +23,10 @@ from odradek.protocol.messages.incremental_alter_configs import (
 from odradek.protocol.messages.push_telemetry import PushTelemetryRequest
 from odradek.protocol.records.compression import Compression, compress
 from odradek.protocol.uuids import ZERO_UUID, uuid_to_text
-from odradek.server import telemetry as client_series
-from odradek.server import telemetry as instances
-from odradek.server import telemetry as otlp
-from odradek.server.telemetry import (
+from odradek.server.telemetry import client_telemetry as client_series
+from odradek.server.telemetry import client_telemetry as instances
+from odradek.server.telemetry import client_telemetry as otlp
+from odradek.server.telemetry.client_telemetry import (
     Client,
     ClientSeries,
     Instances,
@@ -146,7 +146,7 @@ def otlp_bytes(**reported: Any) -> bytes:
 
 
 def scraped(broker: odradek.Broker) -> str:
-    server = broker.server.metrics_server
+    server = broker.server.observability.metrics_server
     assert server is not None
     with urllib.request.urlopen("http://{}:{}/metrics".format(*server.address), timeout=10) as answer:
         text: str = answer.read().decode()
@@ -356,7 +356,7 @@ def test_a_collector_that_fails_is_counted(broker: odradek.Broker) -> None:
         with WireClient(running.bootstrap_servers) as client:
             subscribe(client, "all", metrics="*")
             assert pushed(client, asked(client), otlp_bytes()) == 0
-        telemetry = running.server.client_telemetry
+        telemetry = running.server.telemetry.clients
         assert telemetry is not None and telemetry.collector is not None
         collector = telemetry.collector
         wait_until(lambda: collector.failed == 1, "the failure is counted")

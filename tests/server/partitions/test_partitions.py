@@ -234,7 +234,7 @@ def filled(path: DataPath, batches: int = 8, **configs: str) -> str:
 def test_old_segments_go_by_size_and_then_their_files(start: Start) -> None:
     path = start(log_segment_delete_delay_ms="0")
     topic = filled(path, retention_bytes="1600000")
-    hosted, maintenance = path.hosted(topic), path.broker.server.maintenance
+    hosted, maintenance = path.hosted(topic), path.broker.server.replicas.maintenance
     on_loop(path, maintenance.delete_old_segments)
     assert hosted.log_start_offset == 4
     assert path.list_offset(topic, -2).offset == 4
@@ -257,8 +257,8 @@ def test_loop_neither_renames_nor_unlinks_files_of_old_segments(start: Start, mo
 
     monkeypatch.setattr(os, "rename", recorded(os.rename))
     monkeypatch.setattr(os, "unlink", recorded(os.unlink))
-    on_loop(path, path.broker.server.maintenance.delete_old_segments)
-    on_loop(path, path.broker.server.maintenance.remove_files)
+    on_loop(path, path.broker.server.replicas.maintenance.delete_old_segments)
+    on_loop(path, path.broker.server.replicas.maintenance.remove_files)
     assert path.hosted(topic).log_start_offset == 4 and not path.hosted(topic).log.has_removed_segments
     assert {name for name, _ in changes} == {"rename", "unlink"}
     assert all(is_on_thread for _, is_on_thread in changes), changes
@@ -270,7 +270,7 @@ def test_reader_of_deleted_offsets_gets_offset_out_of_range(start: Start) -> Non
     request = fetch_request(topic, 0, max_wait_ms=20_000, min_bytes=100_000_000)
     number = path.client.send(request, 12)
     wait_until(lambda: path.hosted(topic).watchers)
-    on_loop(path, path.broker.server.maintenance.delete_old_segments)
+    on_loop(path, path.broker.server.replicas.maintenance.delete_old_segments)
     answer = path.client.receive(request, 12, number).responses[0].partitions[0]
     assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -278,7 +278,7 @@ def test_reader_of_deleted_offsets_gets_offset_out_of_range(start: Start) -> Non
 def test_rolled_segments_are_flushed_and_checkpoints_say_so(start: Start, tmp_path: Path) -> None:
     path = start()
     topic = filled(path)
-    hosted, maintenance = path.hosted(topic), path.broker.server.maintenance
+    hosted, maintenance = path.hosted(topic), path.broker.server.replicas.maintenance
     on_loop(path, maintenance.flush_what_is_due)
     assert hosted.log.recovery_point == 6, "all but the active segment"
     on_loop(path, maintenance.write_checkpoints)
@@ -307,7 +307,7 @@ def test_a_compacted_topic_keeps_the_last_of_each_key(
     topic = filled(path, cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
     hosted = path.hosted(topic)
     before = hosted.log.size
-    on_loop(path, path.broker.server.cleaner.clean_one)
+    on_loop(path, path.broker.server.replicas.cleaner.clean_one)
     assert hosted.log.size < before
     offset, values = 0, []
     while offset < 8:
@@ -318,7 +318,7 @@ def test_a_compacted_topic_keeps_the_last_of_each_key(
     assert [value[0] for value in values if value] == [4, 5, 6, 7]
     checkpoint = Path(hosted.directory.path, "cleaner-offset-checkpoint").read_text()
     assert f"{topic} 0 6" in checkpoint.splitlines()
-    assert on_loop(path, path.broker.server.cleaner.clean_one) is False, "nothing is left to clean"
+    assert on_loop(path, path.broker.server.replicas.cleaner.clean_one) is False, "nothing is left to clean"
 
 
 def test_cleaner_leaves_damaged_log_alone_until_its_damage_is_known(
@@ -331,7 +331,7 @@ def test_cleaner_leaves_damaged_log_alone_until_its_damage_is_known(
         file.seek(1000)
         file.write(os.urandom(8))
     caplog.set_level(logging.ERROR)
-    assert on_loop(path, path.broker.server.cleaner.clean_one) is False
+    assert on_loop(path, path.broker.server.replicas.cleaner.clean_one) is False
     assert f"{topic}-0 is not compacted until its damage has been inspected" in caplog.text
     wait_until(lambda: hosted.log.damage)
     assert path.produce(topic, batch_of(b"v")).error_code == 0
@@ -343,5 +343,5 @@ def test_producers_that_have_expired_are_forgotten(start: Start) -> None:
     path.produce(topic, batch_of(b"v", producer_id=5, producer_epoch=0, base_sequence=0, timestamp=1000))
     producers = path.hosted(topic).log.producers.by_id
     assert list(producers) == [5]
-    on_loop(path, path.broker.server.maintenance.expire_producers)
+    on_loop(path, path.broker.server.replicas.maintenance.expire_producers)
     assert not producers

@@ -69,7 +69,7 @@ def test_kept_decision_ends_with_a_change_of_the_rules(path: DataPath, version: 
 def test_kept_decisions_are_counted_and_written_to_the_audit_log(
     path: DataPath, caplog: pytest.LogCaptureFixture
 ) -> None:
-    topic, authorizer = path.topic(), path.broker.server.authorizer
+    topic, authorizer = path.topic(), path.broker.server.access.authorizer
     assert authorizer is not None
     assert produced(path, topic) == 0
     before = authorizer.allowed

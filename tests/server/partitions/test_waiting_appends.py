@@ -327,7 +327,7 @@ def test_large_batch_that_is_rejected_when_its_turn_comes_leaves_no_bytes(
 
 def test_large_batch_counts_as_received_until_it_is_written(path: DataPath, opening: Gate) -> None:
     assert path.broker.server is not None
-    receiving, topic = path.broker.server.listeners.receiving, path.topic(max_message_bytes="20000000")
+    receiving, topic = path.broker.server.network.listeners.receiving, path.topic(max_message_bytes="20000000")
     producer = Producer(path, topic, HUGE)
     wait_until(lambda: opening.entered == 1)
     wait_until(lambda: receiving.taken > len(HUGE))

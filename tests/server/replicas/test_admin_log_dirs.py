@@ -37,7 +37,7 @@ class Stand:
 
     async def ask(self, request: Any, version: int) -> Any:
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.server.controller.submit(request, version, done.set_result)
+        self.server.controller.driver.submit(request, version, done.set_result)
         return await done
 
     async def create(self, name: str = "t", **configs: str) -> None:
@@ -48,7 +48,7 @@ class Stand:
         await self.until(lambda: self.where(name) == self.known_to_be_in(name))
 
     def where(self, name: str = "t") -> str:
-        return str(self.server.partitions.get((name, 0)).directory.path)
+        return str(self.server.partitions.hosted.get((name, 0)).directory.path)
 
     def known_to_be_in(self, name: str = "t") -> str | None:
         ids = {directory.directory_id: directory.path for directory in self.server.directories}
@@ -75,12 +75,12 @@ class Stand:
 
     def send(self, count: int, size: int = 100) -> None:
         records = [Record(i, 1, None, b"%08d" % (self.sent + i) + bytes(size)) for i in range(count)]
-        result = self.server.partitions.get(("t", 0)).append(bytearray(encode_batch(records)), 1)
+        result = self.server.partitions.hosted.get(("t", 0)).append(bytearray(encode_batch(records)), 1)
         assert result.error == 0
         self.sent += count
 
     def received(self) -> list[int]:
-        hosted = self.server.partitions.get(("t", 0))
+        hosted = self.server.partitions.hosted.get(("t", 0))
         found, offset = [], hosted.log_start_offset
         while offset < hosted.log_end_offset:
             slice_ = hosted.log.read(offset, 1)
@@ -164,7 +164,7 @@ async def test_records_below_the_start_are_not_copied(stand: Stand) -> None:
     await stand.create()
     for _ in range(10):
         stand.send(10)
-    hosted = stand.server.partitions.get(("t", 0))
+    hosted = stand.server.partitions.hosted.get(("t", 0))
     hosted.advance_log_start_offset(55)
     stand.move(stand.elsewhere())
     source = stand.where()
@@ -220,7 +220,7 @@ async def test_every_directory_is_described_with_its_room(stand: Stand) -> None:
     sizes = [
         partition.partition_size for result in results for topic in result.topics for partition in topic.partitions
     ]
-    assert sizes == [stand.server.partitions.get(("t", 0)).log.size]
+    assert sizes == [stand.server.partitions.hosted.get(("t", 0)).log.size]
     assert (
         describe_log_dirs.handle(stand.server.services, Asked(stand.server, DescribeLogDirsRequest([])))
         .results[0]

@@ -64,7 +64,7 @@ async def alter(asked: Node, *resources: AlterConfigsResource) -> None:
     """Alters the configurations. Returns when the response has come."""
     answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     request = IncrementalAlterConfigsRequest(list(resources), validate_only=False)
-    asked.server.controller.submit(request, 1, answered.set_result)
+    asked.server.controller.driver.submit(request, 1, answered.set_result)
     assert [one.error_code for one in (await answered).responses] == [0] * len(resources)
 
 
@@ -86,7 +86,7 @@ def test_a_config_is_there_when_the_controller_dies_as_it_has_answered(seed: int
         await cluster[controller].start()
         for who, (key, value) in wanted.items():
             assert all(node.server.metadata.image.configs[who][key] == value for node in cluster.values())
-        hosted = [node.server.partitions.get((TOPIC, 0)) for node in cluster.values()]
+        hosted = [node.server.partitions.hosted.get((TOPIC, 0)) for node in cluster.values()]
         assert [one.log.config.retention_ms for one in hosted if one is not None] == [1234567] * len(NODES)
 
     with Simulation(seed) as simulation:
@@ -125,14 +125,14 @@ def test_several_fetchers_share_the_partitions_of_a_leader() -> None:
         await create_topic(cluster, list(NODES), partitions=PARTITIONS)
         leader, *followers = (cluster[node_id] for node_id in NODES)
         await until(lambda: all(len(one.isr) == 3 for one in topic(leader).values()), "all are in sync")
-        hosted = {index: leader.server.partitions.get((TOPIC, index)) for index in range(PARTITIONS)}
+        hosted = {index: leader.server.partitions.hosted.get((TOPIC, index)) for index in range(PARTITIONS)}
         for index, one in hosted.items():
             assert one is not None
             now_ms = leader.server.clock.now_ms()
             assert one.append(batch_of(b"%d" % index, timestamp=now_ms), now_ms).error == 0
         await until(lambda: all(one is not None and one.high_watermark == 1 for one in hosted.values()), "all have it")
         for follower in followers:
-            fetchers = follower.server.replication()._fetchers.items()
+            fetchers = follower.server.replicas.replication()._fetchers.items()
             shares = dict.fromkeys(range(3), 0)
             for (_, number, _), fetcher in fetchers:
                 shares[number] += len(fetcher)
@@ -171,7 +171,7 @@ def test_brokers_report_replica_directories_to_a_remote_controller() -> None:
         wanted = {
             (node_id, hosted.index): ids[node_id][hosted.directory.path]
             for node_id, node in cluster.items()
-            for hosted in node.server.partitions
+            for hosted in node.server.partitions.hosted
             if hosted.topic == TOPIC
         }
         assert len(wanted) == len(NODES) * PARTITIONS and len(set(wanted.values())) == 2 * len(NODES)

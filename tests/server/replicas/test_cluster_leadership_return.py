@@ -25,13 +25,13 @@ PRODUCE_VERSION, PREFERRED = 9, 0
 async def move(cluster: dict[int, Node], controller: int, leader: int) -> None:
     """Moves leadership to `leader`. Returns when every node's image has the new leader."""
     replicas = [leader, *(node_id for node_id in NODES if node_id != leader)]
-    submit = cluster[controller].server.controller.submit
+    submit = cluster[controller].server.controller.driver.submit
     topics = [ReassignableTopic(TOPIC, [ReassignablePartition(0, replicas)])]
     submit(AlterPartitionReassignmentsRequest(topics=topics), 1, lambda _: None)
     await until(lambda: partition(cluster[controller]).replicas == tuple(replicas), "its replicas stand in that order")
     submit(ElectLeadersRequest(PREFERRED, [TopicPartitions(TOPIC, [0])]), 2, lambda _: None)
     await until(lambda: all(partition(node).leader == leader for node in cluster.values()), f"{leader} leads")
-    hosted = cluster[leader].server.partitions.get((TOPIC, 0))
+    hosted = cluster[leader].server.partitions.hosted.get((TOPIC, 0))
     await until(lambda: hosted.is_leader and len(hosted.role.isr) == len(NODES), "the others follow")
 
 

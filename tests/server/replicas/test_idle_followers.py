@@ -43,7 +43,7 @@ def create_many(replicas: Replicas) -> None:
 
 
 def hosted(replicas: Replicas, number: int, index: int) -> HostedPartition:
-    found = replicas.server(number).partitions.get((TOPIC, index))
+    found = replicas.server(number).partitions.hosted.get((TOPIC, index))
     assert found is not None
     return found
 
@@ -54,7 +54,7 @@ def produce(replicas: Replicas, index: int, value: bytes) -> None:
 
 
 def sessions(replicas: Replicas) -> list[FetchSession]:
-    return [session for session in replicas.server(1).fetch_sessions if session.is_follower]
+    return [session for session in replicas.server(1).data_path.sessions if session.is_follower]
 
 
 def is_idle(replicas: Replicas) -> bool:
@@ -168,7 +168,7 @@ async def test_a_session_that_begins_where_another_rests_takes_its_place(tmp_pat
     async with Replicas(tmp_path, 2) as replicas:
         create_many(replicas)
         before = await idle(replicas)
-        for fetcher in replicas.server(2).replication()._fetchers.values():
+        for fetcher in replicas.server(2).replicas.replication()._fetchers.values():
             fetcher._end_session()
         produce(replicas, 7, b"one")
         await eventually(lambda: len(sessions(replicas)) == 2 or before not in sessions(replicas))

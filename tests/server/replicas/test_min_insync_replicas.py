@@ -53,7 +53,7 @@ def min_insync(replicas: Replicas, count: int) -> None:
 async def test_waiting_produce_times_out_when_isr_shrinks_below_minimum(tmp_path: Path) -> None:
     async with Replicas(tmp_path, 2, **QUICK) as replicas:
         replicas.create(1, 2, min_insync_replicas="2")
-        replicas.server(2).replication().close()
+        replicas.server(2).replicas.replication().close()
         waiting = asyncio.create_task(replicas.send(1, acks=-1, timeout_ms=SOON_MS))
         await eventually(lambda: replicas.hosted(1).log_end_offset == 1)
         replicas.change(isr=[1])
@@ -67,7 +67,7 @@ async def test_waiting_produce_times_out_when_isr_shrinks_below_minimum(tmp_path
 async def test_waiting_produce_waits_for_raised_min_insync_replicas(tmp_path: Path) -> None:
     async with Replicas(tmp_path, 2, **QUICK) as replicas:
         replicas.create(1, 2, min_insync_replicas="1")
-        replicas.server(2).replication().close()
+        replicas.server(2).replicas.replication().close()
         waiting = asyncio.create_task(replicas.send(1, acks=-1))
         await eventually(lambda: replicas.hosted(1).log_end_offset == 1)
         min_insync(replicas, 2)

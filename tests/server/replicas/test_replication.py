@@ -89,7 +89,7 @@ async def test_stalled_follower_leaves_isr_and_rejoins(tmp_path: Path) -> None:
         replicas.create(1, 2)
         replicas.produce(1, b"a")
         await replicas.equal(1, 2)
-        replicas.server(2).replication().close()
+        replicas.server(2).replicas.replication().close()
         replicas.produce(1, b"b")
         await eventually(lambda: replicas.hosted(1).role.isr == (1,), "the follower is behind")
         assert replicas.hosted(1).high_watermark == 2
@@ -104,7 +104,7 @@ async def test_stalled_follower_leaves_isr_and_rejoins(tmp_path: Path) -> None:
 async def test_too_few_in_sync_refuse_acks_all_and_commit_nothing(tmp_path: Path) -> None:
     async with Replicas(tmp_path, 2, **SHORT_OF_PATIENCE) as replicas:
         replicas.create(1, 2, min_insync_replicas="2")
-        replicas.server(2).replication().close()
+        replicas.server(2).replicas.replication().close()
         replicas.produce(1, b"a", acks=-1)
         await eventually(lambda: replicas.hosted(1).role.isr == (1,))
         assert replicas.produce(1, b"b", acks=-1).error == ErrorCode.NOT_ENOUGH_REPLICAS
@@ -163,7 +163,7 @@ async def test_leaders_that_wrote_nothing_leave_no_trace(tmp_path: Path) -> None
 async def test_a_follower_that_was_away_too_long_starts_where_the_leader_does(tmp_path: Path) -> None:
     async with Replicas(tmp_path, 2, **QUICK, **{"log.retention.check.interval.ms": "50"}) as replicas:
         replicas.create(1, 2, isr=(1,), segment_bytes="1048576")
-        replicas.server(2).replication().close()
+        replicas.server(2).replicas.replication().close()
         for _ in range(3):
             replicas.produce(1, b"x" * 700_000)
         leader = replicas.hosted(1)
@@ -186,7 +186,7 @@ async def test_followers_advance_log_start_with_leader(tmp_path: Path) -> None:
 
 async def test_a_process_that_the_metadata_does_not_know_is_not_taken_into_the_isr(tmp_path: Path) -> None:
     async with Replicas(tmp_path, 2, **QUICK) as replicas:
-        replicas.server(2).controller.broker_epoch += 1  # an epoch of a previous or a later incarnation
+        replicas.server(2).controller.driver.broker_epoch += 1  # an epoch of a previous or a later incarnation
         replicas.create(1, 2, isr=(1,))
         replicas.produce(1, b"a")
         await eventually(lambda: replicas.hosted(2).log_end_offset == 1)
@@ -232,7 +232,7 @@ async def fetched(replicas: Replicas, number: int, version: int, leader_epoch: i
 
 def led(replicas: Replicas, number: int) -> tuple[list[tuple[int, int]], list[tuple[int, str, int, str | None]]]:
     """Returns leader and epoch of the partition, and the leader's endpoint, in the form of a response (KIP-951)."""
-    (endpoint,) = replicas.server(number).listeners.advertised_endpoints()
+    (endpoint,) = replicas.server(number).network.listeners.advertised_endpoints()
     now = replicas.partition(number)
     assert now.leader == number
     return [(number, now.leader_epoch)], [(number, endpoint.host, endpoint.port, f"rack-{number}")]
@@ -280,7 +280,7 @@ async def test_produce_to_non_leader_returns_current_leader(changed: Replicas) -
 
 
 async def test_produce_waiting_during_a_leader_change_returns_the_next_leader(changed: Replicas) -> None:
-    changed.server(1).replication().close()
+    changed.server(1).replicas.replication().close()
     end = changed.hosted(2).log_end_offset
     waiting = asyncio.create_task(changed.send(2, 13, acks=-1))
     await eventually(lambda: changed.hosted(2).log_end_offset > end)
@@ -309,7 +309,7 @@ async def test_new_leader_returns_no_end_before_its_high_watermark(tmp_path: Pat
         replicas.create(1, 2)
         replicas.produce(1, b"a", timestamp=TIME_MS - 1)
         await replicas.equal(1, 2)
-        replicas.server(2).replication().close()
+        replicas.server(2).replicas.replication().close()
         replicas.produce(1, b"b", timestamp=TIME_MS)
         assert await ends(replicas, 7) == (0, 1, 0), "an old leader knows"
         replicas.change(leader=2)  # and back at once, so that no record is truncated
@@ -338,7 +338,7 @@ async def test_delete_records_waits_for_all_replicas(tmp_path: Path) -> None:
         (result,) = answer.topics[0].partitions
         assert (result.error_code, result.low_watermark) == (0, 2)
         assert replicas.hosted(2).log_start_offset == 2
-        replicas.server(2).replication().close()
+        replicas.server(2).replicas.replication().close()
         asked = DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 3)])
         answer = await replicas.ask(1, DeleteRecordsRequest([asked], 200), 2)
         (result,) = answer.topics[0].partitions
@@ -390,7 +390,7 @@ async def test_a_damaged_batch_is_not_written_and_is_asked_for_again(
 @pytest.mark.parametrize("side", ["leader", "follower"])
 async def test_follower_is_throttled_until_in_isr(tmp_path: Path, side: str) -> None:
     async with Replicas(tmp_path, 3, **QUICK, **SHORT_WINDOW) as replicas:
-        replicas.server(3).replication().close()
+        replicas.server(3).replicas.replication().close()
         replicas.create(1, 2, 3, isr=(1, 2), **{f"{side}_replication_throttled_replicas": "*"})
         replicas.throttle(f"{side}.replication.throttled.rate", "1000")
         for _ in range(4):

@@ -114,7 +114,7 @@ def quota_request(first: int, count: int, name: str = LONG_NAME) -> AlterClientQ
 
 async def decided(server: Any, request: Message, version: int) -> Any:
     responses: list[Any] = []
-    server.controller.submit(request, version, responses.append)
+    server.controller.driver.submit(request, version, responses.append)
     await until(lambda: responses)
     return responses[0]
 
@@ -127,10 +127,10 @@ async def test_snapshots_go_on_whatever_quotas_an_open_broker_is_given(tmp_path:
         for part in range(6):
             response = await decided(server, quota_request(part * 200, 200), 1)
             assert {entry.error_code for entry in response.entries} == {ErrorCode.NONE}
-        end = server.controller.quorum_log.end_offset
-        await until(lambda: server.controller.quorum_log.snapshots[-1:] and not server.background.failing)
+        end = server.controller.driver.quorum_log.end_offset
+        await until(lambda: server.controller.driver.quorum_log.snapshots[-1:] and not server.background.failing)
         await decided(server, quota_request(1_200, 60), 1)
-        await until(lambda: server.controller.quorum_log.snapshots[-1].end_offset >= end)
+        await until(lambda: server.controller.driver.quorum_log.snapshots[-1].end_offset >= end)
         assert not server.background.failures
     async with odradek.Broker(data_dir=tmp_path, config=config) as broker:
         assert len(broker.server.metadata.image.client_quotas) == 1_260
@@ -141,12 +141,12 @@ async def test_decision_that_does_not_fit_in_a_batch_is_refused_and_changes_noth
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with odradek.Broker() as broker:
-        before = broker.server.controller.quorum_log.end_offset
+        before = broker.server.controller.driver.quorum_log.end_offset
         response = await decided(broker.server, quota_request(0, 420), 1)
         assert {entry.error_code for entry in response.entries} == {ErrorCode.POLICY_VIOLATION}
         assert "the limit is 8388608 bytes" in response.entries[0].error_message
-        assert broker.server.controller.quorum_log.end_offset == before
-        assert broker.server.controller.controller.next_offset == before
+        assert broker.server.controller.driver.quorum_log.end_offset == before
+        assert broker.server.controller.driver.controller.next_offset == before
         after = await decided(broker.server, CreateTopicsRequest([CreatableTopic("a", 1, 1)], 10_000), 7)
         assert after.topics[0].error_code == ErrorCode.NONE
     assert "a bug" not in caplog.text
@@ -305,7 +305,7 @@ def test_tokens_of_an_owner_are_bounded_and_expired_ones_make_room(controller: C
 
 def test_broker_refuses_a_token_of_over_8_mb_before_the_controller_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     call: Any = SimpleNamespace(request=token_request(["r" * 30_000] * 300), principal="User:alice")
-    services: Any = SimpleNamespace(config=None, authorizer=None)  # without a controller
+    services: Any = SimpleNamespace(config=None, access=SimpleNamespace(authorizer=None))  # without a controller
     response = handler.handle(services, call)
     assert response is not None
     assert response.error_code == ErrorCode.POLICY_VIOLATION

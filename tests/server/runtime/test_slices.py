@@ -104,15 +104,15 @@ async def test_topic_of_many_partitions_appears_when_complete(tmp_path: Path, mo
     async with Broker(data_dir=tmp_path) as broker:
         server, answers = broker.server, []
         request = CreateTopicsRequest([CreatableTopic("many", 95, 1), CreatableTopic("few", 1, 1)], 60_000)
-        server.controller.submit(request, 7, answers.append)
+        server.controller.driver.submit(request, 7, answers.append)
         seen: set[int] = set()
         while not answers:
-            seen.add(len(server.partitions))
+            seen.add(len(server.partitions.hosted))
             is_known = server.metadata.image.topic("many") is not None
-            assert not is_known or len(server.partitions) == 96
+            assert not is_known or len(server.partitions.hosted) == 96
             await asyncio.sleep(0)
         assert len(seen) > 5, "others had the loop in between"
-        assert len(server.partitions) == 96 and server.metadata.image.topic("few") is not None
+        assert len(server.partitions.hosted) == 96 and server.metadata.image.topic("few") is not None
 
 
 @pytest.mark.usefixtures("sockets")
@@ -121,19 +121,19 @@ async def test_decisions_during_image_publication_complete_after_it(
 ) -> None:
     monkeypatch.setattr(slices, "STEPS_PER_SLICE", 3)
     async with Broker(data_dir=tmp_path) as broker:
-        submit, answers = broker.server.controller.submit, []
+        submit, answers = broker.server.controller.driver.submit, []
         submit(CreateTopicsRequest([CreatableTopic("many", 50, 1)], 60_000), 7, answers.append)
         known = 0
         while known <= 3:
             await asyncio.sleep(0)  # checks in every turn of the loop: a slower check may come when all exist
-            known = len(broker.server.partitions)
+            known = len(broker.server.partitions.hosted)
         assert broker.server.metadata.image.topic("many") is None
         for number in range(5):
             submit(CreateTopicsRequest([CreatableTopic(f"few-{number}", 2, 1)], 60_000), 7, answers.append)
             await asyncio.sleep(0.001)
         await eventually(lambda: len(answers) == 6)
         assert [answer.topics[0].name for answer in answers] == ["many", *(f"few-{number}" for number in range(5))]
-        assert len(broker.server.partitions) == 60
+        assert len(broker.server.partitions.hosted) == 60
 
 
 @pytest.mark.usefixtures("sockets")
@@ -143,8 +143,8 @@ async def test_a_broker_that_stops_meanwhile_starts_again_with_all(
     monkeypatch.setattr(slices, "STEPS_PER_SLICE", 1)
     async with Broker(data_dir=tmp_path) as broker:
         request = CreateTopicsRequest([CreatableTopic("many", 300, 1)], 60_000)
-        broker.server.controller.submit(request, 7, lambda response: None)
-        await eventually(lambda: len(broker.server.partitions) > 3)
+        broker.server.controller.driver.submit(request, 7, lambda response: None)
+        await eventually(lambda: len(broker.server.partitions.hosted) > 3)
     async with Broker(data_dir=tmp_path) as broker:
-        assert len(broker.server.partitions) == 300
-        assert all(partition.is_leader for partition in broker.server.partitions)
+        assert len(broker.server.partitions.hosted) == 300
+        assert all(partition.is_leader for partition in broker.server.partitions.hosted)

@@ -16,21 +16,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from ..metadata.configs import InvalidConfig, validate_client_metrics_configs
-from ..metadata.image import CLIENT_METRICS_RESOURCE
-from ..protocol.checksum import crc32c
-from ..protocol.errors import ErrorCode
-from ..protocol.records.compression import Compression, decompress
-from ..protocol.records.errors import CorruptBatch
-from ..protocol.uuids import uuid_to_text
-from .runtime.thread_pools import ThreadPool
+from ...metadata.configs import InvalidConfig, validate_client_metrics_configs
+from ...metadata.image import CLIENT_METRICS_RESOURCE
+from ...protocol.checksum import crc32c
+from ...protocol.errors import ErrorCode
+from ...protocol.records.compression import Compression, decompress
+from ...protocol.records.errors import CorruptBatch
+from ...protocol.uuids import uuid_to_text
+from ..runtime.thread_pools import ThreadPool
 
 if TYPE_CHECKING:
-    from ..metadata.image import ConfigResource, MetadataImage
-    from .config.broker_config import BrokerConfig
-    from .network.call import Call
-    from .runtime.clock import Clock
-    from .runtime.log_lines import RepeatedLines
+    from ...metadata.image import ConfigResource, MetadataImage
+    from ..config.broker_config import BrokerConfig
+    from ..network.call import Call
+    from ..runtime.clock import Clock
+    from ..runtime.log_lines import RepeatedLines
 
 
 log = logging.getLogger("odradek.telemetry")

@@ -1,0 +1,156 @@
+"""The coordinators of groups and transactions on this node: one subsystem, whose rarer parts are made with their first use.
+
+A broker without transactions makes none of theirs. The shards follow the roles of partitions of internal topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from ..runtime.internal_topics import TRANSACTION_STATE_TOPIC
+from ..runtime.lazy import Lazy
+from ..runtime.stopping import stop_each
+from .coordinator_driver import GroupDriver
+from .topic_creation import CREATE_TOPICS_VERSION, StreamsTopics, TopicCreation
+
+if TYPE_CHECKING:
+    from ...client.peers import Peers
+    from ...metadata.delta import MetadataDelta
+    from ...metadata.image import MetadataImage
+    from ...protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+    from ..config.broker_config import BrokerConfig
+    from ..controller.auto_creation import AutoCreation
+    from ..controller.cluster_view import Leaders
+    from ..controller.commits import ClientFields
+    from ..controller.subsystem import ControllerSubsystem
+    from ..partitions.partitions import Partitions
+    from ..runtime.clock import Clock
+    from ..runtime.late_imports import LateImports
+    from ..runtime.log_lines import RepeatedLines
+    from ..runtime.metadata_cache import MetadataCache
+    from .transaction_driver import TransactionDriver, TransactionMarkers
+    from .transaction_verification import TransactionVerification
+
+
+class CoordinatorsSubsystem:
+    """The drivers of the shards that this broker leads, and what they need of other nodes."""
+
+    name = "coordinators"
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        metadata: MetadataCache,
+        lines: RepeatedLines,
+        late_imports: LateImports,
+        partitions: Partitions,
+        leaders: Leaders,
+        peers: Lazy[Peers],
+        controller: ControllerSubsystem,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._metadata = metadata
+        self._lines = lines
+        self._partitions = partitions
+        self._leaders = leaders
+        self._peers = peers
+        self._controller = controller
+        self.groups = GroupDriver(config, clock, partitions, self.topic_creation(), metadata.image, late_imports)
+        self.transactions = Lazy(self._make_transactions)
+        #: Markers of transactions, on this broker and on others.
+        self.markers = Lazy(self._make_markers)
+        #: Questions of partition leaders to the coordinators of transactions (KIP-890).
+        self.verification = Lazy(self._make_verification)
+        #: Topics that clients ask for and that do not exist.
+        self.auto_creation = Lazy(self._make_auto_creation)
+        #: Creates an internal topic, by its name; other coordinators add theirs.
+        self.internal_topics: dict[str, Callable[[], None]] = {
+            self.groups.topic: lambda: self.groups.ensure_topic(_ignore),
+            TRANSACTION_STATE_TOPIC: lambda: self.transactions().ensure_topic(_ignore),
+        }
+        self.streams_topics = Lazy(lambda: StreamsTopics(self._create_topics_for))
+        partitions.unmade.on_made.append(self._take_up)
+
+    async def start(self) -> None:
+        """Nothing: shards come with the roles of partitions."""
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
+        """Makes and drops shards by the roles of a new image, those of transactions whatever becomes of those of groups."""
+        try:
+            self.groups.apply(delta, image)
+        finally:
+            if self.transactions.made is not None or image.topic(TRANSACTION_STATE_TOPIC) is not None:
+                self.transactions().apply(delta, image)
+        return ()
+
+    async def stop(self) -> None:
+        made = self.transactions.made
+        await stop_each((self.groups.stop,) if made is None else (made.stop, self.groups.stop))
+
+    async def hand_over(self) -> None:
+        """Writes what the next coordinators need, before leadership moves to other brokers."""
+        await self.groups.hand_over()
+
+    def create_topics(self, request: CreateTopicsRequest, created: Callable[[CreateTopicsResponse], None]) -> None:
+        """Has the active controller create internal topics; see `CreateTopics`."""
+        self._controller.driver.submit(request, CREATE_TOPICS_VERSION, created)
+
+    def topic_creation(self) -> TopicCreation:
+        """Returns what creates one internal topic."""
+        return TopicCreation(self._config.metadata_log_dir, self._lines, self.create_topics)
+
+    def _take_up(self, image: MetadataImage) -> None:
+        """Follows partitions that exist later than the image that names them."""
+        self.groups.take_up(image)
+        if self.transactions.made is not None:
+            self.transactions.made.take_up(image)
+
+    # ---- parts
+
+    def _make_transactions(self) -> TransactionDriver:
+        from .transaction_driver import TransactionDriver
+
+        return TransactionDriver(
+            self._config,
+            self._clock,
+            self._partitions,
+            self.topic_creation(),
+            self._metadata,
+            self._controller.producer_ids(),
+            self.markers(),
+        )
+
+    def _make_markers(self) -> TransactionMarkers:
+        from .transaction_driver import TransactionMarkers
+
+        return TransactionMarkers(self._partitions, self._clock, self.groups, self._leaders, self._peers)
+
+    def _make_verification(self) -> TransactionVerification:
+        from .transaction_verification import TransactionVerification
+
+        return TransactionVerification(self._config, self._clock, self.transactions(), self._leaders, self._peers)
+
+    def _make_auto_creation(self) -> AutoCreation:
+        from ..controller.auto_creation import AutoCreation
+
+        def create_internal(topic: str) -> None:
+            self.internal_topics[topic]()
+
+        return AutoCreation(self._controller.driver.submit, create_internal, self._lines)
+
+    def _create_topics_for(
+        self,
+        request: CreateTopicsRequest,
+        created: Callable[[CreateTopicsResponse], None],
+        client: tuple[str, str] | None,
+    ) -> None:
+        """The same as `create_topics`, on behalf of a client; see `CreateTopicsFor`."""
+        fields: ClientFields = {} if client is None else {"principal": client[0], "client_host": client[1]}
+        self._controller.driver.submit(request, CREATE_TOPICS_VERSION, created, **fields)
+
+
+def _ignore() -> None:
+    """Nobody waits for the topic: the client asks for it again."""

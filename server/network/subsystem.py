@@ -1,0 +1,112 @@
+"""The network of a node, as one subsystem: its listeners with what they serve, and its connections to other nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ..runtime.lazy import Lazy
+from ..runtime.stopping import Stop, stop_each
+from .call import BROKER, CONTROLLER
+from .descriptors import DESCRIPTORS
+from .dispatch import Dispatcher
+from .listener_set import ListenerSet
+
+if TYPE_CHECKING:
+    from ...client.peers import Peers
+    from ...metadata.delta import MetadataDelta
+    from ...metadata.image import MetadataImage
+    from ..access.subsystem import AccessSubsystem
+    from ..config.broker_config import BrokerConfig
+    from ..runtime.clock import Clock
+    from ..runtime.log_lines import RepeatedLines
+    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.thread_pools import ThreadPools
+    from ..runtime.turns import Turns
+    from .call import ListenerKind
+    from .dispatch import Endpoints
+
+
+class NetworkSubsystem:
+    """Listeners, dispatchers and peers.
+
+    The start takes the addresses: their ports go into the registration. The listeners accept connections from `accept`, when
+    all else has started, to `refuse`, before all else stops.
+    """
+
+    name = "network"
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        metadata: MetadataCache,
+        lines: RepeatedLines,
+        pools: ThreadPools,
+        turns: Turns,
+        access: AccessSubsystem,
+        endpoints: Endpoints,
+    ) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._pools = pools
+        self._turns = turns
+        self._access = access
+        self.endpoints = endpoints
+        self.dispatchers: dict[ListenerKind, Dispatcher] = {
+            kind: Dispatcher(kind, endpoints) for kind in (BROKER, CONTROLLER)
+        }
+        access.quotas.on_metering = self.dispatchers[BROKER].meter
+        self.listeners = ListenerSet(
+            config,
+            clock,
+            lines,
+            access.audit,
+            turns,
+            access.quotas,
+            self.dispatchers,
+            self._count_other_nodes,
+            access.sasl.of,
+        )
+        #: Requests to other nodes.
+        self.peers = Lazy(self._make_peers)
+
+    async def start(self) -> None:
+        """Raises CannotListen and InvalidConfig."""
+        self.listeners.tls.in_thread = self._pools.cpu.run_then
+        self.listeners.bind()
+        self.listeners.watch_slow_requests()
+
+    async def accept(self) -> None:
+        """Accepts connections on all listeners."""
+        await self.listeners.start()
+        if self.listeners.takes_descriptors:
+            self._metadata.on_published.append(lambda _: self.listeners.plan_descriptors())
+
+    async def refuse(self) -> None:
+        """Closes the listeners and their connections, and drops the requests that are being handled in turns."""
+        await stop_each((self.listeners.stop, self._turns.stop))
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
+        """Nothing: requests take the image that is published."""
+        return ()
+
+    async def stop(self) -> None:
+        stops: list[Stop] = [self.listeners.receiving.stop, partial(DESCRIPTORS.forget, self.listeners)]
+        if self.peers.made is not None:
+            stops.insert(0, self.peers.made.close)
+        await stop_each(stops)
+
+    def _make_peers(self) -> Peers:
+        from ...client.peers import Peers
+
+        client_id = f"odradek-{self._config.node_id}"
+        return Peers(client_id, self._access.sasl.login, self.listeners.tls.connection_arguments)
+
+    def _count_other_nodes(self) -> int:
+        """Returns how many nodes this node may have connections to: the registered ones and the quorum's voters."""
+        cluster = self._metadata.image.cluster
+        nodes = {*cluster.brokers, *cluster.controllers}
+        nodes.update(int(voter.partition("@")[0]) for voter in self._config.get("controller.quorum.voters"))
+        return len(nodes - {self._config.node_id})

@@ -1,0 +1,149 @@
+"""The work on the replicas of this broker, as one subsystem: retention, compaction, scrubbing, healing, moves, replication.
+
+These parts meet each other: the cleaner leaves a replica alone that moves or is healed, the healer waits for the cleaner.
+A broker without replicas elsewhere never makes what sends requests to other brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ..controller.cluster_view import Leaders
+from ..partitions.directories import DirectoryReports
+from ..runtime.lazy import Lazy
+from ..runtime.stopping import Stop, stop_each
+from .cleaner import LogCleaner
+from .healing import Healer
+from .maintenance import LogMaintenance
+from .moves import ReplicaMoves
+from .scrubber import Scrubber
+
+if TYPE_CHECKING:
+    from ...client.peers import Peers
+    from ...metadata.delta import MetadataDelta
+    from ...metadata.image import MetadataImage
+    from ...protocol.records.errors import BatchError
+    from ...replication.isr import IsrProposal
+    from ..config.broker_config import BrokerConfig
+    from ..controller.subsystem import ControllerSubsystem
+    from ..partitions.hosted_partition import HostedPartition, Replica
+    from ..partitions.subsystem import PartitionsSubsystem
+    from ..runtime.background import BackgroundTasks
+    from ..runtime.clock import Clock
+    from ..runtime.counters import DamageCounters
+    from ..runtime.log_lines import RepeatedLines
+    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.thread_pools import ThreadPools
+    from .healing import ReplicaRequests
+    from .replication import Replication
+
+
+class ReplicasSubsystem:
+    """The work on replicas. It fills the port of the partitions (`ReplicaWork`)."""
+
+    name = "replicas"
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        metadata: MetadataCache,
+        lines: RepeatedLines,
+        pools: ThreadPools,
+        background: BackgroundTasks,
+        damage: DamageCounters,
+        partitions: PartitionsSubsystem,
+        controller: ControllerSubsystem,
+        peers: Lazy[Peers],
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._metadata = metadata
+        self._lines = lines
+        self._damage = damage
+        self._hosted = hosted = partitions.hosted
+        self._controller = controller
+        self._peers = peers
+        #: Requests to other replicas of partitions.
+        self._requests = Lazy(self._make_requests)
+        #: Replication of partitions with the other replicas.
+        self.replication = Lazy(self._make_replication)
+        self.leaders = Leaders(
+            metadata, hosted, inter_broker_listener=config.listeners.inter_broker_name, node_id=config.node_id
+        )
+        disk = pools.disk
+        reports = DirectoryReports(config.node_id, controller.driver)
+        self.maintenance = LogMaintenance(config, clock, hosted, disk, background)
+        self.cleaner = LogCleaner(config, clock, hosted, self.maintenance, damage, disk, self._is_rewritten, background)
+        self.scrubber = Scrubber(config, clock, hosted, damage, self.cleaner, pools.scrub, self.heal, background)
+        self.healer = Healer(
+            clock, damage, disk, self._requests, self.cleaner, self.maintenance, self._is_moving, background
+        )
+        self.moves = ReplicaMoves(clock, hosted, self.cleaner, reports, disk, background)
+        partitions.connect(controller.driver, reports, self)
+
+    async def start(self) -> None:
+        """Begins the work that is due at times, on partitions that the first image has made."""
+        self.moves.resume()
+        self.maintenance.start()
+        self.cleaner.start()
+        self.scrubber.start()
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
+        """Nothing: the partitions hand on what changes."""
+        return ()
+
+    async def stop(self) -> None:
+        stops: list[Stop] = [self.healer.stop, self.scrubber.stop, self.cleaner.stop, self.maintenance.stop]
+        if self.replication.made is not None:
+            stops.append(self.replication.made.close)
+        await stop_each([*stops, self.moves.stop])
+
+    # ---- the port of the partitions
+
+    def follow(self, hosted: HostedPartition) -> None:
+        self.replication().follow(hosted)
+
+    def propose(self, replica: Replica, proposal: IsrProposal) -> None:
+        self.replication().isr_changes.propose(replica, proposal)
+
+    def heal(self, hosted: HostedPartition) -> None:
+        self.healer.wants(hosted)
+
+    def damage_met(self, hosted: HostedPartition, damage: BatchError) -> None:
+        self.scrubber.met(hosted, damage)
+
+    # ---- parts
+
+    def _is_moving(self, hosted: HostedPartition) -> bool:
+        return self.moves.get(hosted) is not None
+
+    def _is_rewritten(self, hosted: HostedPartition) -> bool:
+        return self._is_moving(hosted) or self.healer.works_on(hosted)
+
+    def _broker_epoch(self) -> int:
+        return self._controller.broker_epoch
+
+    def _make_requests(self) -> ReplicaRequests:
+        from .healing import ReplicaRequests
+
+        return ReplicaRequests(self._config.node_id, self._broker_epoch, self._config, self._peers, self.leaders)
+
+    def _make_replication(self) -> Replication:
+        from .fetcher import ReplicaFetcher
+        from .isr_changes import IsrChanges
+        from .replication import Replication
+        from .replication_quota import FOLLOWERS, LEADERS, ReplicationQuota
+
+        config, clock, node_id = self._config, self._clock, self._config.node_id
+        leaders, followers = (
+            ReplicationQuota(node_id, config, clock, self._metadata, keys) for keys in (LEADERS, FOLLOWERS)
+        )
+        requests = self._requests()
+
+        def make_fetcher(leader: int, purpose: str) -> ReplicaFetcher:
+            return ReplicaFetcher(leader, purpose, requests, config, clock, followers, self._damage, self._lines)
+
+        isr_changes = IsrChanges(node_id, self._broker_epoch, clock, self._controller.forwarding)
+        return Replication(config, clock, self._hosted, isr_changes, leaders, followers, make_fetcher)
