@@ -30,7 +30,7 @@ from tests.mutants.reach import ReachMap
 
 KILLED, SURVIVED, TIMED_OUT, UNREACHED = "killed", "survived", "timed out", "unreached"
 #: Tests of one mutant, by the time that they take without it. Lines of a broker's start are reached by thousands.
-MOST_SECONDS = 20.0
+MOST_SECONDS = 60.0
 #: These run in the order of their times, before those that share the fixtures of their modules.
 _CHEAPEST = 40
 #: CPU time of a fork, beyond a multiple of its tests' own: it ends an endless loop. On a busy machine time passes faster.
@@ -75,9 +75,15 @@ class MutantRunner:
         return True
 
     def _in_order(self, mutant: Mutant, names: set[str]) -> list[str]:
-        folder = f"tests/{mutant.module.partition('/')[0]}/"
+        parts = mutant.module.split("/")[:-1]
+        folders = [f"tests/{'/'.join(parts[:count])}/" for count in range(len(parts), 0, -1)]
         seconds = self._reach.seconds
-        ranked = sorted(names, key=lambda name: (not name.startswith(folder), seconds[name], name))
+
+        def rank(name: str) -> tuple[int, float, str]:
+            distance = next((number for number, folder in enumerate(folders) if name.startswith(folder)), len(folders))
+            return distance, seconds[name], name
+
+        ranked = sorted(names, key=rank)
         kept, total = [], 0.0
         for name in ranked:
             total += seconds[name]
