@@ -395,6 +395,17 @@ def test_controller_that_waits_for_this_broker_gets_a_heartbeat_at_once(
     simulated(story)
 
 
+def test_broker_without_an_epoch_has_nothing_to_report_to_a_controller_that_waits() -> None:
+    async def story() -> None:
+        stand = Stand()
+        asyncio.create_task(stand.lifecycle.register())  # noqa: RUF006
+        await turns()
+        stand.publish(with_broker(stand.metadata.image, OTHER, in_controlled_shutdown=True))
+        assert len(stand.sent) == 1
+
+    simulated(story)
+
+
 @pytest.mark.parametrize(("fenced", "same_epoch"), [(True, True), (True, False), (False, True), (False, False)])
 def test_ready_broker_runs_when_its_own_incarnation_is_unfenced(fenced: bool, same_epoch: bool) -> None:
     async def story() -> None:
@@ -594,6 +605,9 @@ def test_broker_that_led_nothing_does_not_wait_for_its_clients() -> None:
         await stand.runs()
         stand.clients = 1
         leaving = await stand.leaving()
+        stand.publish_own(in_controlled_shutdown=True)
+        await turns()
+        assert stand.listeners.on_connection_lost == []
         await stand.answer(should_shut_down=True)
         assert leaving.done()
 

@@ -15,10 +15,17 @@ from odradek.testing.simulation.loop import VirtualLoop
 TURNS = 20
 
 
+class _Accepting:
+    """A network in which each probe of a listener finds that it accepts. There are no other connections."""
+
+    async def reach(self, address: tuple[str, int]) -> None:
+        pass
+
+
 def simulated(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Runs the scenario on a loop in simulated time. Fails with the first exception of a task or a callback."""
     failures: list[dict[str, Any]] = []
-    with asyncio.Runner(loop_factory=lambda: VirtualLoop(Random(1), None)) as runner:  # type: ignore[arg-type]
+    with asyncio.Runner(loop_factory=lambda: VirtualLoop(Random(1), _Accepting())) as runner:  # type: ignore[arg-type]
         runner.get_loop().set_exception_handler(lambda loop, context: failures.append(context))
         runner.run(scenario())
     assert not failures, failures
