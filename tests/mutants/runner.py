@@ -30,7 +30,7 @@ from tests.mutants.reach import ReachMap
 
 KILLED, SURVIVED, TIMED_OUT, UNREACHED = "killed", "survived", "timed out", "unreached"
 #: Tests of one mutant, by the time that they take without it. Lines of a broker's start are reached by thousands.
-MOST_SECONDS = 60.0
+MOST_SECONDS = 30.0
 #: These run in the order of their times, before those that share the fixtures of their modules.
 _CHEAPEST = 40
 #: CPU time of a fork, beyond a multiple of its tests' own: it ends an endless loop. On a busy machine time passes faster.
