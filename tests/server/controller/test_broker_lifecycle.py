@@ -66,7 +66,7 @@ class Stand:
         self.metadata.image = three_brokers()
         self.sent: list[Sent] = []
         self.controller: Any = SimpleNamespace(
-            is_active=False, broker_epoch=-1, on_leader_changed=[], voter_endpoints=lambda: {}
+            is_active=False, broker_epoch=-1, on_leader_changed=[], voter_endpoints=dict
         )
         self.directories: list[Any] = [
             SimpleNamespace(directory_id=bytes([number]) * 16, previous_broker_epoch=5, is_online=number < 2, path="")

@@ -343,9 +343,7 @@ def test_bug_drops_the_shard_and_its_log_is_loaded_again(
                 shard.failure = RuntimeError("a bug")
                 await after_ms(15)
         expected = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
-        if where == "request":
-            expected = [ErrorCode.UNKNOWN_SERVER_ERROR, *expected]
-        elif where == "append":
+        if where == "request" or where == "append":
             expected = [ErrorCode.UNKNOWN_SERVER_ERROR, *expected]
         assert driver.answers[1:] == expected
         assert driver.shard is None
