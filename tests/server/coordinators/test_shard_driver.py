@@ -1,4 +1,4 @@
-"""The driver of a coordinator's shard in simulated time, with a shard that the test scripts: when it writes, replies and loads."""
+"""The driver of a coordinator's shard in simulated time, with a scripted shard: when it writes, replies and loads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replica fetcher in simulated time, against a leader that the test is: each request, and what a response does to the log."""
+"""A replica fetcher in simulated time, with the test as its leader: each request, and what a response does to the log."""
 
 from __future__ import annotations
 
