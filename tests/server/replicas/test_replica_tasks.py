@@ -1,0 +1,1050 @@
+"""Tasks of a broker as a replica, in simulated time: ISR changes, throttles, fetchers, maintenance, cleaning and healing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from immutables import Map
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    PartitionDataResponse,
+    TopicDataResponse,
+)
+from odradek.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from odradek.protocol.records.errors import CorruptBatch
+from odradek.replication.throttle import ReplicationRate
+from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.network.endpoint import Endpoint
+from odradek.server.replicas import healing, replication_quota
+from odradek.server.replicas.cleaner import LogCleaner
+from odradek.server.replicas.healing import PATIENT_TRIES, RETRY_S, Healer, NotThere, ReplicaReader
+from odradek.server.replicas.isr_changes import RETRY_MS, IsrChanges
+from odradek.server.replicas.maintenance import LOGS_AT_A_TIME, LogMaintenance
+from odradek.server.replicas.moves import bytes_from
+from odradek.server.replicas.replication import Replication
+from odradek.server.replicas.replication_quota import FOLLOWERS, LEADERS, ReplicationQuota
+from odradek.server.runtime.counters import DamageCounters
+from odradek.server.runtime.lazy import Lazy
+from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.segments.damage import PoisonedBatch, SegmentSuspected
+
+from tests.server.harness.hosted import NOW_MS, TOPIC_ID, Hosted, Watching, batch, joined
+from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
+
+OWN, SECOND, THIRD = 0, 2, 3
+LAG_MS = 30_000
+
+
+def properties(**values: str) -> BrokerConfig:
+    return BrokerConfig({key.replace("_", "."): value for key, value in values.items()})
+
+
+# ---- changes of the ISR
+
+
+class Changing:
+    """A leader of partitions whose followers lag. The test is the controller."""
+
+    def __init__(self, path: Path, count: int = 1) -> None:
+        self.asked: list[tuple[AlterPartitionRequest, Callable[[Any], None], int]] = []
+        channel: Any = SimpleNamespace(send_to_controller=self._ask)
+        self.clock = loop_clock()
+        self.changes = IsrChanges(OWN, lambda: 77, self.clock, Lazy(lambda: channel))
+        self.hosted = [Hosted(path, OWN, index=index) for index in range(count)]
+        for hosted in self.hosted:
+            hosted.lead(SECOND, THIRD, now_ms=self.clock.now_ms() - LAG_MS - 10)
+            hosted.append(batch(), NOW_MS)
+            hosted.on_proposal = self.changes.propose
+
+    def _ask(self, request: Any, reply: Callable[[Any], None], *, timeout_ms: int) -> None:
+        self.asked.append((request, reply, timeout_ms))
+
+    def shrink(self, index: int = 0) -> None:
+        self.hosted[index].shrink_isr(self.clock.now_ms())
+
+    async def answer(self, *errors: int, isr: tuple[int, ...] = (OWN,), error: int = 0, epoch: int = 1) -> None:
+        request, reply, _ = self.asked[-1]
+        indexes = [one.partition_index for topic in request.topics for one in topic.partitions]
+        data = [PartitionDataResponse(index, code, OWN, epoch, list(isr), 0, 9) for index, code in zip(indexes, errors)]
+        reply(AlterPartitionResponse(error_code=error, topics=[TopicDataResponse(TOPIC_ID, data)]))
+        await turns()
+
+
+def test_proposal_has_the_epochs_of_the_partition_and_of_each_member(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Changing(tmp_path)
+        hosted = stand.hosted[0]
+        hosted.follower_fetched(SECOND, 1, 0, 55, stand.clock.now_ms())
+        stand.shrink()
+        assert stand.asked == []
+        await turns()
+        ((request, _, timeout_ms),) = stand.asked
+        assert (request.broker_id, request.broker_epoch, timeout_ms) == (OWN, 77, 30_000)
+        (topic,) = request.topics
+        (one,) = topic.partitions
+        assert (topic.topic_id, one.partition_index, one.leader_epoch, one.partition_epoch) == (TOPIC_ID, 0, 1, 0)
+        assert one.new_isr == [OWN, SECOND]
+        assert [(state.broker_id, state.broker_epoch) for state in one.new_isr_with_epochs] == [(OWN, 77), (SECOND, 55)]
+        await stand.answer(0, isr=(OWN, SECOND))
+        assert (hosted.role.isr, hosted.role.partition_epoch, hosted.role.proposal) == ((OWN, SECOND), 9, None)
+        assert (stand.changes.shrinks, stand.changes.expands) == (1, 0)
+        hosted.follower_fetched(THIRD, 1, 0, 66, stand.clock.now_ms())
+        await turns()
+        await stand.answer(0, isr=(OWN, SECOND, THIRD))
+        assert (stand.changes.shrinks, stand.changes.expands) == (1, 1)
+        await after_ms(1000)
+        assert len(stand.asked) == 2
+
+    simulated(story)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_repeated", "is_withdrawn"),
+    [
+        (ErrorCode.INELIGIBLE_REPLICA, False, True),
+        (ErrorCode.OPERATION_NOT_ATTEMPTED, False, True),
+        (ErrorCode.FENCED_LEADER_EPOCH, False, False),
+        (ErrorCode.INVALID_UPDATE_VERSION, False, False),
+        (ErrorCode.NEW_LEADER_ELECTED, False, False),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, True, False),
+        (ErrorCode.STALE_BROKER_EPOCH, True, False),
+    ],
+)
+def test_rejected_proposal_is_withdrawn_kept_or_repeated(
+    error: ErrorCode, is_repeated: bool, is_withdrawn: bool, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        stand = Changing(tmp_path)
+        stand.shrink()
+        await turns()
+        await stand.answer(error)
+        role = stand.hosted[0].role
+        assert (role.proposal is None) == is_withdrawn and len(role.isr) == 3
+        await after_ms(RETRY_MS - 3)
+        assert len(stand.asked) == 1
+        await after_ms(6)
+        assert len(stand.asked) == 1 + is_repeated
+        assert (stand.changes.shrinks, stand.changes.expands) == (0, 0)
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("failure", ["none", "whole"])
+def test_request_that_fails_as_a_whole_is_repeated(failure: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Changing(tmp_path)
+        stand.shrink()
+        await turns()
+        for count in range(1, 4):
+            assert len(stand.asked) == count
+            if failure == "none":
+                stand.asked[-1][1](None)
+            else:
+                await stand.answer(0, error=ErrorCode.STALE_BROKER_EPOCH)
+            await after_ms(RETRY_MS - 3)
+            assert len(stand.asked) == count
+            await after_ms(6)
+        assert len(stand.hosted[0].role.isr) == 3
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("event", ["newer metadata", "removed", "closed"])
+def test_proposal_that_is_settled_otherwise_is_not_sent(event: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Changing(tmp_path)
+        stand.shrink()
+        hosted = stand.hosted[0]
+        if event == "newer metadata":
+            hosted.lead(SECOND, THIRD, partition_epoch=5)
+        elif event == "removed":
+            hosted.is_removed = True
+        else:
+            stand.changes.close()
+        await after_ms(1000)
+        assert stand.asked == []
+        if event == "newer metadata":
+            hosted.shrink_isr(stand.clock.now_ms() + LAG_MS + 10)
+            await turns()
+            assert len(stand.asked) == 1
+
+    simulated(story)
+
+
+def test_response_that_comes_after_newer_metadata_counts_and_changes_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Changing(tmp_path, 2)
+        stand.shrink(0)
+        await turns()
+        stand.shrink(1)
+        hosted = stand.hosted[0]
+        hosted.lead(SECOND, THIRD, isr=(OWN, SECOND), partition_epoch=12)
+        await stand.answer(0)
+        assert (hosted.role.isr, hosted.role.partition_epoch) == ((OWN, SECOND), 12)
+        assert stand.changes.shrinks == 1
+        assert [one.partition_index for one in stand.asked[-1][0].topics[0].partitions] == [1], "the next one follows"
+
+    simulated(story)
+
+
+# ---- the throttle
+
+
+class Throttled:
+    def __init__(self, keys: tuple[str, str], listed: str | None, rate: str | None = "100") -> None:
+        config = properties(replication_quota_window_num="2")
+        values = {} if listed is None else {keys[1]: listed}
+        self.metadata: Any = SimpleNamespace(image=SimpleNamespace(config=lambda kind, topic: Map(values)))
+        self.now_ms = 0
+        clock: Any = SimpleNamespace(now_ms=lambda: self.now_ms)
+        self.values = values
+        self.quota = ReplicationQuota(OWN, config, clock, self.metadata, keys)
+        if rate is not None:
+            limit = int(rate)
+            self.quota._config = SimpleNamespace(get=lambda key: limit if key == keys[0] else 1 << 62)  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("keys", [LEADERS, FOLLOWERS])
+@pytest.mark.parametrize(
+    ("listed", "is_listed"),
+    [("*", True), ("7:0", True), ("6:0, 7:0", True), ("7:1", False), ("0:7", False), ("", False), (None, False)],
+)
+def test_replicas_that_the_topic_lists_are_throttled(
+    keys: tuple[str, str], listed: str | None, is_listed: bool, tmp_path: Path
+) -> None:
+    stand = Throttled(keys, listed)
+    hosted = Hosted(tmp_path, OWN, index=7)
+    hosted.lead(SECOND, isr=(OWN,))
+    assert stand.quota.throttles(hosted) == is_listed
+    stand.quota.record(hosted, 1000)
+    assert stand.quota.is_throttled(hosted, SECOND) == is_listed
+    assert not stand.quota.is_throttled(hosted, OWN), "it is in the ISR"
+    stand.now_ms = 3000
+    assert not stand.quota.is_throttled(hosted, SECOND), "the rate has gone down"
+
+
+def test_quota_without_a_rate_is_off(tmp_path: Path) -> None:
+    stand = Throttled(LEADERS, "*", None)
+    hosted = Hosted(tmp_path, OWN)
+    hosted.lead(SECOND, isr=(OWN,))
+    assert not stand.quota.is_on
+    stand.quota.record(hosted, 1 << 40)
+    assert not stand.quota.is_throttled(hosted, SECOND)
+    assert Throttled(LEADERS, "*", "0").quota.is_on
+
+
+def test_rate_at_its_limit_is_not_exceeded(tmp_path: Path) -> None:
+    stand = Throttled(LEADERS, "*")
+    hosted = Hosted(tmp_path, OWN)
+    hosted.lead(SECOND, isr=(OWN,))
+    stand.quota.record(hosted, 100)
+    assert not stand.quota.is_throttled(hosted, SECOND)
+    stand.quota.record(hosted, 1)
+    assert stand.quota.is_throttled(hosted, SECOND)
+
+
+def test_changed_list_of_a_topic_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replication_quota, "MAX_REMEMBERED_TOPICS", 1)
+    stand = Throttled(LEADERS, "0:0")
+    hosted = Hosted(tmp_path, OWN)
+    assert stand.quota.throttles(hosted)
+    stand.values[LEADERS[1]] = "0:1"
+    assert not stand.quota.throttles(hosted)
+    other: Any = SimpleNamespace(topic="other", index=0)
+    stand.quota.throttles(other)
+    assert list(stand.quota._listed) == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "now_ms", "rate"),
+    [
+        ([], 0, 0),
+        ([(0, 500)], 0, 500),
+        ([(0, 500)], 999, 500),
+        ([(0, 500), (999, 500)], 1999, 1000_000 / 1999),
+        ([(0, 500), (1000, 500)], 1999, 1000_000 / 1999),
+        ([(0, 500), (1000, 500)], 2000, 500),
+        ([(0, 500), (999, 500), (1000, 100)], 2000, 100),
+        ([(0, 500)], 2000, 0),
+    ],
+)
+def test_rate_counts_the_last_samples(recorded: list[tuple[int, int]], now_ms: int, rate: float) -> None:
+    found = ReplicationRate(2, 1000)
+    for at_ms, size in recorded:
+        found.record(size, at_ms)
+    assert found.bytes_per_second(now_ms) == pytest.approx(rate)
+
+
+# ---- fetchers
+
+
+class Fetcher:
+    def __init__(self, leader: int, purpose: str) -> None:
+        self.leader = leader
+        self.purpose = purpose
+        self.is_waiting = False
+        self.followed: list[Any] = []
+        self.is_closed = False
+
+    def follow(self, followed: Any) -> None:
+        self.followed.append(followed)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Replicating:
+    def __init__(self, hosted: list[Hosted], fetchers: str = "1") -> None:
+        self.fetchers: list[Fetcher] = []
+        self.isr_changes = SimpleNamespace(is_closed=False)
+        self.isr_changes.close = lambda: setattr(self.isr_changes, "is_closed", True)
+        parts: Any = (
+            properties(num_replica_fetchers=fetchers, replica_lag_time_max_ms="10000"), loop_clock(), hosted,
+            self.isr_changes, None, None, self._made,
+        )  # fmt: skip
+        self.replication = Replication(*parts)
+
+    def _made(self, leader: int, purpose: str) -> Fetcher:
+        self.fetchers.append(Fetcher(leader, purpose))
+        return self.fetchers[-1]
+
+
+def test_partition_is_followed_by_a_fetcher_that_is_free(tmp_path: Path) -> None:
+    async def story() -> None:
+        hosted = [Hosted(tmp_path, OWN, index=index) for index in range(3)]
+        for one in hosted:
+            one.follow_leader(SECOND)
+        stand = Replicating(hosted)
+        for one in hosted:
+            stand.replication.follow(one)
+            stand.fetchers[0].is_waiting = one is hosted[0]
+        assert [len(one.followed) for one in stand.fetchers] == [2, 1]
+        assert [one.purpose for one in stand.fetchers] == ["fetcher-0-0-of-2", "fetcher-0-1-of-2"]
+        for one in stand.fetchers:
+            one.is_waiting = True
+        stand.replication.follow(hosted[0])
+        assert [len(one.followed) for one in stand.fetchers] == [3, 1]
+        other = Hosted(tmp_path, OWN, index=9)
+        other.follow_leader(THIRD)
+        stand.replication.follow(other)
+        assert [one.leader for one in stand.fetchers] == [SECOND, SECOND, THIRD]
+        stand.replication.close()
+        assert all(one.is_closed for one in stand.fetchers) and stand.isr_changes.is_closed
+        stand.replication.follow(other)
+        assert len(stand.fetchers[2].followed) == 1
+
+    simulated(story)
+
+
+def test_several_fetchers_share_the_partitions(tmp_path: Path) -> None:
+    async def story() -> None:
+        hosted = [Hosted(tmp_path, OWN, index=index) for index in range(8)]
+        stand = Replicating(hosted, "4")
+        for one in hosted:
+            one.follow_leader(SECOND)
+            stand.replication.follow(one)
+        assert sorted(len(one.followed) for one in stand.fetchers) == [2, 2, 2, 2]
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("state", ["leader", "no leader", "offline"])
+def test_replica_without_a_leader_elsewhere_is_not_followed(state: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        hosted = Hosted(tmp_path, OWN)
+        if state == "leader":
+            hosted.lead(SECOND)
+        else:
+            hosted.follow_leader(-1 if state == "no leader" else SECOND)
+        hosted.offline = state == "offline"
+        stand = Replicating([hosted])
+        stand.replication.follow(hosted)
+        assert stand.fetchers == []
+
+    simulated(story)
+
+
+def test_followers_that_lag_are_looked_for_at_half_of_their_time(tmp_path: Path) -> None:
+    async def story() -> None:
+        hosted = [Hosted(tmp_path, OWN, index=index) for index in range(4)]
+        now_ms = loop_clock().now_ms()
+        hosted[0].lead(SECOND, now_ms=now_ms)
+        hosted[1].lead(SECOND, now_ms=now_ms, isr=(OWN,))
+        hosted[2].lead(SECOND, now_ms=now_ms)
+        hosted[2].offline = True
+        hosted[3].follow_leader(SECOND)
+        calls: list[int] = []
+        for one in hosted:
+            kind = type("Shrinking", (Hosted,), {"shrink_isr": lambda self, now_ms: calls.append(self.index)})
+            one.__class__ = kind
+        stand = Replicating(hosted)
+        await after_ms(4990)
+        assert calls == []
+        await after_ms(20)
+        assert calls == [0]
+        await after_ms(5000)
+        assert calls == [0, 0]
+        stand.replication.close()
+        await after_ms(20_000)
+        assert calls == [0, 0]
+
+    simulated(story)
+
+
+# ---- maintenance
+
+
+class Upkeep:
+    """The maintenance of some partitions, whose disk works at once."""
+
+    def __init__(self, hosted: list[Any], **config: str) -> None:
+        async def run(work: Callable[..., Any], *arguments: Any) -> Any:
+            return work(*arguments)
+
+        self.failed: list[Exception] = []
+        self.background: list[str] = []
+
+        class Partitions(list[Any]):
+            directories: list[Any] = []
+            directory_failed = self.failed.append
+
+        disk: Any = SimpleNamespace(run=run)
+        background: Any = SimpleNamespace(
+            failed=lambda name, error: self.background.append(f"{name} failed"),
+            succeeded=lambda name: self.background.append(name),
+        )
+        self.partitions: Any = Partitions(hosted)
+        self.maintenance = LogMaintenance(properties(**config), loop_clock(), self.partitions, disk, background)
+
+
+def test_each_task_of_maintenance_runs_at_its_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[str] = []
+    names = (
+        "delete_old_segments", "remove_files", "flush_what_is_due", "write_checkpoints", "write_high_watermarks",
+        "expire_producers",
+    )  # fmt: skip
+    for name in names:
+
+        async def work(self: Any, name: str = name) -> None:
+            runs.append(name)
+
+        work.__name__ = name
+        monkeypatch.setattr(LogMaintenance, name, work)
+
+    async def story() -> None:
+        stand = Upkeep(
+            [],
+            log_retention_check_interval_ms="40000",
+            log_flush_scheduler_interval_ms="9000",
+            log_flush_offset_checkpoint_interval_ms="20000",
+            replica_high_watermark_checkpoint_interval_ms="30000",
+            producer_id_expiration_check_interval_ms="60000",
+        )
+        stand.maintenance.start()
+        await after_ms(60_500)
+        assert [runs.count(name) for name in names] == [1, 60, 12, 3, 2, 1]
+        await stand.maintenance.stop()
+        await after_ms(60_000)
+        assert len(runs) == 79
+        assert {"delete old segments", "remove files"} <= set(stand.background)
+
+    simulated(story)
+
+
+def test_failed_maintenance_is_reported_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    failure = LogDirectoryFailure("/d", "x", OSError(5, "broken"))
+    failures: list[Exception] = [failure, RuntimeError("a bug")]
+
+    async def remove_files(self: Any) -> None:
+        if failures:
+            raise failures.pop(0)
+
+    monkeypatch.setattr(LogMaintenance, "remove_files", remove_files)
+
+    async def story() -> None:
+        stand = Upkeep([])
+        stand.maintenance.start()
+        await after_ms(3500)
+        assert stand.failed == [failure]
+        assert [one for one in stand.background if one.startswith("remove")] == ["remove files failed", "remove files"]
+        await stand.maintenance.stop()
+
+    simulated(story)
+
+
+def test_logs_are_looked_at_some_at_a_time_and_one_failure_ends_its_own_only(tmp_path: Path) -> None:
+    async def story() -> None:
+        failure = LogDirectoryFailure("/d", "x", OSError(5, "broken"))
+        hosted = [
+            SimpleNamespace(index=index, offline=index == 1, is_removed=index == 2, on_failure=failures.append)
+            for index in range(2 * LOGS_AT_A_TIME)
+        ]
+        seen: list[int] = []
+
+        def look(one: Any) -> None:
+            if one.index == 3:
+                raise failure
+            seen.append(one.index)
+
+        stand = Upkeep(hosted)
+        task = asyncio.ensure_future(stand.maintenance._over_logs(look))
+        await asyncio.sleep(0)
+        assert seen[-1] == LOGS_AT_A_TIME - 2
+        await task
+        assert seen == [0, *range(4, 2 * LOGS_AT_A_TIME)] and failures == [failure]
+
+    failures: list[Exception] = []
+    simulated(story)
+
+
+def test_old_segments_are_deleted_and_readers_woken(tmp_path: Path) -> None:
+    async def story() -> None:
+        hosted = Hosted(tmp_path, OWN, segment_bytes=100, retention_bytes=0, retention_ms=-1, file_delete_delay_ms=5000)
+        hosted.lead()
+        for _ in range(4):
+            hosted.append(batch(), loop_clock().now_ms())
+        watching = Watching()
+        hosted.watchers[watching] = None
+        stand = Upkeep([hosted])
+        files = lambda: len(list(Path(hosted.log.path).glob("*.log*")))  # noqa: E731
+        assert files() == 4
+        await stand.maintenance.delete_old_segments()
+        assert hosted.log.log_start_offset > 0 and watching.changes == 1
+        before = files()
+        await stand.maintenance.remove_files()
+        assert files() == before == 5, "a new segment, and those that are deleted later"
+        await after_ms(5100)
+        await stand.maintenance.remove_files()
+        assert files() == 1 and not stand.maintenance._with_removed_segments
+        await stand.maintenance.delete_old_segments()
+        assert watching.changes == 1
+
+    simulated(story)
+
+
+def test_checkpoint_is_written_when_it_differs(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Upkeep([])
+        directory: Any = SimpleNamespace(path=str(tmp_path), is_online=True)
+        file = tmp_path / "some-checkpoint"
+        await stand.maintenance._write(directory, "some-checkpoint", {("t", 0): 5})
+        first = file.read_bytes()
+        file.unlink()
+        await stand.maintenance._write(directory, "some-checkpoint", {("t", 0): 5})
+        assert not file.exists()
+        await stand.maintenance._write(directory, "some-checkpoint", {("t", 0): 6})
+        assert file.read_bytes() != first
+
+    simulated(story)
+
+
+# ---- the cleaner
+
+
+class Cleaning:
+    def __init__(self, hosted: list[Any], *, rewritten: Any = None) -> None:
+        self.lines: list[Any] = []
+        partitions: Any = hosted
+        damage: Any = SimpleNamespace(say=lambda *said: self.lines.append(said))
+        maintenance: Any = SimpleNamespace(schedule_segment_deletion=lambda hosted: None)
+        disk: Any = None
+        config = properties(log_cleaner_backoff_ms="1000")
+        self.failures: list[str] = []
+        background: Any = SimpleNamespace(
+            failed=lambda name, error: self.failures.append(name), succeeded=lambda name: self.failures.append("-")
+        )
+        self.cleaner = LogCleaner(
+            config, loop_clock(), partitions, maintenance, damage, disk, lambda one: one is rewritten, background
+        )
+
+
+def poisoned(offset: int, last: int) -> PoisonedBatch:
+    return PoisonedBatch(offset, last, "a bomb")
+
+
+def test_poisoned_batches_are_noted_by_offset_and_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        stand = Cleaning([])
+        hosted: Any = SimpleNamespace(topic="t", index=0, name="t-0")
+        note = stand.cleaner.note_poisoned
+        note(hosted, [poisoned(5, 6), poisoned(20, 20)], 0, 30)
+        note(hosted, [poisoned(5, 6)], 0, 20)
+        assert sorted(stand.cleaner.poisoned["t", 0]) == [5, 20]
+        note(hosted, [], 0, 20)
+        assert sorted(stand.cleaner.poisoned["t", 0]) == [20]
+        note(hosted, [], 20, 21)
+        assert stand.cleaner.poisoned == {}
+
+    simulated(story)
+    said = [record.getMessage() for record in caplog.records if "poisoned" in record.getMessage()]
+    assert len(said) == 2 and "offsets 5 to 6" in said[0] and "offsets 20 to 20" in said[1]
+
+
+@pytest.mark.parametrize(
+    ("failure", "goes_on", "is_left"),
+    [
+        (LogDirectoryFailure("/d", "x", OSError(5, "broken")), True, False),
+        (SegmentSuspected(0, "suspect"), False, False),
+        (CorruptBatch("rot"), True, True),
+    ],
+)
+def test_log_that_cannot_be_cleaned_is_left_as_its_failure_needs(
+    failure: Exception, goes_on: bool, is_left: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        noted: list[Any] = []
+        hosted: Any = SimpleNamespace(
+            topic="t", index=0, name="t-0", offline=False, is_removed=False, on_failure=noted.append,
+            on_damage=lambda hosted, damage: noted.append(damage),
+        )  # fmt: skip
+        stand = Cleaning([hosted])
+
+        async def dirtiest(self: Any) -> Any:
+            return (hosted, None) if self._may_clean(hosted) else None
+
+        async def clean(self: Any, hosted: Any, dirt: Any) -> bool:
+            assert self.works_on(hosted)
+            raise failure
+
+        monkeypatch.setattr(LogCleaner, "_dirtiest", dirtiest)
+        monkeypatch.setattr(LogCleaner, "_clean", clean)
+        assert await stand.cleaner.clean_one() == goes_on
+        assert not stand.cleaner.works_on(hosted)
+        assert noted == ([] if is_left else [failure])
+        assert len(stand.lines) == int(isinstance(failure, SegmentSuspected))
+        assert await stand.cleaner.clean_one() == (goes_on and not is_left)
+        hosted.is_removed = True
+        assert not await stand.cleaner.clean_one()
+
+    simulated(story)
+
+
+def test_log_that_another_part_rewrites_is_not_cleaned() -> None:
+    async def story() -> None:
+        hosted: Any = SimpleNamespace(topic="t", index=0, offline=False, is_removed=False)
+        other: Any = SimpleNamespace(topic="t", index=1, offline=True, is_removed=False)
+        stand = Cleaning([hosted, other], rewritten=hosted)
+        assert not stand.cleaner._may_clean(hosted) and not stand.cleaner._may_clean(other)
+        other.offline = False
+        assert stand.cleaner._may_clean(other)
+        other.is_removed = True
+        assert not stand.cleaner._may_clean(other)
+
+    simulated(story)
+
+
+def test_cleaner_cleans_until_nothing_is_dirty_and_then_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        stand = Cleaning([])
+        outcomes: list[Any] = [True, True, False, RuntimeError("a bug"), False]
+        calls: list[float] = []
+
+        async def clean_one(self: Any) -> bool:
+            calls.append(asyncio.get_running_loop().time())
+            outcome = outcomes.pop(0) if outcomes else False
+            if isinstance(outcome, Exception):
+                raise outcome
+            return bool(outcome)
+
+        monkeypatch.setattr(LogCleaner, "clean_one", clean_one)
+        began = asyncio.get_running_loop().time()
+        stand.cleaner.start()
+        await after_ms(3100)
+        assert [round(one - began) for one in calls] == [1, 1, 1, 2, 3]
+        assert stand.failures == ["-", "log cleaner", "-"]
+        await stand.cleaner.stop()
+        await after_ms(3000)
+        assert len(calls) == 5
+
+    simulated(story)
+
+
+# ---- reading from another replica
+
+
+SOURCE = Endpoint("PLAINTEXT", "there", 9092)
+
+
+class Reading:
+    """A replica that is read from another one, which the test is."""
+
+    node_id = OWN
+
+    def __init__(self, path: Path, end: int = 10) -> None:
+        self.hosted = Hosted(path, OWN)
+        self.hosted.log.append(batch(end), None, NOW_MS)
+        self.hosted.role.appended(end, NOW_MS)
+        self.hosted.follow_leader(SECOND, epoch=4)
+        self.hosted.follow(end, 0)
+        self.sent: list[tuple[Endpoint, Any, Callable[[Any], None], str]] = []
+        here: Any = self
+        self.reader = ReplicaReader(here, self.hosted, SOURCE)
+        self.found: list[tuple[bytes, list[int]]] = []
+
+    def send(self, endpoint: Endpoint, request: Any, reply: Callable[[Any], None], *, purpose: str) -> None:
+        self.sent.append((endpoint, request, reply, purpose))
+
+    def begin(self, first: int, end: int) -> asyncio.Task[None]:
+        async def read() -> None:
+            async for batches, headers in self.reader.read(first, end):
+                self.found.append((batches, [header.base_offset for header in headers]))
+
+        return asyncio.ensure_future(read())
+
+    async def answer(
+        self, records: bytes | None = None, *, error: int = 0, whole: int = 0, aborted: Any = None
+    ) -> None:
+        data = PartitionData(0, error, 10, aborted_transactions=aborted, records=records)  # type: ignore[arg-type]
+        self.sent[-1][2](FetchResponse(0, whole, 0, [FetchableTopicResponse("", TOPIC_ID, [data])]))
+        await turns()
+
+
+def test_range_is_read_until_its_end(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Reading(tmp_path)
+        task = stand.begin(2, 7)
+        await turns()
+        endpoint, request, _, purpose = stand.sent[0]
+        assert isinstance(request, FetchRequest) and (endpoint, purpose) == (SOURCE, "healing")
+        (asked,) = request.topics[0].partitions
+        assert (request.isolation_level, request.min_bytes, request.max_wait_ms) == (1, 1, 100)
+        assert (asked.partition, asked.current_leader_epoch, asked.fetch_offset) == (0, 4, 2)
+        assert asked.partition_max_bytes == request.max_bytes == 1 << 20
+        first, second, third = batch(2, offset=2), batch(1, offset=4), batch(2, offset=5)
+        await stand.answer(joined(first, second), aborted=[AbortedTransaction(7, 2)])
+        assert stand.sent[1][1].topics[0].partitions[0].fetch_offset == 5
+        await stand.answer(joined(third, batch(3, offset=7)), aborted=[AbortedTransaction(8, 5)])
+        await task
+        assert stand.found == [(joined(first, second), [2, 4]), (joined(third), [5])]
+        assert stand.reader.aborted == {(7, 2), (8, 5)}
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("failure", ["none", "whole", "partition", "no topic", "nothing"])
+def test_replica_without_the_records_ends_the_read(failure: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Reading(tmp_path)
+        task = stand.begin(0, 3)
+        await turns()
+        if failure == "none":
+            stand.sent[0][2](None)
+        elif failure == "whole":
+            await stand.answer(joined(batch(3)), whole=ErrorCode.UNKNOWN_SERVER_ERROR)
+        elif failure == "partition":
+            await stand.answer(joined(batch(3)), error=ErrorCode.CORRUPT_MESSAGE)
+        elif failure == "no topic":
+            stand.sent[0][2](FetchResponse(0, 0, 0, []))
+        else:
+            await stand.answer(b"")
+        with pytest.raises(NotThere, match="there"):
+            await task
+        assert stand.found == []
+
+    simulated(story)
+
+
+@pytest.mark.parametrize(
+    ("may_have_gaps", "records", "is_valid"),
+    [
+        (False, batch(2, offset=1), False),
+        (True, batch(2, offset=1), True),
+        (False, batch(4), False),
+        (True, batch(4), False),
+        (False, batch(2, offset=0, last_offset=2), True),
+    ],
+)
+def test_batches_tile_the_range_or_have_gaps_where_the_log_is_compacted(
+    may_have_gaps: bool, records: bytes, is_valid: bool, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        stand = Reading(tmp_path)
+        stand.reader.may_have_gaps = may_have_gaps
+        task = stand.begin(0, 3)
+        await turns()
+        await stand.answer(bytes(records))
+        if is_valid:
+            await task
+            assert len(stand.found) == 1
+        else:
+            with pytest.raises(CorruptBatch):
+                await task
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("may_have_gaps", [True, False])
+def test_records_of_the_next_segment_end_the_read_of_a_compacted_log(may_have_gaps: bool, tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Reading(tmp_path)
+        stand.reader.may_have_gaps = may_have_gaps
+        task = stand.begin(0, 3)
+        await turns()
+        await stand.answer(joined(batch(1, offset=5)))
+        if may_have_gaps:
+            await task
+        else:
+            with pytest.raises(NotThere):
+                await task
+
+    simulated(story)
+
+
+def test_records_that_may_be_uncommitted_are_not_read(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Reading(tmp_path, 5)
+        with pytest.raises(NotThere, match="offset 5 is not known to be committed"):
+            await stand.begin(3, 6)
+        assert stand.sent == []
+        task = stand.begin(4, 5)
+        await turns()
+        assert len(stand.sent) == 1
+        task.cancel()
+
+    simulated(story)
+
+
+# ---- healing
+
+
+class Healing:
+    """A healer whose attempts the test decides."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, outcomes: list[Any]) -> None:
+        self.outcomes = outcomes
+        self.tries: list[float] = []
+        self.busy: Any = None
+        self.moving: Any = None
+        self.counters = DamageCounters()
+        self.failed: list[str] = []
+        cleaner: Any = SimpleNamespace(works_on=lambda hosted: hosted is self.busy)
+        background: Any = SimpleNamespace(
+            failed=lambda name, error: self.failed.append(name), succeeded=lambda name: None
+        )
+        requests: Any = SimpleNamespace(
+            node_id=OWN, endpoint=lambda node: None if node == 9 else Endpoint("P", f"b{node}", 1)
+        )
+        none: Any = None
+        self.healer = Healer(
+            loop_clock(), self.counters, none, Lazy(lambda: requests), cleaner, none,
+            lambda hosted: hosted is self.moving, background,
+        )  # fmt: skip
+
+        async def heal(healer: Any, hosted: Any) -> None:
+            assert healer.works_on(hosted)
+            self.tries.append(asyncio.get_running_loop().time())
+            outcome = self.outcomes.pop(0)
+            if isinstance(outcome, Exception):
+                raise outcome
+            if outcome:
+                hosted.log.damage = []
+
+        monkeypatch.setattr(Healer, "_heal", heal)
+
+    def damaged(self, *replicas: int) -> Any:
+        hosted = SimpleNamespace(
+            name="t-0", role=SimpleNamespace(replicas=replicas, leader=replicas[-1], isr=replicas), is_removed=False,
+            offline=False, is_healing=False, log=SimpleNamespace(damage=[1], log_directory="/d", path="/d/t-0"), woken=0,
+            failures=[],
+        )  # fmt: skip
+        made = _Hashable(hosted)
+        made.wake_readers = lambda: setattr(made, "woken", made.woken + 1)
+        made.on_failure = made.failures.append
+        return made
+
+
+class _Hashable:
+    def __init__(self, parts: Any) -> None:
+        self.__dict__.update(parts.__dict__)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+def test_damaged_partition_is_healed_and_its_readers_are_woken(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        stand = Healing(monkeypatch, [True, True])
+        hosted = stand.damaged(OWN, SECOND)
+        stand.healer.wants(hosted)
+        assert hosted.is_healing and stand.tries == []
+        await turns()
+        assert (len(stand.tries), hosted.is_healing, hosted.woken) == (1, False, 1)
+        assert not stand.healer.works_on(hosted) and stand.healer._task is None
+        await after_ms(60_000)
+        assert len(stand.tries) == 1
+        hosted.log.damage = [1]
+        stand.healer.wants(hosted)
+        await turns()
+        assert len(stand.tries) == 2
+
+    simulated(story)
+
+
+def test_readers_wait_for_some_attempts_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        stand = Healing(monkeypatch, [NotThere("no"), CorruptBatch("rot"), RuntimeError("a bug"), True])
+        hosted = stand.damaged(OWN, SECOND)
+        stand.healer.wants(hosted)
+        await turns()
+        for tries in range(1, 4):
+            assert len(stand.tries) == tries == stand.counters.healings_failed
+            assert hosted.is_healing == (tries < PATIENT_TRIES)
+            assert hosted.woken == int(tries >= PATIENT_TRIES)
+            await after_ms(RETRY_S * 1000 - 100)
+            assert len(stand.tries) == tries
+            await after_ms(110)
+        assert len(stand.tries) == 4 and hosted.woken == 2 and stand.failed == ["healing"]
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("failure", [OSError(5, "broken"), LogDirectoryFailure("/d", "x", OSError(5, "broken"))])
+def test_disk_that_fails_while_healing_takes_its_directory_offline(
+    failure: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        stand = Healing(monkeypatch, [failure])
+        hosted = stand.damaged(OWN, SECOND)
+        hosted.on_failure = lambda error: (hosted.failures.append(error), setattr(hosted, "offline", True))
+        stand.healer.wants(hosted)
+        await after_ms(RETRY_S * 1000 + 20)
+        (found,) = hosted.failures
+        assert isinstance(found, LogDirectoryFailure) and stand.counters.healings_failed == 0
+        assert not hosted.is_healing and hosted.woken == 1, "an offline one is left"
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("other", ["cleaner", "move"])
+def test_healing_waits_for_what_rewrites_the_log(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        stand = Healing(monkeypatch, [True])
+        hosted = stand.damaged(OWN, SECOND)
+        stand.busy, stand.moving = (hosted, None) if other == "cleaner" else (None, hosted)
+        stand.healer.wants(hosted)
+        await after_ms(RETRY_S * 1000 + 20)
+        assert stand.tries == [] and hosted.is_healing
+        stand.busy = stand.moving = None
+        await after_ms(RETRY_S * 1000 + 20)
+        assert len(stand.tries) == 1 and not hosted.is_healing
+
+    simulated(story)
+
+
+def test_partition_without_another_replica_is_not_healed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        stand = Healing(monkeypatch, [])
+        alone = stand.damaged(OWN)
+        stand.healer.wants(alone)
+        assert not alone.is_healing and stand.healer._task is None
+        await stand.healer.stop()
+        hosted = stand.damaged(OWN, SECOND)
+        stand.healer.wants(hosted)
+        await turns()
+        assert not hosted.is_healing and stand.tries == []
+
+    simulated(story)
+
+
+def test_new_damage_is_healed_before_the_next_attempt_of_the_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        stand = Healing(monkeypatch, [NotThere("no"), True, True])
+        first, second = stand.damaged(OWN, SECOND), stand.damaged(OWN, SECOND)
+        stand.healer.wants(first)
+        await after_ms(100)
+        stand.healer.wants(second)
+        await after_ms(100)
+        assert len(stand.tries) == 3 and not first.is_healing and not second.is_healing
+
+    simulated(story)
+
+
+@pytest.mark.parametrize(
+    ("leader", "isr", "hosts"),
+    [
+        (SECOND, (OWN, SECOND, THIRD), ["b2", "b3"]),
+        (OWN, (THIRD, OWN), ["b3"]),
+        (-1, (OWN, THIRD), ["b3"]),
+        (9, (THIRD, 9), ["b3"]),
+        (OWN, (OWN,), []),
+    ],
+)
+def test_leader_and_isr_are_the_sources(
+    leader: int, isr: tuple[int, ...], hosts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        stand = Healing(monkeypatch, [])
+        hosted: Any = SimpleNamespace(role=SimpleNamespace(leader=leader, isr=isr))
+        assert [one.host for one in stand.healer._sources(hosted)] == hosts
+
+    simulated(story)
+
+
+@pytest.mark.parametrize(("is_compact", "was_cleaned"), [(False, False), (True, False), (False, True)])
+def test_sources_are_tried_in_turn_and_compacted_logs_are_taken_whole(
+    is_compact: bool, was_cleaned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = healing.Healer._heal
+
+    async def story() -> None:
+        stand = Healing(monkeypatch, [])
+        taken: list[tuple[str, str]] = []
+
+        def take(kind: str) -> Any:
+            async def taking(healer: Any, hosted: Any, reader: Any) -> None:
+                taken.append((kind, reader.source.partition(":")[0]))
+                if len(taken) < 2:
+                    raise NotThere("not here")
+
+            return taking
+
+        monkeypatch.setattr(Healer, "_take_all", take("all"))
+        monkeypatch.setattr(Healer, "_take_damaged", take("damaged"))
+        rolled: list[int] = []
+        log = SimpleNamespace(
+            damage=[SimpleNamespace(next_offset=5)], active=SimpleNamespace(base_offset=4), roll=rolled.append,
+            config=SimpleNamespace(compact=is_compact),
+        )  # fmt: skip
+        stand.healer._cleaner = SimpleNamespace(has_cleaned=lambda hosted: was_cleaned)  # type: ignore[assignment]
+        hosted: Any = SimpleNamespace(
+            role=SimpleNamespace(leader=SECOND, isr=(OWN, SECOND, THIRD)), log=log, name="t-0"
+        )
+        await original(stand.healer, hosted)
+        kind = "all" if is_compact or was_cleaned else "damaged"
+        assert taken == [(kind, "b2"), (kind, "b3")] and len(rolled) == 1
+        log.active.base_offset = 5
+        taken.clear()
+        hosted.role.isr = (OWN,)
+        with pytest.raises(NotThere, match="not here"):
+            await original(stand.healer, hosted)
+        assert len(rolled) == 1, "the damage is in a closed segment"
+        hosted.role.leader = OWN
+        with pytest.raises(NotThere, match="no other replica is in sync"):
+            await original(stand.healer, hosted)
+
+    simulated(story)
+
+
+# ---- moves
+
+
+def test_bytes_of_a_log_are_counted_from_an_offset_on(tmp_path: Path) -> None:
+    one = len(batch())
+    hosted = Hosted(tmp_path, OWN, segment_bytes=2 * one)
+    hosted.lead()
+    for _ in range(5):
+        hosted.append(batch(), NOW_MS)
+    assert [bytes_from(hosted.log, offset) // one for offset in range(7)] == [5, 4, 3, 2, 1, 0, 0]
