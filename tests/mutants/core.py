@@ -67,9 +67,7 @@ class InThisProcess:
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         left_out = [
-            item
-            for item in items
-            if not _STARTING.isdisjoint(getattr(item, "fixturenames", ())) or _has_no_limit(item)
+            item for item in items if not _STARTING.isdisjoint(getattr(item, "fixturenames", ())) or _has_no_limit(item)
         ]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
