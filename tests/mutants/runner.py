@@ -69,7 +69,7 @@ class MutantRunner:
         items = {item.nodeid: item for item in session.items}
         for number, mutant in enumerate(self._mutants, 1):
             reaching = self._reach.tests_of(mutant) & items.keys()
-            outcome = self._run(mutant, [items[name] for name in self._in_order(mutant, reaching)], len(reaching))
+            outcome = self._confirmed(mutant, [items[name] for name in self._in_order(mutant, reaching)], len(reaching))
             self.outcomes.append(outcome)
             print(f"{number:>4} {outcome.status:<10} {mutant}  {outcome.test}", flush=True)
         return True
@@ -92,6 +92,19 @@ class MutantRunner:
             kept.append(name)
         cheapest, others = kept[:_CHEAPEST], kept[_CHEAPEST:]
         return cheapest + sorted(others, key=lambda name: name.partition("::")[0])
+
+    def _confirmed(self, mutant: Mutant, items: list[pytest.Item], reaching: int) -> Outcome:
+        """Runs the tests. A test that fails once and then passes, as on a busy machine, does not notice the mutant."""
+        while True:
+            outcome = self._run(mutant, items, reaching)
+            failed = next((number for number, item in enumerate(items) if item.nodeid == outcome.test), None)
+            if outcome.status != KILLED or failed is None:
+                return outcome
+            if self._run(mutant, items[failed : failed + 1], reaching).status != SURVIVED:
+                return outcome
+            items = items[failed + 1 :]
+            if not items:
+                return Outcome(mutant, SURVIVED, ran=failed + 1, reaching=reaching)
 
     def _run(self, mutant: Mutant, items: list[pytest.Item], reaching: int) -> Outcome:
         if not items:
