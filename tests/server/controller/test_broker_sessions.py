@@ -306,7 +306,7 @@ def test_broker_whose_connection_ends_is_fenced_if_its_listeners_refuse(
 
 
 @pytest.mark.parametrize("meanwhile", ["registered again", "fenced", "not active", "unregistered"])
-def test_probe_that_ends_late_fences_nobody(meanwhile: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probe_that_ends_late_fences_no_broker(meanwhile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         stand = Stand(monkeypatch, lambda host: True)
         stand.answered.clear()

@@ -1,4 +1,4 @@
-"""What is committed: replayed from memory and from the log, published, replied to, and written into snapshots."""
+"""Committed records: replayed from memory and from the log, published, replied to, and written into snapshots."""
 
 from __future__ import annotations
 
@@ -166,24 +166,24 @@ ASKED = Asked(AllocateProducerIdsRequest(0, 5), 0)
 
 
 def test_replies_follow_the_publication_in_their_order(caplog: pytest.LogCaptureFixture) -> None:
-    waiting, told = WaitingReplies(), list[Any]()
+    waiting, reported = WaitingReplies(), list[Any]()
     for offset in (3, 3, 5):
-        waiting.add(offset, ASKED, told.append, AllocateProducerIdsResponse(offset))
+        waiting.add(offset, ASKED, reported.append, AllocateProducerIdsResponse(offset))
     waiting.add(5, ASKED, lambda response: 1 / 0, AllocateProducerIdsResponse(5))  # type: ignore[arg-type, return-value]
-    waiting.add(6, ASKED, told.append, AllocateProducerIdsResponse(6))
-    waiting.add(7, ASKED, told.append, AllocateProducerIdsResponse(7))
+    waiting.add(6, ASKED, reported.append, AllocateProducerIdsResponse(6))
+    waiting.add(7, ASKED, reported.append, AllocateProducerIdsResponse(7))
     waiting.published(2)
-    assert told == []
+    assert reported == []
     waiting.published(3)
-    assert [one.throttle_time_ms for one in told] == [3, 3]
+    assert [one.throttle_time_ms for one in reported] == [3, 3]
     waiting.published(6)
-    assert [one.throttle_time_ms for one in told] == [3, 3, 5, 6]
+    assert [one.throttle_time_ms for one in reported] == [3, 3, 5, 6]
     assert "could not be sent" in caplog.text
     waiting.reject_all()
-    assert told[4:] == [not_controller(*ASKED)]
+    assert reported[4:] == [not_controller(*ASKED)]
     waiting.published(100)
     waiting.reject_all()
-    assert len(told) == 5
+    assert len(reported) == 5
     assert not_controller(*ASKED).error_code == ErrorCode.NOT_CONTROLLER  # type: ignore[attr-defined]
     assert failed_here(*ASKED).error_code == ErrorCode.UNKNOWN_SERVER_ERROR  # type: ignore[attr-defined]
 

@@ -397,7 +397,7 @@ def test_effect_that_fails_halts_or_is_left(is_disk: bool, tmp_path: Path, monke
         (Unattached(3, None), LEADER, True, False),
     ],
 )
-def test_follower_of_a_leader_whose_process_has_ended_knows_at_once(
+def test_end_of_the_leaders_process_is_reported_to_its_follower_at_once(
     role: Any, endpoint: Endpoint, is_gone: bool, is_told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def gone(addresses: Any) -> bool:
@@ -584,15 +584,15 @@ def test_fetches_have_a_connection_of_their_own_whose_end_is_reported_once() -> 
 # ---- membership
 
 
-def test_change_of_the_leader_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_change_of_the_leader_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     known = KnownLeader(lambda: 5)
-    told: list[NotedLeader] = []
-    known.on_changed.append(lambda: told.append(known.leader))
+    reported: list[NotedLeader] = []
+    known.on_changed.append(lambda: reported.append(known.leader))
     changes = [NotedLeader(-1, 1), NotedLeader(0, 2), NotedLeader(0, 2), NotedLeader(0, 2, True), NotedLeader(-1, 3)]
     for leader in changes:
         known.note(leader)
-    assert told == [changes[0], changes[1], changes[3], changes[4]]
+    assert reported == [changes[0], changes[1], changes[3], changes[4]]
     said = [record.getMessage() for record in caplog.records]
     assert said == [
         "the quorum has no known leader in epoch 1",

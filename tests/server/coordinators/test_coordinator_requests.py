@@ -12,7 +12,6 @@ from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import MetadataImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.cluster_metadata import RemoveTopicRecord
-from odradek.protocol.messages import read_share_group_state as read
 from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -39,13 +38,6 @@ from odradek.protocol.schema import Message
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.coordinators import coordinator_driver, topic_creation
 from odradek.server.coordinators.coordinator_driver import HAND_OVER_S, CoordinatorDriver, GroupDriver, _changed_topics
-from odradek.server.coordinators.persister import (
-    FIRST_BACKOFF_MS,
-    MOST_TRIES,
-    Persister,
-    reject_all,
-    submit_here,
-)
 from odradek.server.coordinators.topic_creation import StreamsTopics, TopicCreation
 from odradek.server.coordinators.transaction_driver import (
     MOST_MARKERS,
@@ -103,7 +95,7 @@ class Network:
 
 
 class Shard:
-    """A shard of a coordinator that notes what it is told."""
+    """A shard of a coordinator that notes its calls."""
 
     def __init__(self, partition: Any) -> None:
         self.partition = partition
@@ -273,7 +265,7 @@ def test_number_of_partitions_follows_the_topic() -> None:
     simulated(story)
 
 
-def test_deleted_topics_are_told_with_their_ids() -> None:
+def test_deleted_topics_are_reported_with_their_ids() -> None:
     async def story() -> None:
         driver = Coordinator(Partitions())
         transcript = Transcript()
@@ -371,7 +363,7 @@ class Creating:
     ("error", "is_logged"),
     [(0, False), (ErrorCode.TOPIC_ALREADY_EXISTS, False), (ErrorCode.INVALID_REPLICATION_FACTOR, True)],
 )
-def test_those_who_wait_for_a_topic_share_one_request(
+def test_creations_of_one_topic_share_one_request(
     error: int, is_logged: bool, tmp_path: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     calls = Creating()
@@ -560,137 +552,6 @@ def test_partitions_are_added_again_while_the_last_transaction_ends(adds: bool, 
         assert stand.answers == [{("t", 0): 0, ("t", 2): busy, ("u", 0): 0}]
 
     simulated(story)
-
-
-# ---- the persister
-
-
-def of_one(partition: int, error: int = 0, topic: int = 1) -> read.ReadShareGroupStateResponse:
-    found = read.PartitionResult(partition=partition, error_code=error, start_offset=partition)
-    return read.ReadShareGroupStateResponse(results=[read.ReadStateResult(bytes([topic]) * 16, [found])])
-
-
-def state_request(*topics: list[int], group_id: str = "g") -> read.ReadShareGroupStateRequest:
-    return read.ReadShareGroupStateRequest(
-        group_id,
-        [
-            read.ReadStateData(bytes([number]) * 16, [read.PartitionData(partition=index) for index in indexes])
-            for number, indexes in enumerate(topics, 1)
-        ],
-    )
-
-
-class Persisting:
-    """A persister whose partitions are all on another broker."""
-
-    topic = "__share_group_state"
-
-    def __init__(self, *leads: int, has_topic: bool = True) -> None:
-        self.network = Network(*leads)
-        self.here: list[tuple[Any, ...]] = []
-        self.ensured: list[Callable[[], None]] = []
-        here: Any = self
-        leaders: Any = self.network
-        metadata: Any = SimpleNamespace(image=SimpleNamespace(topic=lambda _: object() if has_topic else None))
-        self.persister = Persister(Lazy(lambda: here), metadata, leaders, self.network.peers)
-        self.answers: list[Any] = []
-
-    def partition_for(self, key: str) -> int:
-        return int(key.rsplit(":", 1)[1])
-
-    def submit(self, *asked: Any) -> None:
-        self.here.append(asked)
-
-    def ensure_topic(self, done: Callable[[], None]) -> None:
-        self.ensured.append(done)
-
-    def ask(self, request: Any) -> None:
-        self.persister.ask(request, self.answers.append)
-
-
-def test_state_is_requested_from_the_leader_of_each_part() -> None:
-    async def story() -> None:
-        stand = Persisting(1)
-        stand.ask(state_request([1, 2], [3]))
-        assert len(stand.here) == 1 and stand.here[0][2] == 99
-        assert [(one.endpoint, one.timeout_ms, one.purpose) for one in stand.network.sent] == [
-            (ELSEWHERE, 30_000, "share groups")
-        ] * 2
-        stand.network.sent[1].reply(of_one(3, topic=2))
-        stand.network.sent[0].reply(of_one(2, ErrorCode.FENCED_STATE_EPOCH))
-        assert stand.answers == []
-        stand.here[0][4](of_one(1))
-        (answer,) = stand.answers
-        assert [[(one.partition, one.error_code) for one in result.partitions] for result in answer.results] == [
-            [(1, 0), (2, ErrorCode.FENCED_STATE_EPOCH)],
-            [(3, 0)],
-        ]
-
-    simulated(story)
-
-
-def test_topic_of_states_is_created_first() -> None:
-    async def story() -> None:
-        stand = Persisting(has_topic=False)
-        stand.ask(state_request([1]))
-        assert stand.network.sent == []
-        stand.ensured[0]()
-        assert len(stand.network.sent) == 1
-
-    simulated(story)
-
-
-@pytest.mark.parametrize("failure", ["none", "retriable", "empty"])
-def test_failed_request_for_states_is_repeated_with_growing_pauses(failure: str) -> None:
-    async def story() -> None:
-        stand = Persisting()
-        stand.ask(state_request([1]))
-        for count in range(1, MOST_TRIES + 1):
-            assert len(stand.network.sent) == count and stand.answers == []
-            if failure == "none":
-                stand.network.sent[-1].reply(None)
-            elif failure == "retriable":
-                stand.network.sent[-1].reply(of_one(1, ErrorCode.NOT_COORDINATOR))
-            else:
-                stand.network.sent[-1].reply(read.ReadShareGroupStateResponse(results=[]))
-                break
-            if count < MOST_TRIES:
-                pause_ms = FIRST_BACKOFF_MS << (count - 1)
-                await after_ms(pause_ms - 3)
-                assert len(stand.network.sent) == count
-                await after_ms(6)
-        (answer,) = stand.answers
-        expected = {
-            "none": ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            "retriable": ErrorCode.NOT_COORDINATOR,
-            "empty": ErrorCode.UNKNOWN_SERVER_ERROR,
-        }
-        assert answer.results[0].partitions[0].error_code == expected[failure]
-        await after_ms(10_000)
-        assert len(stand.network.sent) == (1 if failure == "empty" else MOST_TRIES)
-
-    simulated(story)
-
-
-@pytest.mark.parametrize(
-    ("request_", "is_handled"),
-    [(state_request([1, 2]), True), (state_request([1], []), False), (state_request([1], group_id=""), False)],
-)
-def test_request_of_another_broker_for_states_is_parted(request_: Any, is_handled: bool) -> None:
-    stand = Persisting()
-    answers: list[Any] = []
-    driver: Any = stand
-    submit_here(driver, request_, 0, CLIENT, answers.append)
-    assert len(stand.here) == (2 if is_handled else 0)
-    for number, asked in enumerate(stand.here, 1):
-        assert asked[2:4] == (0, CLIENT)
-        asked[4](of_one(number))
-    (answer,) = answers
-    assert [[one.partition for one in result.partitions] for result in answer.results] == (
-        [[1, 2]] if is_handled else []
-    )
-    reject_all(state_request([1, 2]), ErrorCode.GROUP_ID_NOT_FOUND, answers.append)
-    assert [one.error_code for one in answers[1].results[0].partitions] == [ErrorCode.GROUP_ID_NOT_FOUND] * 2
 
 
 # ---- markers

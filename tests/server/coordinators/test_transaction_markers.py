@@ -274,16 +274,16 @@ def test_request_that_needs_a_producer_id_gets_one_first(error: int, producer_id
 
 
 @pytest.mark.parametrize(("error", "is_told"), [(0, True), (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, False)])
-def test_machine_that_asks_for_a_producer_id_is_told_of_it(error: int, is_told: bool, tmp_path: Path) -> None:
+def test_state_machine_gets_the_producer_id_that_it_requests(error: int, is_told: bool, tmp_path: Path) -> None:
     async def story() -> None:
         stand = Stand(tmp_path)
         stand.decide(NeedProducerId("id"))
         stand.ids[0](error, 55)
-        told = [one for one in stand.machine.handled if isinstance(one, ProducerIdTaken)]
-        assert told == ([ProducerIdTaken("id", 55)] if is_told else [])
+        reported = [one for one in stand.machine.handled if isinstance(one, ProducerIdTaken)]
+        assert reported == ([ProducerIdTaken("id", 55)] if is_told else [])
         stand.decide(NeedProducerId("id"))
         stand.driver.resign()
         stand.ids[1](0, 66)
-        assert len(stand.machine.handled) == 2 + len(told)
+        assert len(stand.machine.handled) == 2 + len(reported)
 
     simulated(story)

@@ -83,7 +83,7 @@ def batch(count: int = 1, *, offset: int = 0, epoch: int = 1, value: bytes = b"v
 
 
 class Watching:
-    """A request that waits for data. It notes what it is told."""
+    """A request that waits for data. It notes its calls."""
 
     def __init__(self, then: Callable[[], object] = lambda: None) -> None:
         self.sizes: list[int] = []

@@ -358,7 +358,7 @@ def test_deleted_records_are_out_of_range_and_the_end_is_not(tmp_path: Path) -> 
     ("offset", "last_epoch", "diverging"),
     [(3, 2, None), (2, 1, None), (3, 1, (1, 2)), (5, 2, (2, 4)), (4, 2, None)],
 )
-def test_log_that_diverges_is_told_where(
+def test_response_has_the_offset_at_which_the_logs_diverge(
     offset: int, last_epoch: int, diverging: tuple[int, int] | None, tmp_path: Path
 ) -> None:
     async def story() -> None:
@@ -777,7 +777,7 @@ def test_large_fetch_is_one_that_names_many(topics: int, partitions: int, is_lar
     assert is_large_fetch(FetchRequest(topics=asked)) == is_large
 
 
-def test_session_speaks_of_topics_as_its_first_request(tmp_path: Path) -> None:
+def test_session_names_topics_as_its_first_request(tmp_path: Path) -> None:
     sessions = FetchSessions(10)
     session_id = sessions.begin(context_of(sessions, 1, 12), 0, is_follower=False)
     request = FetchRequest(session_id=session_id, session_epoch=1)

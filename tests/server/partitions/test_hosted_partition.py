@@ -395,7 +395,7 @@ def test_deletion_waits_for_each_live_replica(tmp_path: Path) -> None:
 # ---- roles
 
 
-def test_new_leader_begins_its_epoch_at_its_end_and_wakes_those_who_wait(tmp_path: Path) -> None:
+def test_new_leader_begins_its_epoch_at_its_end_and_wakes_waiting_requests(tmp_path: Path) -> None:
     hosted = Hosted(tmp_path)
     hosted.follow_leader(SECOND)
     hosted.log.append(batch(3), None, NOW_MS)
@@ -596,28 +596,28 @@ def flushing(path: Path) -> tuple[Hosted, Disk, list[tuple[str, int]]]:
     return hosted, disk, []
 
 
-def want(hosted: Hosted, offset: int, name: str, told: list[tuple[str, int]]) -> None:
-    hosted.want_flushed(offset, NOW_MS, lambda error: told.append((name, error)))
+def want(hosted: Hosted, offset: int, name: str, reported: list[tuple[str, int]]) -> None:
+    hosted.want_flushed(offset, NOW_MS, lambda error: reported.append((name, error)))
 
 
 def test_requests_during_a_flush_share_the_next_one(tmp_path: Path) -> None:
     async def story() -> None:
-        hosted, disk, told = flushing(tmp_path)
+        hosted, disk, reported = flushing(tmp_path)
         append(hosted, 2)
-        want(hosted, 2, "a", told)
+        want(hosted, 2, "a", reported)
         append(hosted, 3)
-        want(hosted, 5, "b", told)
+        want(hosted, 5, "b", reported)
         append(hosted, 1)
-        want(hosted, 4, "c", told)
-        assert len(disk.started) == 1 and told == []
+        want(hosted, 4, "c", reported)
+        assert len(disk.started) == 1 and reported == []
         await disk.end()
-        assert told == [("a", 0)] and hosted.log.recovery_point == 2
+        assert reported == [("a", 0)] and hosted.log.recovery_point == 2
         assert len(disk.started) == 2 and isinstance(hosted.flush, ReplicaFlush)
         await disk.end()
-        assert told == [("a", 0), ("b", 0), ("c", 0)]
+        assert reported == [("a", 0), ("b", 0), ("c", 0)]
         assert hosted.log.recovery_point == 5 and hosted.flush is None
-        want(hosted, 5, "d", told)
-        assert told[-1] == ("d", 0) and hosted.flush is None and len(disk.started) == 2
+        want(hosted, 5, "d", reported)
+        assert reported[-1] == ("d", 0) and hosted.flush is None and len(disk.started) == 2
 
     simulated(story)
 
@@ -628,11 +628,11 @@ def test_requests_during_a_flush_share_the_next_one(tmp_path: Path) -> None:
 )
 def test_flush_of_a_replica_that_is_gone_fails(state: str, error: ErrorCode, tmp_path: Path) -> None:
     async def story() -> None:
-        hosted, disk, told = flushing(tmp_path)
+        hosted, disk, reported = flushing(tmp_path)
         append(hosted, 2)
         hosted.offline, hosted.is_removed = state == "offline", state == "removed"
-        want(hosted, 2, "a", told)
-        assert told == [("a", error)] and disk.started == [] and hosted.flush is None
+        want(hosted, 2, "a", reported)
+        assert reported == [("a", error)] and disk.started == [] and hosted.flush is None
 
     simulated(story)
 
@@ -642,9 +642,9 @@ def test_failed_flush_takes_the_directory_offline_unless_its_files_may_be_gone(s
     failure = LogDirectoryFailure("/d", "flushing", OSError(5, "broken"))
 
     async def story() -> None:
-        hosted, disk, told = flushing(tmp_path)
+        hosted, disk, reported = flushing(tmp_path)
         append(hosted, 2)
-        want(hosted, 2, "a", told)
+        want(hosted, 2, "a", reported)
         if state == "removed":
             hosted.is_removed = True
         elif state == "another log":
@@ -659,24 +659,24 @@ def test_failed_flush_takes_the_directory_offline_unless_its_files_may_be_gone(s
         hosted.on_failure = failed
         await disk.end(failure)
         if state == "online":
-            assert hosted.failures == [failure] and told == [("a", ErrorCode.KAFKA_STORAGE_ERROR)]
+            assert hosted.failures == [failure] and reported == [("a", ErrorCode.KAFKA_STORAGE_ERROR)]
         elif state == "removed":
-            assert hosted.failures == [] and told == [("a", ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+            assert hosted.failures == [] and reported == [("a", ErrorCode.NOT_LEADER_OR_FOLLOWER)]
         else:
             await disk.end()
-            assert hosted.failures == [] and told == [("a", ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+            assert hosted.failures == [] and reported == [("a", ErrorCode.NOT_LEADER_OR_FOLLOWER)]
         assert hosted.flush is None
 
     simulated(story)
 
 
-def test_flush_that_fails_by_a_bug_fails_those_who_wait(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_flush_that_fails_by_a_bug_fails_its_callbacks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        hosted, disk, told = flushing(tmp_path)
+        hosted, disk, reported = flushing(tmp_path)
         append(hosted, 2)
-        want(hosted, 2, "a", told)
+        want(hosted, 2, "a", reported)
         await disk.end(RuntimeError("oops"))
-        assert told == [("a", ErrorCode.KAFKA_STORAGE_ERROR)] and hosted.failures == []
+        assert reported == [("a", ErrorCode.KAFKA_STORAGE_ERROR)] and hosted.failures == []
         assert hosted.flush is None
 
     simulated(story)
@@ -685,29 +685,29 @@ def test_flush_that_fails_by_a_bug_fails_those_who_wait(tmp_path: Path, caplog: 
 
 def test_flush_that_cannot_begin_takes_the_directory_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        hosted, _, told = flushing(tmp_path)
+        hosted, _, reported = flushing(tmp_path)
         append(hosted, 2)
         failure = failing("prepare_flush", monkeypatch)
-        want(hosted, 2, "a", told)
-        assert (hosted.failures, told) == ([failure], [("a", ErrorCode.KAFKA_STORAGE_ERROR)])
+        want(hosted, 2, "a", reported)
+        assert (hosted.failures, reported) == ([failure], [("a", ErrorCode.KAFKA_STORAGE_ERROR)])
 
     simulated(story)
 
 
 def test_records_that_were_cut_off_during_a_flush_are_not_waited_for(tmp_path: Path) -> None:
     async def story() -> None:
-        hosted, disk, told = flushing(tmp_path)
+        hosted, disk, reported = flushing(tmp_path)
         append(hosted, 2)
         append(hosted, 3)
-        want(hosted, 2, "a", told)
-        want(hosted, 5, "b", told)
+        want(hosted, 2, "a", reported)
+        want(hosted, 5, "b", reported)
         hosted.follow_leader(SECOND, epoch=2)
         hosted.log.truncate_to(2, NOW_MS)
         hosted.truncated()
         await disk.end()
-        assert told == [("b", ErrorCode.NOT_LEADER_OR_FOLLOWER)], "another flush makes sure of the others"
+        assert reported == [("b", ErrorCode.NOT_LEADER_OR_FOLLOWER)], "another flush makes sure of the others"
         await disk.end()
-        assert told == [("b", ErrorCode.NOT_LEADER_OR_FOLLOWER), ("a", 0)]
+        assert reported == [("b", ErrorCode.NOT_LEADER_OR_FOLLOWER), ("a", 0)]
 
     simulated(story)
 

@@ -540,7 +540,7 @@ def test_batches_that_no_segment_holds_together_are_written_one_by_one(tmp_path:
     simulated(story)
 
 
-def test_records_of_a_partition_that_nobody_asked_for_are_ignored(tmp_path: Path) -> None:
+def test_records_of_an_unrequested_partition_are_ignored(tmp_path: Path) -> None:
     async def story() -> None:
         stand = Stand(tmp_path, 2)
         stand.quota.is_on, stand.quota.throttled = True, {1}
@@ -560,7 +560,7 @@ def test_records_of_a_partition_that_nobody_asked_for_are_ignored(tmp_path: Path
         (2, 4, 4),  # the leader's epoch 2 ends earlier
         (2, 9, 6),  # it ends later: the rest is fetched
         (1, 3, 3),
-        (0, 2, 0),  # the leader knows nothing of these epochs
+        (0, 2, 0),  # the leader has none of these epochs
         (NO_EPOCH, 1, 1),
         (0, NO_EPOCH, 2),  # no such epoch: what is committed stays
     ],
