@@ -107,6 +107,7 @@ class FlushedEnd:
         fd = open_fd(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             write_fully(fd, fields + _CRC.pack(crc32c(fields)), 0)
+            os.ftruncate(fd, _END.size + _CRC.size)  # a damaged file may be longer
             if sync:
                 os.fdatasync(fd)
         finally:

@@ -308,6 +308,8 @@ class QuorumRaft:
         #: The leader's high watermark in its last response in this epoch; -1 while the leader does not know it.
         self.leader_high_watermark = -1
         self.last_fetched_ms = -1
+        #: The epoch that it is of.
+        self._known_in = replica.epoch
         self._quorum_log = quorum_log
         self._sender = sender
         sender.on_connection_lost = self._connection_lost
@@ -424,11 +426,10 @@ class QuorumRaft:
             return  # called from an effect: the outer call carries out the new effects
         self._is_settling = True
         try:
-            epoch = self.replica.epoch
             while effects := self.replica.take():
                 self._carry_out(effects)
-            if self.replica.epoch != epoch:
-                self.leader_high_watermark = -1
+            if self.replica.epoch != self._known_in:
+                self._known_in, self.leader_high_watermark = self.replica.epoch, -1
         finally:
             self._is_settling = False
         self._arm(least_s)

@@ -333,20 +333,13 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
             super()._answer(answers)
 
     def _reject(self, replies: Sequence[Effect], error: ErrorCode) -> None:
-        """Fails the replies. The decisions stand: their markers are sent once the replicas have caught up."""
-        for reply in replies:
-            if type(reply) is SendMarkers:
-                self.partition.when_committed(self.partition.log_end_offset, partial(self._send_late, reply))
-            elif type(reply) is not NeedProducerId:  # the shard requests the id again
-                super()._reject([reply], error)  # type: ignore[list-item]
+        """Fails the replies. The decisions stand: `_answer` sends their markers once the replicas have caught up."""
+        answers = [reply for reply in replies if type(reply) not in (SendMarkers, NeedProducerId)]
+        super()._reject(answers, error)  # type: ignore[arg-type]
 
     def _id_taken(self, transactional_id: str, error: int, producer_id: int) -> None:
         if not error and self._shard is not None:
             self.tell(ProducerIdTaken(transactional_id, producer_id))
-
-    def _send_late(self, markers: SendMarkers, error: int) -> None:
-        if not error:
-            self._send(markers)
 
     def _send(self, markers: SendMarkers) -> None:
         if not markers.partitions:

@@ -84,7 +84,8 @@ def test_groups_that_kafka_wrote_are_loaded(log_of_kafka: bytes) -> None:
     shard = loaded(log_of_kafka)
     state = shard.state
     assert state.groups.keys() == {"abandoned", "left", "simple"}
-    assert state.groups["simple"].is_simple()
+    simple = state.groups["simple"]
+    assert (simple.protocol_type, simple.state.value, simple.members) == (None, "Empty", {})
     assert state.groups["left"].state.value == "Empty"
     assert state.groups["left"].protocol_type == "consumer"
     abandoned = state.groups["abandoned"]

@@ -27,9 +27,12 @@ PACKAGES = (
     "server/produce",
 )
 _TABLES = "metadata/configs/*"
-#: The folders of their tests. Left out are tests that start processes, those with the marker `slow`, and compat_tests/: they
-#: take seconds each, and what they start runs without the mutant.
+#: The folders of their tests. Left out are compat_tests/ and tests that start processes, since what they start runs without
+#: the mutant; and tests without a limit of time, which take minutes.
 TEST_FOLDERS = (
+    "archive",
+    "client",
+    "console",
     "coordinator",
     "explored",
     "hostile",
@@ -39,6 +42,7 @@ TEST_FOLDERS = (
     "security",
     "server",
     "storage",
+    "testing",
 )
 _STARTING = {"processes", "java_tools"}
 _ALL_START = re.compile(r'^pytestmark = .*usefixtures\("processes"\)', re.MULTILINE)
@@ -59,13 +63,16 @@ def files_of_tests() -> list[str]:
 
 
 class InThisProcess:
-    """A plugin of pytest that leaves out tests which may start processes, or are slow."""
+    """A plugin of pytest that leaves out tests which may start processes, or have no limit of time."""
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         left_out = [
-            item
-            for item in items
-            if item.get_closest_marker("slow") or not _STARTING.isdisjoint(getattr(item, "fixturenames", ()))
+            item for item in items if not _STARTING.isdisjoint(getattr(item, "fixturenames", ())) or _has_no_limit(item)
         ]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _has_no_limit(item: pytest.Item) -> bool:
+    timeout = item.get_closest_marker("timeout")
+    return timeout is not None and timeout.args == (0,)

@@ -204,10 +204,6 @@ class ClassicGroup:
     def awaiting_join_count(self) -> int:
         return self._awaiting_join_count
 
-    def is_simple(self) -> bool:
-        """Returns whether the group has only committed offsets."""
-        return self.protocol_type is None and self.state is State.EMPTY and not self.pending_joins
-
     def has_all_joined(self) -> bool:
         return len(self.members) == self._awaiting_join_count and not self.pending_joins
 

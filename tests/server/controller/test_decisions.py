@@ -1,0 +1,422 @@
+"""Requests at the active controller with scripted parts: what is appended, when the reply comes, and what a failure does."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from odradek.metadata.acls import Operation
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.internal.cluster_metadata import TopicRecord
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from odradek.protocol.schema import Message
+from odradek.replication.controller.maintenance import WriteNoOpRequest
+from odradek.replication.controller.result import ControllerResult
+from odradek.server.access.authorization.requirements import on_cluster
+from odradek.server.controller import active_controller
+from odradek.server.controller.active_controller import ActiveController, decision_requirements
+from odradek.server.controller.snapshots import BatchTooLarge
+from odradek.server.network.api_endpoint import SMALL_RESERVE
+from odradek.storage.files.open_files import LogDirectoryFailure
+
+from tests.server.harness.virtual_time import simulated, turns
+
+EPOCH = 4
+RECORD = TopicRecord("a", bytes(16))
+REQUEST = CreateTopicsRequest([CreatableTopic("a", 1, 1)], 1000)
+CLIENT: Any = {"principal": "User:alice", "client_host": "/10.0.0.9", "client_id": "app"}
+
+
+class Machine:
+    """A controller's state machine whose decision the test sets."""
+
+    def __init__(self) -> None:
+        self.image: Any = SimpleNamespace(features=SimpleNamespace(metadata_version=30))
+        self.next_offset = 0
+        self.result = ControllerResult([RECORD], CreateTopicsResponse())
+        self.handled: list[tuple[Any, int, Any, Any]] = []
+        self.loaded: list[tuple[int, int]] = []
+        self.failure: Exception | None = None
+        self.replayed: list[Any] = []
+
+    def handle(self, request: Any, version: int, quota: Any, caller: Any) -> ControllerResult:
+        if self.failure is not None:
+            raise self.failure
+        self.handled.append((request, version, quota, caller))
+        return self.result
+
+    def load(self, image: Any, offset: int, kraft_version: int) -> None:
+        self.loaded.append((offset, kraft_version))
+        self.next_offset = offset
+
+    def replay(self, records: Any, epoch: int, now_ms: int) -> None:
+        self.replayed += records
+        self.next_offset += len(records)
+
+    def learn(self, image: Any) -> Any:
+        yield
+
+
+class Authorizer:
+    """Allows ALTER on the cluster to the principals in `allowed`."""
+
+    uses_acls = True
+
+    def __init__(self, *allowed: str) -> None:
+        self.allowed = allowed
+        self.changes: list[tuple[str, str, Any]] = []
+
+    def session_of(self, principal: str, host: str, api: str) -> Any:
+        assert (host, api) == ("/10.0.0.9", "CreateTopics")
+        return SimpleNamespace(
+            principal=principal, api=api,
+            allows=lambda operation, kind, name, log_denied=True: principal in self.allowed and operation == Operation.ALTER,
+        )  # fmt: skip
+
+    def note_change(self, principal: str, host: str, request: Any) -> None:
+        self.changes.append((principal, host, request))
+
+
+class Log:
+    def __init__(self, stand: Stand) -> None:
+        self.encoded = stand._encoded
+        self.append_batches = stand._append
+        self._stand = stand
+
+    @property
+    def end_offset(self) -> int:
+        return self._stand.end_offset
+
+
+class Stand:
+    """A node that leads, with an active controller. Its log takes everything; nothing is published by itself."""
+
+    def __init__(self, authorizer: Authorizer | None = None, endpoint: Any = None) -> None:
+        self.machine = Machine()
+        self.end_offset = 0
+        self.appended_batches: list[Any] = []
+        self.failed: list[Exception] = []
+        self.append_failure: Exception | None = None
+        self.reserves: list[int] = []
+        self.raised: list[int] = []
+        self.appends = 0
+        self.forgotten = 0
+        self.noted: list[Any] = []
+        log: Any = Log(self)
+        self.member: Any = SimpleNamespace(
+            leads=True, epoch=EPOCH, kraft_version=1, is_caught_up=True, log=log, appended=self._member_appended,
+            joined=lambda: SimpleNamespace(raise_kraft_version=self.raised.append),
+        )  # fmt: skip
+        commits = SimpleNamespace(
+            appended=self.noted.append,
+            forget_appended=self._forget,
+            image=lambda: self.machine.image,
+            in_transaction=False,
+        )
+        self.images: Any = SimpleNamespace(end_offset=0, committed_offset=0, commits=commits)
+        room: Any = SimpleNamespace(admitted=self._admitted)
+        config: Any = SimpleNamespace(get=lambda key: True, node_id=0, values=SimpleNamespace(static={}))
+        none: Any = None
+        any_authorizer: Any = authorizer
+        self.active = ActiveController(
+            config, "cluster", SimpleNamespace(now_ms=lambda: 77), self.member, self.images, room, none,  # type: ignore[arg-type]
+            any_authorizer, none, lambda request: endpoint,
+        )  # fmt: skip
+        self.active.on_failed = self.failed.append
+        self.active.on_activated = lambda: self.noted.append("activated")
+        self.active.begin(self.machine, EPOCH)  # type: ignore[arg-type]
+        self.answers: list[Any] = []
+
+    def _encoded(self, records: Any, epoch: int, now_ms: int, version: int, atomic: bool) -> Any:
+        if isinstance(self.append_failure, BatchTooLarge):
+            raise self.append_failure
+        return (len(records), epoch, now_ms, version, atomic)
+
+    def _append(self, batches: Any, now_ms: int) -> None:
+        if self.append_failure is not None:
+            raise self.append_failure
+        self.appended_batches.append(batches)
+        self.end_offset += batches[0]
+
+    def _member_appended(self) -> None:
+        self.appends += 1
+
+    def _forget(self) -> None:
+        self.forgotten += 1
+
+    def _admitted(self, asked: Any, result: Any, reserve: int) -> Any:
+        self.reserves.append(reserve)
+        return result
+
+    def decide(self, request: Message = REQUEST, **client: Any) -> None:
+        self.active.decide(request, 7, self.answers.append, **client)
+
+    def publish(self, end_offset: int) -> None:
+        self.images.end_offset = end_offset
+        self.active.published(end_offset)
+
+
+def error(answer: Any) -> int:
+    return int(answer.topics[0].error_code)
+
+
+def test_decision_is_appended_and_its_reply_follows_its_publication() -> None:
+    stand = Stand()
+    stand.decide()
+    assert stand.appended_batches == [(1, EPOCH, 77, 30, True)] and stand.machine.replayed == [RECORD]
+    (noted,) = stand.noted
+    assert (noted.base_offset, noted.end_offset, noted.records, noted.epoch) == (0, 1, [RECORD], EPOCH)
+    assert stand.appends == 1 and stand.answers == []
+    request, version, quota, caller = stand.machine.handled[0]
+    assert (request, version, quota, caller.principal, caller.now_ms) == (REQUEST, 7, None, "User:ANONYMOUS", 77)
+    stand.machine.result = ControllerResult([], CreateTopicsResponse())
+    stand.decide()
+    assert len(stand.appended_batches) == 1 and stand.answers == [], "a read waits for what it could see"
+    stand.publish(1)
+    assert len(stand.answers) == 2
+    stand.decide()
+    assert len(stand.answers) == 3, "everything is published"
+
+
+def test_records_that_the_quorum_appended_itself_count() -> None:
+    stand = Stand()
+    stand.end_offset = 3
+    stand.decide()
+    assert stand.machine.loaded == [(3, 1)] and stand.machine.next_offset == stand.end_offset == 4
+    stand.decide()
+    assert stand.machine.loaded == [(3, 1)]
+
+
+def test_raised_kraft_version_is_a_record_of_the_quorum() -> None:
+    stand = Stand()
+    stand.machine.result = ControllerResult([], CreateTopicsResponse(), kraft_version=1)
+    stand.decide()
+    assert stand.raised == [1] and stand.machine.loaded == [(0, 1)]
+
+
+@pytest.mark.parametrize("failure", ["disk", "too large", "bug", "bug in the decision"])
+def test_decision_that_cannot_be_appended_is_an_error(failure: str, caplog: pytest.LogCaptureFixture) -> None:
+    stand = Stand()
+    disk = LogDirectoryFailure("/d", "x", OSError(5, "broken"))
+    if failure == "bug in the decision":
+        stand.machine.failure = RuntimeError("oops")
+    else:
+        stand.append_failure = {"disk": disk, "too large": BatchTooLarge(99), "bug": RuntimeError("oops")}[failure]
+    stand.decide()
+    expected = {"disk": ErrorCode.NOT_CONTROLLER, "too large": ErrorCode.POLICY_VIOLATION}
+    assert [error(one) for one in stand.answers] == [expected.get(failure, ErrorCode.UNKNOWN_SERVER_ERROR)]
+    assert stand.failed == ([disk] if failure == "disk" else [])
+    assert ("a bug: the controller failed in CreateTopicsRequest" in caplog.text) == failure.startswith("bug")
+    if failure == "too large":
+        assert stand.machine.replayed == [] and "99 bytes" in stand.answers[0].topics[0].error_message
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "request_", "reserve"),
+    [
+        (SimpleNamespace(log_reserve=5, strict_mutations_since=None), REQUEST, 5),
+        (None, REQUEST, 0),
+        (None, WriteNoOpRequest(), SMALL_RESERVE),
+    ],
+)
+def test_room_that_must_stay_is_that_of_the_endpoint(endpoint: Any, request_: Any, reserve: int) -> None:
+    stand = Stand(endpoint=endpoint)
+    stand.decide(request_)
+    assert stand.reserves == [reserve]
+
+
+@pytest.mark.parametrize(
+    ("version", "principal", "is_strict"),
+    [(7, "User:alice", True), (6, "User:alice", True), (5, "User:alice", False), (7, None, None)],
+)
+def test_client_that_changes_too_much_is_throttled(
+    version: int, principal: str | None, is_strict: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[Any, ...]] = []
+
+    def mutation_quota(quotas: Any, principal: str, client_id: str, now_ms: int, *, is_strict: bool) -> Any:
+        made.append((principal, client_id, now_ms, is_strict))
+        return SimpleNamespace(throttle_ms=0 if version == 5 else 30)
+
+    monkeypatch.setattr(active_controller, "mutation_quota", mutation_quota)
+    stand = Stand(endpoint=SimpleNamespace(log_reserve=0, strict_mutations_since=6))
+    client = {} if principal is None else {**CLIENT, "principal": principal}
+    stand.active.decide(REQUEST, version, stand.answers.append, **client)
+    stand.publish(1)
+    assert made == ([] if is_strict is None else [("User:alice", "app", 77, is_strict)])
+    assert stand.answers[0].throttle_time_ms == (30 if is_strict else 0)
+    assert (stand.machine.handled[0][2] is None) == (principal is None)
+
+
+# ---- authorization
+
+
+def endpoint_of(*, is_controller: bool = True, is_of_nodes: bool = False) -> Any:
+    return SimpleNamespace(
+        log_reserve=0, strict_mutations_since=None, is_of_nodes=is_of_nodes, authorization=(on_cluster(Operation.ALTER),),
+        place=SimpleNamespace(is_controller=is_controller),
+    )  # fmt: skip
+
+
+def test_requirements_of_a_decision_are_those_of_its_endpoint() -> None:
+    endpoint = endpoint_of()
+    assert decision_requirements(endpoint) is endpoint.authorization
+    assert decision_requirements(None) == () == decision_requirements(endpoint_of(is_controller=False))
+
+
+@pytest.mark.parametrize(
+    ("allowed", "client", "endpoint", "is_decided"),
+    [
+        (["User:alice"], CLIENT, endpoint_of(), True),
+        ([], CLIENT, endpoint_of(), False),
+        ([], {}, endpoint_of(), True),
+        (["User:alice"], CLIENT, None, False),
+        (["User:alice"], CLIENT, endpoint_of(is_controller=False), False),
+    ],
+)
+def test_client_needs_what_the_endpoint_requires_and_this_node_nothing(
+    allowed: list[str], client: Any, endpoint: Any, is_decided: bool
+) -> None:
+    authorizer = Authorizer(*allowed)
+    stand = Stand(authorizer, endpoint)
+    stand.decide(**client)
+    assert bool(stand.machine.handled) == is_decided
+    if not is_decided:
+        assert [error(one) for one in stand.answers] == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+    assert authorizer.changes == ([("User:alice", "/10.0.0.9", REQUEST)] if is_decided and client else [])
+
+
+@pytest.mark.parametrize(
+    ("has_records", "is_of_nodes", "is_noted"), [(True, False, True), (False, False, False), (True, True, False)]
+)
+def test_change_by_a_client_is_written_to_the_audit_log(has_records: bool, is_of_nodes: bool, is_noted: bool) -> None:
+    authorizer = Authorizer("User:alice")
+    stand = Stand(authorizer, endpoint_of(is_of_nodes=is_of_nodes))
+    if not has_records:
+        stand.machine.result = ControllerResult([], CreateTopicsResponse())
+    stand.decide(**CLIENT)
+    assert bool(authorizer.changes) == is_noted
+
+
+# ---- leadership
+
+
+@pytest.mark.parametrize(
+    ("leads", "epoch", "stays"), [(True, EPOCH, True), (False, EPOCH, False), (True, EPOCH + 1, False)]
+)
+def test_controller_resigns_when_another_leads_or_it_was_elected_again(leads: bool, epoch: int, stays: bool) -> None:
+    stand = Stand()
+    stand.decide()
+    stand.member.leads, stand.member.epoch = leads, epoch
+    stand.active.resign_unless_leader()
+    assert stand.active.is_active == stays and stand.forgotten == int(not stays)
+    assert [error(one) for one in stand.answers] == ([] if stays else [ErrorCode.NOT_CONTROLLER])
+    stand.publish(1)
+    assert len(stand.answers) == 1
+    if not stays:
+        stand.active.resign_unless_leader()
+        assert stand.forgotten == 1
+        with pytest.raises(AssertionError):
+            _ = stand.active.controller
+        stand.decide()
+        assert error(stand.answers[-1]) == ErrorCode.NOT_CONTROLLER
+
+
+@pytest.mark.parametrize(
+    ("leads", "caught_up", "committed", "begins"),
+    [(True, True, 0, True), (False, True, 0, False), (True, False, 0, False), (True, True, -1, False)],
+)
+def test_controller_begins_when_it_has_committed_everything_before_it(
+    leads: bool, caught_up: bool, committed: int, begins: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(active_controller, "activation", lambda *_, transaction_open: [RECORD])
+
+    async def story() -> None:
+        stand = Stand()
+        stand.active.resign()
+        machine: Any = Machine()
+        monkeypatch.setattr(ActiveController, "new", lambda self: machine)
+        stand.member.leads, stand.member.is_caught_up, stand.member.epoch = leads, caught_up, EPOCH + 2
+        stand.images.committed_offset = committed
+        stand.active.activate_if_leader()
+        await turns()
+        assert stand.active.is_active == begins
+        if begins:
+            assert stand.active.controller is machine and stand.active.epoch == EPOCH + 2
+            assert machine.loaded == [(0, 1)] and machine.replayed == [RECORD]
+            assert stand.noted[-1] == "activated" and stand.appended_batches[-1][1:] == (EPOCH + 2, 77, 30, True)
+            stand.active.activate_if_leader()
+            await turns()
+            assert machine.replayed == [RECORD], "it is active"
+        stand.active.stop()
+        assert not stand.active.is_active
+
+    simulated(story)
+
+
+def test_controller_that_loses_its_leadership_while_it_learns_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        stand = Stand()
+        stand.active.resign()
+        machine: Any = Machine()
+
+        def learn(image: Any) -> Any:
+            stand.member.leads = False
+            yield
+
+        machine.learn = learn
+        monkeypatch.setattr(ActiveController, "new", lambda self: machine)
+        stand.active.activate_if_leader()
+        await turns()
+        assert not stand.active.is_active and machine.loaded == []
+
+    simulated(story)
+
+
+def failing_steps(image: Any) -> Any:
+    yield
+    raise RuntimeError("oops")
+
+
+def test_controller_that_cannot_begin_halts(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        stand = Stand()
+        stand.active.resign()
+        machine: Any = Machine()
+        machine.learn = failing_steps
+        monkeypatch.setattr(ActiveController, "new", lambda self: machine)
+        stand.active.activate_if_leader()
+        await turns()
+        assert len(stand.failed) == 1 and not stand.active.is_active
+
+    simulated(story)
+
+
+def test_response_to_a_part_of_a_request_becomes_that_to_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller that loses leadership answers for the whole request, so that it is sent again."""
+    finished: list[Any] = []
+
+    stand = Stand(Authorizer("User:alice"), endpoint_of())
+
+    def checked(requirements: Any, session: Any, asked: Any, on: Any) -> Any:
+        part = CreateTopicsRequest([CreatableTopic("part", 1, 1)], 1000)
+        return SimpleNamespace(request=part, finish=lambda response: finished.append(response) or "finished")
+
+    monkeypatch.setattr(active_controller, "check", checked)
+    stand.decide(**CLIENT)
+    stand.decide(**CLIENT)
+    assert [one[0].topics[0].name for one in stand.machine.handled] == ["part", "part"]
+    stand.publish(1)
+    assert stand.answers == ["finished"] and len(finished) == 1
+    stand.active.resign()
+    assert error(stand.answers[1]) == ErrorCode.NOT_CONTROLLER and stand.answers[1].topics[0].name == "a"
+
+
+def test_error_of_a_request_without_items_is_its_own() -> None:
+    stand = Stand()
+    stand.active.resign()
+    stand.active.decide(UnregisterBrokerRequest(3), 0, stand.answers.append)
+    assert isinstance(stand.answers[0], UnregisterBrokerResponse)
+    assert stand.answers[0].error_code == ErrorCode.NOT_CONTROLLER

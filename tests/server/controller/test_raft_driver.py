@@ -1,0 +1,654 @@
+"""The driver of a quorum's replica in simulated time: the order of its effects, its timer, its flushes and its failures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from odradek.protocol.codec import MalformedMessage
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages import begin_quorum_epoch, fetch, fetch_snapshot, vote
+from odradek.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from odradek.protocol.records.errors import CorruptBatch
+from odradek.replication.quorum.log import (
+    Appended,
+    ElectionState,
+    Flush,
+    LeaderGone,
+    PeerRequest,
+    PeerResponse,
+    RaiseKRaftVersion,
+    Reply,
+    Resign,
+    Send,
+    Synced,
+    WriteState,
+)
+from odradek.replication.quorum.roles import BrokenInvariant, Follower, Leader, Resigned, Unattached
+from odradek.replication.quorum.voters import Address, ReplicaKey, Voter, VoterSet
+from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.controller import raft as raft_module
+from odradek.server.controller.endpoints import QuorumSender, bootstrap_endpoints, static_voters
+from odradek.server.controller.joining import monotonic_clock
+from odradek.server.controller.membership import KnownLeader, QuorumMembership
+from odradek.server.controller.membership import Leader as NotedLeader
+from odradek.server.controller.raft import QuorumRaft, reject_token
+from odradek.server.controller.state_file import read_quorum_state
+from odradek.server.network.endpoint import Endpoint
+from odradek.server.runtime.lazy import Lazy
+from odradek.storage.files.open_files import LogDirectoryFailure
+
+from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
+
+LEADER = Endpoint("C", "leader", 9093)
+KEY = ReplicaKey(0)
+NOTHING: Any = object()
+
+
+class Token:
+    """A request of another node."""
+
+    def __init__(self) -> None:
+        self.replies: list[Any] = []
+        self.failed = 0
+
+    def reply(self, response: Any) -> None:
+        self.replies.append(response)
+
+    def fail(self) -> None:
+        self.failed += 1
+
+
+class Stand:
+    """A driver of node 0 whose replica is scripted: `next` has the effects of each input."""
+
+    def __init__(self, path: Path) -> None:
+        self.inputs: list[Any] = []
+        self.expired: list[int] = []
+        self.next: list[Any] = []
+        self.effects: list[Any] = []
+        self.due: int | None = None
+        self.order: list[str] = []
+        self.sent: list[tuple[Send, Callable[[Send, Any], None]]] = []
+        self.failures: list[Exception] = []
+        self.changes = 0
+        voters = VoterSet.of(Voter(ReplicaKey(one), (Address("C", f"h{one}", 1),)) for one in (0, 2, 3))
+        self.replica: Any = SimpleNamespace(
+            epoch=3, role=Unattached(3, None), voter_set=voters, kraft_version=1, high_watermark=0,
+            handle=self._handle, expire=self._expire, take=self._take, deadline=lambda: self.due,
+            voters=SimpleNamespace(at=lambda offset: (voters, 1)),
+        )  # fmt: skip
+        self.replicated: Any = SimpleNamespace(synced_offset=0, end_offset=0, lowest_end=0)
+        self.flushes: list[int] = []
+        self.flush_failure: list[Exception] = []
+        self.holding: asyncio.Event | None = None
+        quorum_log: Any = SimpleNamespace(
+            directory=path, prepare_flush=lambda: SimpleNamespace(run=lambda: None),
+            flushed=lambda flush, now: self.flushes.append(self.replicated.end_offset),
+        )  # fmt: skip
+        self.known: dict[int, Endpoint] = {2: LEADER}
+        self.learned: list[Any] = []
+        endpoints: Any = SimpleNamespace(
+            find=self.known.get, learn=self.learned.append, tell_of_leader=lambda response, leader: None,
+            learn_leader=lambda request, epoch: self.learned.append((request, epoch)),
+        )  # fmt: skip
+        self.sender: Any = SimpleNamespace(send=self._send)
+        thread: Any = SimpleNamespace(run=self._run)
+        self.clock = loop_clock()
+        self.raft = QuorumRaft(
+            quorum_log, self.replicated, self.replica, endpoints, self.sender, self.clock.now_ms, thread
+        )
+        self.raft.changed = self._changed
+        self.raft.failed = self.failures.append
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    def _handle(self, message: Any, now: int) -> None:
+        assert now == self.clock.now_ms()
+        self.inputs.append(message)
+        self._step()
+
+    def _expire(self, now: int) -> None:
+        self.expired.append(now)
+        self.due = None
+        self._step()
+
+    def _step(self) -> None:
+        found = self.next.pop(0) if self.next else []
+        if isinstance(found, Exception):
+            raise found
+        self.effects += found
+
+    def _take(self) -> list[Any]:
+        effects, self.effects = self.effects, []
+        return effects
+
+    def _send(self, send: Send, answered: Callable[[Send, Any], None]) -> None:
+        self.order.append(f"send {send.correlation}")
+        self.sent.append((send, answered))
+
+    async def _run(self, work: Callable[[], Any]) -> None:
+        if self.flush_failure:
+            raise self.flush_failure.pop(0)
+        if self.holding is not None:
+            await self.holding.wait()
+        work()
+
+
+def send(number: int, sync_to: int = 0, request: Any = NOTHING) -> Send:
+    return Send(2, number, request, sync_to)
+
+
+# ---- effects
+
+
+def test_state_is_on_the_disk_before_a_later_effect_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        written = raft_module.write_quorum_state
+
+        def write(*what: Any) -> None:
+            stand.order.append(f"state {what[1].leader_epoch}")
+            written(*what)
+
+        monkeypatch.setattr(raft_module, "write_quorum_state", write)
+        states = [WriteState(ElectionState(voted_id=2, leader_epoch=epoch)) for epoch in (4, 5, 6, 7)]
+        stand.next.append([send(1), states[0], states[1], send(2), states[2], send(3), states[3]])
+        stand.raft.resign()
+        assert stand.order == ["send 1", "state 5", "send 2", "state 6", "send 3", "state 7"]
+        found = read_quorum_state(tmp_path)
+        assert found is not None and (found.voted_id, found.leader_epoch) == (2, 7)
+
+    simulated(story)
+
+
+def test_effects_wait_for_the_log_that_they_depend_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        token = Token()
+        stand.replicated.end_offset = 5
+        stand.next.append([send(1, 5), Flush(9), send(2), Reply(token, NOTHING, 5), send(3, 6)])
+        stand.raft.appended()
+        assert stand.inputs == [Appended(3, 5)] and stand.order == ["send 2"] and token.replies == []
+        await turns()
+        assert (stand.flushes, stand.inputs[1:]) == ([5], [Synced(5)])
+        assert stand.order == ["send 2", "send 1"] and token.replies == [NOTHING]
+        stand.replicated.end_offset = 6
+        stand.next.append([Flush(9)])
+        stand.raft.appended()
+        await turns()
+        assert stand.order[2:] == ["send 3"] and stand.replicated.synced_offset == 6
+
+    simulated(story)
+
+
+def test_appends_during_a_flush_share_the_next_one(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        stand.holding = asyncio.Event()
+        stand.replicated.end_offset = 2
+        stand.next += [[Flush(9)], [Flush(9)], [Flush(9)]]
+        stand.raft.appended()
+        await turns()
+        for end in (3, 4):
+            stand.replicated.end_offset = end
+            stand.raft.appended()
+        assert stand.flushes == []
+        stand.holding.set()
+        await turns()
+        assert stand.replicated.synced_offset == 4
+        assert [one for one in stand.inputs if isinstance(one, Synced)] == [Synced(2), Synced(4)]
+        assert stand.raft._flushing is None
+
+    simulated(story)
+
+
+def test_flush_does_not_vouch_for_records_that_took_the_place_of_truncated_ones(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        stand.holding = asyncio.Event()
+        stand.replicated.end_offset = 5
+        stand.next.append([Flush(9)])
+        stand.raft.appended()
+        await turns()
+        stand.replicated.lowest_end = 3
+        stand.holding.set()
+        await turns()
+        assert [one for one in stand.inputs if isinstance(one, Synced)] == [Synced(3), Synced(5)]
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("is_disk", [True, False])
+def test_failed_flush_halts_or_is_repeated(is_disk: bool, tmp_path: Path) -> None:
+    failure = LogDirectoryFailure("/d", "flushing", OSError(5, "broken")) if is_disk else RuntimeError("a bug")
+
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        stand.flush_failure = [failure]
+        stand.replicated.end_offset = 5
+        stand.next.append([Flush(9), send(1, 5)])
+        stand.raft.appended()
+        await turns()
+        assert stand.order == [] and stand.replicated.synced_offset == 0
+        assert stand.failures == ([failure] if is_disk else [])
+        await after_ms(120_000)
+        assert stand.order == ([] if is_disk else ["send 1"])
+
+    simulated(story)
+
+
+def test_leaders_response_is_learned_and_handed_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        stand.next.append([send(1)])
+        stand.raft.resign()
+        sent, answered = stand.sent[0]
+        data = PartitionData(0, 0, 7)
+        response = FetchResponse(responses=[FetchableTopicResponse("__cluster_metadata", bytes(16), [data])])
+        assert (stand.raft.leader_high_watermark, stand.raft.last_fetched_ms) == (-1, -1)
+        answered(sent, response)
+        assert stand.inputs[-1] == PeerResponse(2, 1, response) and stand.learned == [response]
+        assert (stand.raft.leader_high_watermark, stand.raft.last_fetched_ms) == (7, stand.clock.now_ms())
+        answered(sent, None)
+        assert stand.inputs[-1] == PeerResponse(2, 1, None) and len(stand.learned) == 1
+        data.error_code, data.high_watermark = ErrorCode.FENCED_LEADER_EPOCH, 9
+        answered(sent, response)
+        assert stand.raft.leader_high_watermark == 7
+        answered(sent, FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID))
+        assert stand.raft.leader_high_watermark == 7
+        answered(sent, vote.VoteResponse())
+        assert stand.raft.leader_high_watermark == 7 and len(stand.learned) == 4
+
+        class Newer(list[Any]):
+            def pop(self, *_: Any) -> Any:
+                stand.replica.epoch = 4
+                return []
+
+        stand.next = Newer([0])
+        stand.raft.resign()
+        assert stand.raft.leader_high_watermark == -1, "that of a new epoch is not known"
+
+    simulated(story)
+
+
+# ---- inputs
+
+
+def test_inputs_reach_the_replica(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        token, request = Token(), begin_quorum_epoch.BeginQuorumEpochRequest()
+        stand.raft.request(token, request)
+        stand.raft.raise_kraft_version(1)
+        stand.raft.resign()
+        assert stand.inputs == [PeerRequest(token, request), RaiseKRaftVersion(1), Resign()]
+        assert stand.learned == [(request, 3)] and stand.changes == 3
+        found = stand.raft.voters_at(5)
+        assert found.kraft_version == 1 and [one.voter_id for one in found.voters] == [0, 2, 3]
+        reject_token(token)
+        assert token.failed == 1
+
+    simulated(story)
+
+
+def test_timer_is_that_of_the_replica(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        began = stand.clock.now_ms()
+        stand.due = began + 300
+        stand.raft.begin()
+        await after_ms(100)
+        stand.due = began + 200
+        stand.raft.resign()
+        await after_ms(99)
+        assert stand.expired == []
+        await after_ms(5)
+        assert len(stand.expired) == 1 and stand.expired[0] >= began + 200
+        await after_ms(1000)
+        assert len(stand.expired) == 1
+        stand.due = stand.clock.now_ms() + 100
+        stand.raft.resign()
+        stand.raft.close()
+        await after_ms(1000)
+        assert len(stand.expired) == 1
+        stand.raft.resign()
+        assert len(stand.inputs) == 2, "a closed replica takes no input"
+
+    simulated(story)
+
+
+@pytest.mark.parametrize(
+    ("failure", "is_logged"),
+    [(CorruptBatch("rot"), False), (MalformedMessage("cut"), False), (RuntimeError("a bug"), True)],
+)
+def test_input_that_fails_ends_alone_and_its_effects_are_carried_out(
+    failure: Exception, is_logged: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        token = Token()
+        stand.due = stand.clock.now_ms()
+        stand.next.append(failure)
+        stand.effects = [send(1)]
+        stand.raft.request(token, begin_quorum_epoch.BeginQuorumEpochRequest())
+        assert (token.failed, token.replies, stand.order, stand.failures) == (1, [], ["send 1"], [])
+        assert stand.changes == 1
+        await after_ms(90)
+        assert bool(stand.expired) == (not is_logged), "a timer after a bug waits a little"
+        await after_ms(20)
+        assert len(stand.expired) == 1
+
+    simulated(story)
+    assert ("a bug: PeerRequest failed in the quorum" in caplog.text) == is_logged
+
+
+def test_broken_invariant_halts(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        failure = BrokenInvariant("two leaders")
+        stand.next.append(failure)
+        stand.effects = [send(1)]
+        stand.raft.resign()
+        assert stand.failures == [failure] and stand.order == [], "it does nothing more"
+        stand.raft.resign()
+        assert len(stand.inputs) == 1
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("is_disk", [True, False])
+def test_effect_that_fails_halts_or_is_left(is_disk: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        failure = OSError(5, "broken") if is_disk else RuntimeError("a bug")
+
+        def write(*_: Any) -> None:
+            raise failure
+
+        monkeypatch.setattr(raft_module, "write_quorum_state", write)
+        stand.due = stand.clock.now_ms() + 1
+        stand.next.append([WriteState(ElectionState()), send(1)])
+        stand.raft.resign()
+        assert stand.order == []
+        assert [type(one) for one in stand.failures] == ([LogDirectoryFailure] if is_disk else [])
+        await after_ms(90)
+        assert stand.expired == []
+        await after_ms(20)
+        assert len(stand.expired) == int(not is_disk)
+
+    simulated(story)
+
+
+# ---- the leader's process
+
+
+@pytest.mark.parametrize(
+    ("role", "endpoint", "is_gone", "is_told"),
+    [
+        (Follower(3, 2), LEADER, True, True),
+        (Follower(3, 2), LEADER, False, False),
+        (Follower(3, 2), Endpoint("C", "other", 9093), True, False),
+        (Unattached(3, None), LEADER, True, False),
+    ],
+)
+def test_end_of_the_leaders_process_is_reported_to_its_follower_at_once(
+    role: Any, endpoint: Endpoint, is_gone: bool, is_told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def gone(addresses: Any) -> bool:
+        assert addresses == [("leader", 9093)]
+        return is_gone
+
+    monkeypatch.setattr(raft_module, "is_gone", gone)
+
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        stand.replica.role = role
+        stand.sender.on_connection_lost(endpoint)
+        await turns()
+        assert stand.inputs == ([LeaderGone(2)] if is_told else [])
+        stand.raft.close()
+        stand.sender.on_connection_lost(endpoint)
+        await turns()
+        assert len(stand.inputs) == int(is_told)
+
+    simulated(story)
+
+
+@pytest.mark.parametrize(
+    ("role", "known", "high_watermark", "is_caught_up"),
+    [
+        (Leader(3, KEY, 0, 0, has_committed=True), -1, 0, True),
+        (Leader(3, KEY, 0, 0), 5, 9, False),
+        (Follower(3, 2), -1, 9, False),
+        (Follower(3, 2), 0, 0, True),
+        (Follower(3, 2), 5, 5, True),
+        (Follower(3, 2), 6, 5, False),
+        (Unattached(3, None), 5, 5, False),
+    ],
+)
+def test_node_is_caught_up_with_what_is_known_to_be_committed(
+    role: Any, known: int, high_watermark: int, is_caught_up: bool, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        stand.replica.role, stand.replica.high_watermark = role, high_watermark
+        stand.raft.leader_high_watermark = known
+        assert stand.raft.is_caught_up_with_leader == is_caught_up
+
+    simulated(story)
+
+
+# ---- stopping
+
+
+@pytest.mark.parametrize("acknowledged", [True, False])
+def test_leader_waits_until_the_others_know_that_it_resigns(acknowledged: bool, tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        stand.replica.role = Leader(3, KEY, 0, 0)
+        resigned = Resigned(3, KEY, 0, (), {2, 3})
+
+        class Resigning(list[Any]):
+            def pop(self, *_: Any) -> Any:
+                stand.replica.role = resigned
+                return []
+
+        stand.next = Resigning([0])
+        leaving = asyncio.ensure_future(stand.raft.leave())
+        await after_ms(300)
+        assert stand.inputs == [Resign()] and not leaving.done()
+        resigned.unacknowledged.discard(2)
+        stand.next = []
+        stand.raft.appended()
+        await turns()
+        assert not leaving.done()
+        if acknowledged:
+            resigned.unacknowledged.clear()
+            stand.raft.appended()
+            await turns()
+            assert leaving.done()
+        else:
+            await after_ms(680)
+            assert not leaving.done()
+            await after_ms(40)
+            assert leaving.done()
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_follower_and_only_voter_do_not_resign(alone: bool, tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        stand.replica.role = Leader(3, KEY, 0, 0) if alone else Follower(3, 2)
+        if alone:
+            stand.replica.voter_set = VoterSet.of([Voter(KEY)])
+        await stand.raft.leave()
+        assert stand.inputs == []
+
+    simulated(story)
+
+
+def test_end_waits_for_the_flush_that_runs(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        stand.holding = asyncio.Event()
+        stand.replicated.end_offset = 5
+        stand.next.append([Flush(9), send(1, 5)])
+        stand.raft.appended()
+        await turns()
+        ending = asyncio.ensure_future(stand.raft.closed())
+        await turns()
+        assert not ending.done()
+        stand.holding.set()
+        await turns()
+        assert ending.done() and stand.order == []
+
+    simulated(story)
+
+
+# ---- endpoints and senders
+
+
+def test_voters_and_bootstrap_servers_are_read_from_the_configuration() -> None:
+    config = BrokerConfig(
+        {
+            "process.roles": "broker,controller",
+            "node.id": "0",
+            "listeners": "PLAINTEXT://:0,CONTROLLER://:0",
+            "controller.listener.names": "controller",
+            "controller.quorum.voters": "0@a:1,2@[::1]:3",
+            "controller.quorum.bootstrap.servers": "x:1,[::2]:7",
+        }
+    )
+    found = static_voters(config).voters
+    assert {key: tuple(voter.addresses[0]) for key, voter in found.items()} == {
+        0: ("CONTROLLER", "a", 1),
+        2: ("CONTROLLER", "::1", 3),
+    }
+    assert bootstrap_endpoints(config) == {-2: Endpoint("CONTROLLER", "x", 1), -3: Endpoint("CONTROLLER", "::2", 7)}
+
+
+def test_fetches_have_a_connection_of_their_own_whose_end_is_reported_once() -> None:
+    async def story() -> None:
+        sent: list[tuple[Any, ...]] = []
+        watched: list[tuple[Endpoint, Callable[[], None], str]] = []
+        peers: Any = SimpleNamespace(
+            send=lambda endpoint, request, reply, *, timeout_ms, purpose: sent.append(
+                (endpoint, request, reply, timeout_ms, purpose)
+            ),
+            on_lost=lambda endpoint, lost, purpose: watched.append((endpoint, lost, purpose)),
+        )
+        added: list[Any] = []
+        known = {2: LEADER}
+        endpoints: Any = SimpleNamespace(find=known.get, add_listener_endpoints=added.append)
+        sender = QuorumSender(Lazy(lambda: peers), endpoints, 700)
+        lost: list[Endpoint] = []
+        sender.on_connection_lost = lost.append
+        answers: list[tuple[int, Any]] = []
+        requests = [
+            fetch.FetchRequest(),
+            vote.VoteRequest(),
+            fetch_snapshot.FetchSnapshotRequest(),
+            fetch.FetchRequest(),
+        ]
+        for number, request in enumerate(requests):
+            sender.send(
+                send(number, request=request), lambda sent, response: answers.append((sent.correlation, response))
+            )
+        assert [one[4] for one in sent] == ["quorum-fetch", "quorum", "quorum-fetch", "quorum-fetch"]
+        assert {(one[0], one[3]) for one in sent} == {(LEADER, 700)} and added == requests
+        ((endpoint, ended, purpose),) = watched
+        assert (endpoint, purpose) == (LEADER, "quorum-fetch")
+        ended()
+        assert lost == [LEADER]
+        sent[1][2]("response")
+        assert answers == [(1, "response")]
+        other = Send(9, 5, requests[1], 0, Address("C", "new", 5))
+        sender.send(other, lambda sent, response: answers.append((sent.correlation, response)))
+        assert sent[-1][0] == Endpoint("C", "new", 5)
+        sender.send(other._replace(address=None), lambda sent, response: answers.append((sent.correlation, response)))
+        assert len(answers) == 1
+        await turns()
+        assert answers[1:] == [(5, None)] and len(sent) == 5
+
+    simulated(story)
+
+
+# ---- membership
+
+
+def test_change_of_the_leader_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    known = KnownLeader(lambda: 5)
+    reported: list[NotedLeader] = []
+    known.on_changed.append(lambda: reported.append(known.leader))
+    changes = [NotedLeader(-1, 1), NotedLeader(0, 2), NotedLeader(0, 2), NotedLeader(0, 2, True), NotedLeader(-1, 3)]
+    for leader in changes:
+        known.note(leader)
+    assert reported == [changes[0], changes[1], changes[3], changes[4]]
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "the quorum has no known leader in epoch 1",
+        "node 0 leads the quorum in epoch 2",
+        "this node is the active controller in epoch 2",
+        "the quorum has no known leader in epoch 3",
+    ]
+
+
+def test_membership_is_that_of_its_raft_or_of_the_only_voter() -> None:
+    async def story() -> None:
+        none: Any = None
+        member = QuorumMembership(none, none, loop_clock(), none, none, none)
+        with pytest.raises(AssertionError):
+            _ = member.log
+        assert (member.epoch, member.leads, member.is_caught_up) == (0, False, True)
+        quorum_log: Any = SimpleNamespace(quorum=SimpleNamespace(kraft_version=1), close=closed.append)
+        member.opened(quorum_log)
+        assert member.kraft_version == 1 and member.voters_at(3) is quorum_log.quorum
+        member.appended()
+        await member.until_idle()
+        await member.leave()
+        member.halt()
+        alone: Any = SimpleNamespace(epoch=4, appended=lambda: calls.append("alone"))
+        member._alone = alone
+        assert (member.epoch, member.leads) == (4, True)
+        member.appended()
+        member._alone = None
+        raft: Any = SimpleNamespace(
+            replica=SimpleNamespace(epoch=7, kraft_version=0, is_leader=False), is_caught_up_with_leader=False,
+            voters_at=lambda offset: offset, appended=lambda: calls.append("raft"), close=lambda: calls.append("close"),
+        )  # fmt: skip
+        member.raft = raft
+        assert (member.epoch, member.leads, member.is_caught_up, member.kraft_version) == (7, False, False, 0)
+        assert member.voters_at(3) == 3 and member.joined() is raft
+        raft.replica.is_leader = True
+        assert member.leads
+        member.appended()
+        member.halt()
+        assert calls == ["alone", "raft", "close"]
+        member.close()
+        assert len(closed) == 1
+
+    calls: list[str] = []
+    closed: list[int] = []
+    simulated(story)
+
+
+def test_monotonic_clock_goes_on_when_the_time_of_day_is_set() -> None:
+    async def story() -> None:
+        clock = loop_clock()
+        now_ms = monotonic_clock(clock)
+        began = clock.now_ms()
+        assert abs(now_ms() - began) <= 1
+        clock._seconds = lambda: 0.0
+        await after_ms(500)
+        assert 500 <= now_ms() - began <= 505
+
+    simulated(story)

@@ -1,0 +1,190 @@
+"""Requests of the persister for the state of share groups, in simulated time: to each coordinator, and repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages import read_share_group_state as read
+from odradek.protocol.schema import Message
+from odradek.server.coordinators.persister import (
+    FIRST_BACKOFF_MS,
+    MOST_TRIES,
+    Persister,
+    reject_all,
+    submit_here,
+)
+from odradek.server.network.endpoint import Endpoint
+from odradek.server.runtime.lazy import Lazy
+
+from tests.server.harness.shard_driver import Somebody
+from tests.server.harness.virtual_time import after_ms, simulated
+
+ELSEWHERE = Endpoint("PLAINTEXT", "other", 9092)
+CLIENT = Somebody()
+
+
+class Sent(NamedTuple):
+    endpoint: Endpoint
+    request: Any
+    reply: Callable[[Any], None]
+    timeout_ms: int
+    purpose: str
+
+
+class Network:
+    """The leaders and peers of a broker: `leads` names the partitions that it leads itself."""
+
+    def __init__(self, *leads: int) -> None:
+        self.leads = set(leads)
+        self.sent: list[Sent] = []
+        self.absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def other_leader(self, topic: str, index: int) -> Endpoint | None:
+        return None if index in self.leads else ELSEWHERE
+
+    def absent_error(self, topic: str, index: int) -> int:
+        return self.absent
+
+    def send(
+        self, endpoint: Endpoint, request: Message, reply: Callable[[Any], None], *, timeout_ms: int, purpose: str
+    ) -> None:
+        self.sent.append(Sent(endpoint, request, reply, timeout_ms, purpose))
+
+    @property
+    def peers(self) -> Any:
+        return Lazy(lambda: self)
+
+
+# ---- the persister
+
+
+def of_one(partition: int, error: int = 0, topic: int = 1) -> read.ReadShareGroupStateResponse:
+    found = read.PartitionResult(partition=partition, error_code=error, start_offset=partition)
+    return read.ReadShareGroupStateResponse(results=[read.ReadStateResult(bytes([topic]) * 16, [found])])
+
+
+def state_request(*topics: list[int], group_id: str = "g") -> read.ReadShareGroupStateRequest:
+    return read.ReadShareGroupStateRequest(
+        group_id,
+        [
+            read.ReadStateData(bytes([number]) * 16, [read.PartitionData(partition=index) for index in indexes])
+            for number, indexes in enumerate(topics, 1)
+        ],
+    )
+
+
+class Persisting:
+    """A persister whose partitions are all on another broker."""
+
+    topic = "__share_group_state"
+
+    def __init__(self, *leads: int, has_topic: bool = True) -> None:
+        self.network = Network(*leads)
+        self.here: list[tuple[Any, ...]] = []
+        self.ensured: list[Callable[[], None]] = []
+        here: Any = self
+        leaders: Any = self.network
+        metadata: Any = SimpleNamespace(image=SimpleNamespace(topic=lambda _: object() if has_topic else None))
+        self.persister = Persister(Lazy(lambda: here), metadata, leaders, self.network.peers)
+        self.answers: list[Any] = []
+
+    def partition_for(self, key: str) -> int:
+        return int(key.rsplit(":", 1)[1])
+
+    def submit(self, *asked: Any) -> None:
+        self.here.append(asked)
+
+    def ensure_topic(self, done: Callable[[], None]) -> None:
+        self.ensured.append(done)
+
+    def ask(self, request: Any) -> None:
+        self.persister.ask(request, self.answers.append)
+
+
+def test_state_is_requested_from_the_leader_of_each_part() -> None:
+    async def story() -> None:
+        stand = Persisting(1)
+        stand.ask(state_request([1, 2], [3]))
+        assert len(stand.here) == 1 and stand.here[0][2] == 99
+        assert [(one.endpoint, one.timeout_ms, one.purpose) for one in stand.network.sent] == [
+            (ELSEWHERE, 30_000, "share groups")
+        ] * 2
+        stand.network.sent[1].reply(of_one(3, topic=2))
+        stand.network.sent[0].reply(of_one(2, ErrorCode.FENCED_STATE_EPOCH))
+        assert stand.answers == []
+        stand.here[0][4](of_one(1))
+        (answer,) = stand.answers
+        assert [[(one.partition, one.error_code) for one in result.partitions] for result in answer.results] == [
+            [(1, 0), (2, ErrorCode.FENCED_STATE_EPOCH)],
+            [(3, 0)],
+        ]
+
+    simulated(story)
+
+
+def test_topic_of_states_is_created_first() -> None:
+    async def story() -> None:
+        stand = Persisting(has_topic=False)
+        stand.ask(state_request([1]))
+        assert stand.network.sent == []
+        stand.ensured[0]()
+        assert len(stand.network.sent) == 1
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("failure", ["none", "retriable", "empty"])
+def test_failed_request_for_states_is_repeated_with_growing_pauses(failure: str) -> None:
+    async def story() -> None:
+        stand = Persisting()
+        stand.ask(state_request([1]))
+        for count in range(1, MOST_TRIES + 1):
+            assert len(stand.network.sent) == count and stand.answers == []
+            if failure == "none":
+                stand.network.sent[-1].reply(None)
+            elif failure == "retriable":
+                stand.network.sent[-1].reply(of_one(1, ErrorCode.NOT_COORDINATOR))
+            else:
+                stand.network.sent[-1].reply(read.ReadShareGroupStateResponse(results=[]))
+                break
+            if count < MOST_TRIES:
+                pause_ms = FIRST_BACKOFF_MS << (count - 1)
+                await after_ms(pause_ms - 3)
+                assert len(stand.network.sent) == count
+                await after_ms(6)
+        (answer,) = stand.answers
+        expected = {
+            "none": ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            "retriable": ErrorCode.NOT_COORDINATOR,
+            "empty": ErrorCode.UNKNOWN_SERVER_ERROR,
+        }
+        assert answer.results[0].partitions[0].error_code == expected[failure]
+        await after_ms(10_000)
+        assert len(stand.network.sent) == (1 if failure == "empty" else MOST_TRIES)
+
+    simulated(story)
+
+
+@pytest.mark.parametrize(
+    ("request_", "is_handled"),
+    [(state_request([1, 2]), True), (state_request([1], []), False), (state_request([1], group_id=""), False)],
+)
+def test_request_of_another_broker_for_states_is_parted(request_: Any, is_handled: bool) -> None:
+    stand = Persisting()
+    answers: list[Any] = []
+    driver: Any = stand
+    submit_here(driver, request_, 0, CLIENT, answers.append)
+    assert len(stand.here) == (2 if is_handled else 0)
+    for number, asked in enumerate(stand.here, 1):
+        assert asked[2:4] == (0, CLIENT)
+        asked[4](of_one(number))
+    (answer,) = answers
+    assert [[one.partition for one in result.partitions] for result in answer.results] == (
+        [[1, 2]] if is_handled else []
+    )
+    reject_all(state_request([1, 2]), ErrorCode.GROUP_ID_NOT_FOUND, answers.append)
+    assert [one.error_code for one in answers[1].results[0].partitions] == [ErrorCode.GROUP_ID_NOT_FOUND] * 2

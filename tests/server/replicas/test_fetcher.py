@@ -1,0 +1,664 @@
+"""A replica fetcher in simulated time, with the test as its leader: each request, and what a response does to the log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+    ReplicaState,
+)
+from odradek.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from odradek.protocol.schema import Message
+from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.network.endpoint import Endpoint
+from odradek.server.replicas.fetcher import (
+    _LAST_SESSION_EPOCH,
+    FIRST_BACKOFF_MS,
+    THROTTLED_MS,
+    FollowedPartition,
+    ReplicaFetcher,
+)
+from odradek.server.runtime.counters import DamageCounters
+from odradek.server.runtime.log_lines import RepeatedLines
+
+from tests.server.harness.hosted import TOPIC, TOPIC_ID, Hosted, Watching, batch, joined
+from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
+
+LEADER, FOLLOWER = 0, 3
+LEADERS_ENDPOINT = Endpoint("PLAINTEXT", "leader", 9092)
+NO_EPOCH = -1
+
+
+class Quota:
+    """A quota of replication that the test turns on."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self.throttled: set[int] = set()
+        self.recorded: list[tuple[int, int]] = []
+
+    def is_throttled(self, hosted: Hosted, follower: int) -> bool:
+        assert follower == FOLLOWER
+        return hosted.index in self.throttled
+
+    def record(self, hosted: Hosted, size: int) -> None:
+        self.recorded.append((hosted.index, size))
+
+
+class Sent(NamedTuple):
+    at_ms: int
+    endpoint: Endpoint
+    request: Any
+    reply: Callable[[Any], None]
+    purpose: str
+
+
+class Stand:
+    """A fetcher of broker 3 from broker 0. The test has its requests and replies to them."""
+
+    def __init__(self, path: Path, count: int = 1, **properties: str) -> None:
+        self.clock = loop_clock()
+        self.sent: list[Sent] = []
+        self.node_id = FOLLOWER
+        self.leaders_endpoint: Endpoint | None = LEADERS_ENDPOINT
+        self.quota = Quota()
+        self.damage = DamageCounters()
+        self.config = BrokerConfig({key.replace("_", "."): value for key, value in properties.items()})
+        parts: Any = (self, self.config, self.clock, self.quota, self.damage, RepeatedLines())
+        self.fetcher = ReplicaFetcher(LEADER, "fetcher-0", *parts)
+        self.hosted = [Hosted(path, FOLLOWER, index=index) for index in range(count)]
+        for hosted in self.hosted:
+            hosted.follow_leader(LEADER)
+            self.follow(hosted)
+
+    def follow(self, hosted: Hosted) -> FollowedPartition:
+        followed = FollowedPartition(hosted, self.clock.now_ms())
+        self.fetcher.follow(followed)
+        return followed
+
+    # ---- ReplicaRequests
+
+    def endpoint(self, broker_id: int) -> Endpoint | None:
+        assert broker_id == LEADER
+        return self.leaders_endpoint
+
+    def replica_state(self) -> ReplicaState:
+        return ReplicaState(FOLLOWER, 77)
+
+    def send(self, endpoint: Endpoint, request: Message, reply: Callable[[Any], None], *, purpose: str) -> None:
+        self.sent.append(Sent(self.clock.now_ms(), endpoint, request, reply, purpose))
+
+    # ---- the leader
+
+    @property
+    def last(self) -> FetchRequest:
+        found: FetchRequest = self.sent[-1].request
+        return found
+
+    def asked(self) -> dict[int, int]:
+        """Returns the partitions of the last request with their offsets."""
+        return {one.partition: one.fetch_offset for topic in self.last.topics for one in topic.partitions}
+
+    def forgotten(self) -> list[int]:
+        return [index for topic in self.last.forgotten_topics_data for index in topic.partitions]
+
+    async def answer(self, *data: PartitionData, session_id: int = 9, error: int = 0) -> None:
+        topics = [FetchableTopicResponse("", TOPIC_ID, list(data))] if data else []
+        self.sent[-1].reply(FetchResponse(0, error, session_id, topics))
+        await turns()
+
+
+def data(
+    index: int = 0, records: bytes | None = None, *, error: int = 0, end: int = 0, start: int = 0
+) -> PartitionData:
+    return PartitionData(index, error, end, log_start_offset=start, records=records)  # type: ignore[arg-type]
+
+
+def diverges(epoch: int, end_offset: int) -> PartitionData:
+    return PartitionData(0, diverging_epoch=EpochEndOffset(epoch, end_offset))
+
+
+# ---- requests
+
+
+def test_first_request_has_all_partitions_and_begins_a_session(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(
+            tmp_path,
+            2,
+            replica_fetch_max_bytes="1000",
+            replica_fetch_min_bytes="7",
+            replica_fetch_response_max_bytes="5000",
+            replica_fetch_wait_max_ms="400",
+        )
+        stand.hosted[1].log.append(batch(3, epoch=4), None, 0)
+        assert stand.sent == []
+        await turns()
+        (one,) = stand.sent
+        assert (one.endpoint, one.purpose) == (LEADERS_ENDPOINT, "fetcher-0")
+        request = stand.last
+        assert request.replica_state == ReplicaState(FOLLOWER, 77)
+        assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (400, 7, 5000)
+        assert (request.session_id, request.session_epoch) == (0, 0)
+        (topic,) = request.topics
+        assert topic.topic_id == TOPIC_ID
+        assert [
+            (one.partition, one.current_leader_epoch, one.fetch_offset, one.last_fetched_epoch, one.log_start_offset)
+            for one in topic.partitions
+        ] == [(0, 1, 0, NO_EPOCH, 0), (1, 1, 3, 4, 0)]
+        assert {one.partition_max_bytes for one in topic.partitions} == {1000}
+        assert len(stand.fetcher) == 2
+
+    simulated(story)
+
+
+def test_session_has_what_changed_and_its_epochs_count(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path, 3)
+        await turns()
+        for count in range(1, 4):
+            await stand.answer(data(1, joined(batch(offset=count - 1)), end=count))
+            assert stand.asked() == {1: count}
+            assert (stand.last.session_id, stand.last.session_epoch) == (9, count)
+        await stand.answer()
+        assert (stand.asked(), stand.last.session_epoch) == ({}, 4)
+        stand.fetcher._session_epoch = _LAST_SESSION_EPOCH
+        await stand.answer()
+        assert (stand.last.session_id, stand.last.session_epoch) == (9, 1)
+        await stand.answer(session_id=10)
+        assert (stand.asked(), stand.last.session_id, stand.last.session_epoch) == ({}, 10, 1)
+        await stand.answer(session_id=0)
+        assert (stand.asked(), stand.last.session_id, stand.last.session_epoch) == ({0: 0, 1: 3, 2: 0}, 0, 0)
+
+    simulated(story)
+
+
+def test_lost_session_begins_again_at_once_and_then_after_growing_pauses(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path, 1, replica_fetch_backoff_ms="120")
+        await turns()
+        await stand.answer()
+        pauses = []
+        for _ in range(5):
+            failed_at = stand.clock.now_ms()
+            count = len(stand.sent)
+            await stand.answer(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+            while len(stand.sent) == count:
+                await after_ms(1)
+            assert (stand.asked(), stand.last.session_id, stand.last.session_epoch) == ({0: 0}, 0, 0)
+            pauses.append(stand.sent[-1].at_ms - failed_at)
+        assert [pause // 10 for pause in pauses] == [0, 10, 12, 12, 12]
+        await stand.answer()
+        await stand.answer(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        assert stand.last.session_id == 0, "after a success it is the first failure again"
+
+    simulated(story)
+
+
+def test_leader_without_a_response_is_asked_again_after_a_pause(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        await turns()
+        for pause_ms in (50, 100, 150):
+            count = len(stand.sent)
+            stand.sent[-1].reply(None)
+            await after_ms(pause_ms - 2)
+            assert len(stand.sent) == count
+            await after_ms(4)
+            assert len(stand.sent) == count + 1
+
+    simulated(story)
+
+
+def test_leader_that_the_metadata_does_not_know_is_looked_for_again(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path, replica_fetch_backoff_ms="300")
+        stand.leaders_endpoint = None
+        await after_ms(700)
+        assert stand.sent == []
+        stand.leaders_endpoint = LEADERS_ENDPOINT
+        await after_ms(300)
+        assert len(stand.sent) == 1
+
+    simulated(story)
+
+
+def test_one_request_is_in_flight_and_changes_meanwhile_are_in_the_next(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path, 2)
+        await turns()
+        late = Hosted(tmp_path, FOLLOWER, index=7)
+        late.follow_leader(LEADER)
+        stand.follow(late)
+        stand.hosted[0].log_start_moved()
+        await after_ms(50)
+        assert len(stand.sent) == 1
+        await stand.answer(data(1))
+        assert stand.asked() == {7: 0}
+
+    simulated(story)
+
+
+def test_request_is_short_while_some_partitions_are_left_out(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path, 2, replica_fetch_wait_max_ms="450")
+        await turns()
+        assert stand.last.max_wait_ms == 450
+        await stand.answer(data(0, error=ErrorCode.NOT_LEADER_OR_FOLLOWER), data(1))
+        assert (stand.last.max_wait_ms, stand.forgotten(), stand.asked()) == (100, [0], {})
+        await after_ms(FIRST_BACKOFF_MS + 2)
+        await stand.answer()
+        assert (stand.last.max_wait_ms, stand.forgotten(), stand.asked()) == (450, [], {0: 0})
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("other", ["removed", "offline", "leader", "new epoch"])
+def test_partition_that_is_no_longer_followed_leaves_the_session(other: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path, 2)
+        await turns()
+        hosted = stand.hosted[0]
+        if other == "removed":
+            hosted.is_removed = True
+            hosted.wake_all()
+        elif other == "offline":
+            hosted.offline = True
+            hosted.wake_all()
+        elif other == "leader":
+            hosted.lead(LEADER, epoch=2, partition_epoch=2)
+        else:
+            hosted.follow_leader(LEADER, epoch=2)
+        assert hosted.end_watchers
+        await stand.answer(data(0, joined(batch()), end=1), data(1, joined(batch()), end=1))
+        assert (stand.asked(), stand.forgotten(), len(stand.fetcher)) == ({1: 1}, [0], 1)
+        assert hosted.log_end_offset == 0 and not hosted.end_watchers
+        stand.hosted[1].is_removed = True
+        stand.hosted[1].wake_all()
+        count = len(stand.sent)
+        await stand.answer()
+        await after_ms(5000)
+        assert (len(stand.sent), len(stand.fetcher)) == (count, 0), "there is nothing left to fetch"
+
+    simulated(story)
+
+
+def test_newer_epoch_of_a_leader_takes_the_place_of_the_older(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        await turns()
+        hosted = stand.hosted[0]
+        hosted.follow_leader(LEADER, epoch=2)
+        stand.follow(hosted)
+        assert len(hosted.end_watchers) == 1, "the former one has left"
+        await stand.answer(data(0, joined(batch()), end=1))
+        assert hosted.log_end_offset == 0, "the response is of the former epoch"
+        (asked,) = stand.last.topics[0].partitions
+        assert asked.current_leader_epoch == 2
+        await stand.answer(data(0, joined(batch(epoch=2)), end=1))
+        assert hosted.log_end_offset == 1
+
+    simulated(story)
+
+
+def test_closed_fetcher_sends_and_writes_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        await turns()
+        stand.fetcher.close()
+        await stand.answer(data(0, joined(batch()), end=1))
+        await after_ms(1000)
+        assert len(stand.sent) == 1 and stand.hosted[0].log_end_offset == 0
+        assert not stand.hosted[0].end_watchers
+        planned = Stand(tmp_path / "b")
+        planned.fetcher.close()
+        await after_ms(1000)
+        assert planned.sent == []
+
+    simulated(story)
+
+
+def test_changed_limit_of_bytes_is_sent_for_all_partitions(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path, 2, replica_fetch_max_bytes="1000")
+        await turns()
+        await stand.answer()
+        assert stand.asked() == {}
+        stand.config.get = lambda key: 2000 if key == "replica.fetch.max.bytes" else 5  # type: ignore[method-assign]
+        await stand.answer()
+        assert {one.partition_max_bytes for one in stand.last.topics[0].partitions} == {2000}
+        assert stand.asked() == {0: 0, 1: 0}
+        await stand.answer()
+        assert stand.asked() == {}
+
+    simulated(story)
+
+
+# ---- the throttle
+
+
+def test_throttled_replica_is_left_out_until_the_quota_has_room(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path, 2)
+        stand.quota.is_on, stand.quota.throttled = True, {0}
+        await turns()
+        assert (stand.asked(), stand.last.max_wait_ms) == ({1: 0}, 100)
+        stand.quota.throttled = set()
+        await stand.answer(data(1, joined(batch()), end=1))
+        assert stand.asked() == {0: 0, 1: 1}
+        assert stand.quota.recorded == [(1, len(batch()))]
+        stand.quota.throttled = {1}
+        await stand.answer(data(0))
+        assert (stand.asked(), stand.forgotten()) == ({}, [1])
+        stand.quota.is_on = False
+        await stand.answer()
+        assert stand.asked() == {1: 1}, "a quota that goes frees what it left out"
+
+    simulated(story)
+
+
+def test_fetcher_of_throttled_replicas_only_looks_again_after_a_while(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        stand.quota.is_on, stand.quota.throttled = True, {0}
+        await after_ms(3 * THROTTLED_MS + 50)
+        assert stand.sent == []
+        stand.quota.throttled = set()
+        await after_ms(THROTTLED_MS)
+        assert stand.asked() == {0: 0}
+
+    simulated(story)
+
+
+# ---- errors of one partition
+
+
+def test_failing_partition_is_left_out_for_a_pause_that_doubles(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path, replica_fetch_backoff_ms="100")
+        await turns()
+        for pause_ms in (20, 40, 80, 100, 100):
+            count = len(stand.sent)
+            await stand.answer(data(0, error=ErrorCode.UNKNOWN_LEADER_EPOCH))
+            await after_ms(pause_ms - 3)
+            assert len(stand.sent) == count
+            await after_ms(5)
+            assert len(stand.sent) == count + 1
+            assert stand.asked() == {}, "the session still has it"
+        await stand.answer(data(0, joined(batch()), end=1))
+        count = len(stand.sent)
+        await stand.answer(data(0, error=ErrorCode.UNKNOWN_LEADER_EPOCH))
+        await after_ms(FIRST_BACKOFF_MS + 2)
+        assert len(stand.sent) == count + 1, "a success ends the growth"
+
+    simulated(story)
+
+
+def test_failing_partition_does_not_delay_the_others(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path, 2)
+        await turns()
+        bad = bytearray(joined(batch()))
+        bad[-1] ^= 1
+        await stand.answer(data(0, bytes(bad), end=1), data(1, joined(batch()), end=1))
+        assert [hosted.log_end_offset for hosted in stand.hosted] == [0, 1]
+        assert (stand.asked(), stand.forgotten()) == ({1: 1}, [0])
+        assert stand.damage.bad_fetches == 1
+
+    simulated(story)
+
+
+def test_bug_in_one_partition_does_not_stop_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path, 2)
+        await turns()
+
+        def follow(high_watermark: int, log_start_offset: int) -> None:
+            raise RuntimeError("a bug")
+
+        stand.hosted[0].__class__ = type("Failing", (Hosted,), {"follow": lambda self, *_: follow(*_)})
+        await stand.answer(data(0, joined(batch()), end=1), data(1, joined(batch()), end=1))
+        assert stand.hosted[1].high_watermark == 1
+        assert (stand.asked(), stand.forgotten()) == ({1: 1}, [0])
+
+    simulated(story)
+    assert "a bug" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "failures", "is_logged"),
+    [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, 6, False),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, 7, True),
+        (ErrorCode.UNKNOWN_TOPIC_ID, 6, False),
+        (ErrorCode.KAFKA_STORAGE_ERROR, 1, True),
+    ],
+)
+def test_error_of_old_metadata_is_logged_when_it_lasts(
+    error: ErrorCode, failures: int, is_logged: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+
+    async def story() -> None:
+        stand = Stand(tmp_path, replica_fetch_backoff_ms="20")
+        await turns()
+        for _ in range(failures):
+            await stand.answer(data(0, error=error))
+            await after_ms(FIRST_BACKOFF_MS + 2)
+
+    simulated(story)
+    assert (f"{TOPIC}-0: broker {LEADER} returned {error.name}" in caplog.text) == is_logged
+
+
+def test_damage_of_the_leader_is_logged_with_its_offset(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        await turns()
+        await stand.answer(data(0, joined(batch(2)), end=2))
+        await stand.answer(data(0, error=ErrorCode.CORRUPT_MESSAGE))
+        assert stand.damage.bad_fetches == 0
+
+    simulated(story)
+    assert f"{TOPIC}-0: broker {LEADER} reports that its records from offset 2 on are damaged" in caplog.text
+
+
+# ---- records
+
+
+def test_records_are_written_as_they_are_and_committed_as_the_leader_says(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        await turns()
+        hosted = stand.hosted[0]
+        sent = joined(batch(2), batch(3, offset=2), batch(1, offset=9))
+        await stand.answer(data(0, sent + b"\0" * 5, end=5))
+        assert hosted.log.read(0, 1 << 20).bytes() == sent
+        assert hosted.offsets() == (0, 5, 10), "compaction leaves gaps"
+        await stand.answer(data(0, end=99, start=4))
+        assert hosted.offsets() == (4, 10, 10)
+        await stand.answer(data(0, end=10, start=50))
+        assert hosted.log.log_start_offset == 10, "not above what is committed"
+        await stand.answer(data(0, end=7))
+        assert hosted.high_watermark == 10
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("broken", ["crc", "earlier offset", "cut"])
+def test_batches_before_a_bad_one_are_written(broken: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        await turns()
+        good, second = joined(batch(2)), bytearray(batch(1, offset=2))
+        if broken == "crc":
+            second[-1] ^= 1
+        elif broken == "earlier offset":
+            second = batch(1, offset=1)
+        else:
+            second = second[:-1]
+        await stand.answer(data(0, good + bytes(second), end=3))
+        hosted = stand.hosted[0]
+        assert hosted.log.read(0, 1 << 20).bytes() == good
+        assert stand.damage.bad_fetches == (0 if broken == "cut" else 1)
+        assert hosted.high_watermark == (2 if broken == "cut" else 0)
+        await after_ms(FIRST_BACKOFF_MS + 2)
+        assert stand.asked() == {0: 2}
+
+    simulated(story)
+
+
+def test_batches_that_no_segment_holds_together_are_written_one_by_one(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        hosted = stand.hosted[0]
+        one = batch(1, value=b"x" * 200)
+        hosted.rules = hosted.rules.__class__(
+            None, None, False, 1 << 62, 1 << 62, False, 1, 1_048_588, 1 << 30, len(one) + 10
+        )
+        hosted.log.config = hosted.log.config.__class__(segment_bytes=len(one) + 10)
+        await turns()
+        sent = [batch(1, offset=number, value=b"x" * 200) for number in range(4)]
+        await stand.answer(data(0, joined(*sent), end=4))
+        assert hosted.offsets() == (0, 4, 4)
+        assert [segment.size for segment in hosted.log.segments] == [len(one)] * 4
+
+    simulated(story)
+
+
+def test_records_of_an_unrequested_partition_are_ignored(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path, 2)
+        stand.quota.is_on, stand.quota.throttled = True, {1}
+        await turns()
+        await stand.answer(data(1, joined(batch()), end=1), data(5, joined(batch()), end=1))
+        assert stand.hosted[1].log_end_offset == 0
+
+    simulated(story)
+
+
+# ---- logs that differ
+
+
+@pytest.mark.parametrize(
+    ("epoch", "end_offset", "end"),
+    [
+        (2, 4, 4),  # the leader's epoch 2 ends earlier
+        (2, 9, 6),  # it ends later: the rest is fetched
+        (1, 3, 3),
+        (0, 2, 0),  # the leader has none of these epochs
+        (NO_EPOCH, 1, 1),
+        (0, NO_EPOCH, 2),  # no such epoch: what is committed stays
+    ],
+)
+def test_diverging_log_is_truncated(epoch: int, end_offset: int, end: int, tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        await turns()
+        hosted = stand.hosted[0]
+        await stand.answer(data(0, joined(batch(3), batch(3, offset=3, epoch=2), batch(2, offset=6, epoch=3)), end=2))
+        assert hosted.offsets() == (0, 2, 8)
+        watching = Watching()
+        hosted.watchers[watching] = None
+        await stand.answer(diverges(epoch, end_offset))
+        assert hosted.log_end_offset == end
+        assert hosted.high_watermark == min(2, end)
+        assert watching.changes == 1
+        assert stand.asked() == {0: end}
+
+    simulated(story)
+
+
+@pytest.mark.parametrize(("has_epochs", "end"), [(True, 5), (False, 2)])
+def test_log_without_epochs_begins_with_what_is_committed(has_epochs: bool, end: int, tmp_path: Path) -> None:
+    hosted = Hosted(tmp_path, FOLLOWER)
+    hosted.follow_leader(LEADER)
+    hosted.log.append(batch(2, epoch=1 if has_epochs else -1), None, 0)
+    hosted.log.append(batch(3, offset=2, epoch=1 if has_epochs else -1), None, 0)
+    hosted.role.appended(5, 0)
+    hosted.follow(2, 0)
+    FollowedPartition(hosted, 0)
+    assert hosted.offsets() == (0, 2, end)
+
+
+def offsets(found: int, error: int = 0) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[ListOffsetsTopicResponse(TOPIC, [ListOffsetsPartitionResponse(0, error, offset=found)])]
+    )
+
+
+@pytest.mark.parametrize(
+    ("latest", "earliest", "expected"),
+    [
+        (4, None, (0, 2, 4)),
+        (5, None, (0, 2, 5)),
+        (6, 2, (0, 2, 6)),
+        (9, 6, (0, 2, 6)),
+        (9, 7, (7, 7, 7)),
+    ],
+)
+def test_log_outside_of_its_leaders_is_truncated_or_starts_over(
+    latest: int, earliest: int | None, expected: tuple[int, int, int], tmp_path: Path
+) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        await turns()
+        hosted = stand.hosted[0]
+        await stand.answer(data(0, joined(*(batch(1, offset=number) for number in range(6))), end=2))
+        count = len(stand.sent)
+        await stand.answer(data(0, error=ErrorCode.OFFSET_OUT_OF_RANGE))
+        first = stand.sent[count]
+        assert isinstance(first.request, ListOffsetsRequest)
+        assert (first.endpoint, first.purpose, first.request.replica_id) == (
+            LEADERS_ENDPOINT,
+            "replica-offsets",
+            FOLLOWER,
+        )
+        (topic,) = first.request.topics
+        (asked,) = topic.partitions
+        assert (topic.name, asked.partition_index, asked.current_leader_epoch, asked.timestamp) == (TOPIC, 0, 1, -1)
+        first.reply(offsets(latest))
+        if earliest is not None:
+            (again,) = [one for one in stand.sent[count + 1 :] if isinstance(one.request, ListOffsetsRequest)]
+            assert again.request.topics[0].partitions[0].timestamp == -2
+            again.reply(offsets(earliest))
+        assert hosted.offsets() == expected
+        await after_ms(FIRST_BACKOFF_MS + 2)
+        assert isinstance(stand.last, FetchRequest)
+        assert stand.asked() == ({0: expected[2]} if expected[2] != 6 else {}), "the session has the same offset"
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("response", [None, "error", "new epoch"])
+def test_log_stays_as_it_is_when_the_leaders_end_is_unknown(response: str | None, tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Stand(tmp_path)
+        await turns()
+        hosted = stand.hosted[0]
+        await stand.answer(data(0, joined(*(batch(1, offset=number) for number in range(6))), end=2))
+        await stand.answer(data(0, error=ErrorCode.OFFSET_OUT_OF_RANGE))
+        (ask,) = [one for one in stand.sent if isinstance(one.request, ListOffsetsRequest)]
+        if response == "new epoch":
+            hosted.follow_leader(LEADER, epoch=2)
+        ask.reply(
+            None if response is None else offsets(1, ErrorCode.UNKNOWN_LEADER_EPOCH if response == "error" else 0)
+        )
+        assert hosted.offsets() == (0, 2, 6)
+        assert sum(isinstance(one.request, ListOffsetsRequest) for one in stand.sent) == 1
+
+    simulated(story)

@@ -1,0 +1,397 @@
+"""Healing of damaged records from another replica, in simulated time: the reads, the attempts and the sources."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from odradek.protocol.records.errors import CorruptBatch
+from odradek.server.network.endpoint import Endpoint
+from odradek.server.replicas import healing
+from odradek.server.replicas.healing import PATIENT_TRIES, RETRY_S, Healer, NotThere, ReplicaReader
+from odradek.server.runtime.counters import DamageCounters
+from odradek.server.runtime.lazy import Lazy
+from odradek.storage.files.open_files import LogDirectoryFailure
+
+from tests.server.harness.hosted import NOW_MS, TOPIC_ID, Hosted, batch, joined
+from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
+
+OWN, SECOND, THIRD = 0, 2, 3
+
+
+# ---- reading from another replica
+
+
+SOURCE = Endpoint("PLAINTEXT", "there", 9092)
+
+
+class Reading:
+    """A replica that is read from another one, which the test is."""
+
+    node_id = OWN
+
+    def __init__(self, path: Path, end: int = 10) -> None:
+        self.hosted = Hosted(path, OWN)
+        self.hosted.log.append(batch(end), None, NOW_MS)
+        self.hosted.role.appended(end, NOW_MS)
+        self.hosted.follow_leader(SECOND, epoch=4)
+        self.hosted.follow(end, 0)
+        self.sent: list[tuple[Endpoint, Any, Callable[[Any], None], str]] = []
+        here: Any = self
+        self.reader = ReplicaReader(here, self.hosted, SOURCE)
+        self.found: list[tuple[bytes, list[int]]] = []
+
+    def send(self, endpoint: Endpoint, request: Any, reply: Callable[[Any], None], *, purpose: str) -> None:
+        self.sent.append((endpoint, request, reply, purpose))
+
+    def begin(self, first: int, end: int) -> asyncio.Task[None]:
+        async def read() -> None:
+            async for batches, headers in self.reader.read(first, end):
+                self.found.append((batches, [header.base_offset for header in headers]))
+
+        return asyncio.ensure_future(read())
+
+    async def answer(
+        self, records: bytes | None = None, *, error: int = 0, whole: int = 0, aborted: Any = None
+    ) -> None:
+        data = PartitionData(0, error, 10, aborted_transactions=aborted, records=records)  # type: ignore[arg-type]
+        self.sent[-1][2](FetchResponse(0, whole, 0, [FetchableTopicResponse("", TOPIC_ID, [data])]))
+        await turns()
+
+
+def test_range_is_read_until_its_end(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Reading(tmp_path)
+        task = stand.begin(2, 7)
+        await turns()
+        endpoint, request, _, purpose = stand.sent[0]
+        assert isinstance(request, FetchRequest) and (endpoint, purpose) == (SOURCE, "healing")
+        (asked,) = request.topics[0].partitions
+        assert (request.isolation_level, request.min_bytes, request.max_wait_ms) == (1, 1, 100)
+        assert (asked.partition, asked.current_leader_epoch, asked.fetch_offset) == (0, 4, 2)
+        assert asked.partition_max_bytes == request.max_bytes == 1 << 20
+        first, second, third = batch(2, offset=2), batch(1, offset=4), batch(2, offset=5)
+        await stand.answer(joined(first, second), aborted=[AbortedTransaction(7, 2)])
+        assert stand.sent[1][1].topics[0].partitions[0].fetch_offset == 5
+        await stand.answer(joined(third, batch(3, offset=7)), aborted=[AbortedTransaction(8, 5)])
+        await task
+        assert stand.found == [(joined(first, second), [2, 4]), (joined(third), [5])]
+        assert stand.reader.aborted == {(7, 2), (8, 5)}
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("failure", ["none", "whole", "partition", "no topic", "nothing"])
+def test_replica_without_the_records_ends_the_read(failure: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Reading(tmp_path)
+        task = stand.begin(0, 3)
+        await turns()
+        if failure == "none":
+            stand.sent[0][2](None)
+        elif failure == "whole":
+            await stand.answer(joined(batch(3)), whole=ErrorCode.UNKNOWN_SERVER_ERROR)
+        elif failure == "partition":
+            await stand.answer(joined(batch(3)), error=ErrorCode.CORRUPT_MESSAGE)
+        elif failure == "no topic":
+            stand.sent[0][2](FetchResponse(0, 0, 0, []))
+        else:
+            await stand.answer(b"")
+        with pytest.raises(NotThere, match="there"):
+            await task
+        assert stand.found == []
+
+    simulated(story)
+
+
+@pytest.mark.parametrize(
+    ("may_have_gaps", "records", "is_valid"),
+    [
+        (False, batch(2, offset=1), False),
+        (True, batch(2, offset=1), True),
+        (False, batch(4), False),
+        (True, batch(4), False),
+        (False, batch(2, offset=0, last_offset=2), True),
+    ],
+)
+def test_batches_tile_the_range_or_have_gaps_where_the_log_is_compacted(
+    may_have_gaps: bool, records: bytes, is_valid: bool, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        stand = Reading(tmp_path)
+        stand.reader.may_have_gaps = may_have_gaps
+        task = stand.begin(0, 3)
+        await turns()
+        await stand.answer(bytes(records))
+        if is_valid:
+            await task
+            assert len(stand.found) == 1
+        else:
+            with pytest.raises(CorruptBatch):
+                await task
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("may_have_gaps", [True, False])
+def test_records_of_the_next_segment_end_the_read_of_a_compacted_log(may_have_gaps: bool, tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Reading(tmp_path)
+        stand.reader.may_have_gaps = may_have_gaps
+        task = stand.begin(0, 3)
+        await turns()
+        await stand.answer(joined(batch(1, offset=5)))
+        if may_have_gaps:
+            await task
+        else:
+            with pytest.raises(NotThere):
+                await task
+
+    simulated(story)
+
+
+def test_records_that_may_be_uncommitted_are_not_read(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Reading(tmp_path, 5)
+        with pytest.raises(NotThere, match="offset 5 is not known to be committed"):
+            await stand.begin(3, 6)
+        assert stand.sent == []
+        task = stand.begin(4, 5)
+        await turns()
+        assert len(stand.sent) == 1
+        task.cancel()
+
+    simulated(story)
+
+
+# ---- healing
+
+
+class Healing:
+    """A healer whose attempts the test decides."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, outcomes: list[Any]) -> None:
+        self.outcomes = outcomes
+        self.tries: list[float] = []
+        self.busy: Any = None
+        self.moving: Any = None
+        self.counters = DamageCounters()
+        self.failed: list[str] = []
+        cleaner: Any = SimpleNamespace(works_on=lambda hosted: hosted is self.busy)
+        background: Any = SimpleNamespace(
+            failed=lambda name, error: self.failed.append(name), succeeded=lambda name: None
+        )
+        requests: Any = SimpleNamespace(
+            node_id=OWN, endpoint=lambda node: None if node == 9 else Endpoint("P", f"b{node}", 1)
+        )
+        none: Any = None
+        self.healer = Healer(
+            loop_clock(), self.counters, none, Lazy(lambda: requests), cleaner, none,
+            lambda hosted: hosted is self.moving, background,
+        )  # fmt: skip
+
+        async def heal(healer: Any, hosted: Any) -> None:
+            assert healer.works_on(hosted)
+            self.tries.append(asyncio.get_running_loop().time())
+            outcome = self.outcomes.pop(0)
+            if isinstance(outcome, Exception):
+                raise outcome
+            if outcome:
+                hosted.log.damage = []
+
+        monkeypatch.setattr(Healer, "_heal", heal)
+
+    def damaged(self, *replicas: int) -> Any:
+        hosted = SimpleNamespace(
+            name="t-0", role=SimpleNamespace(replicas=replicas, leader=replicas[-1], isr=replicas), is_removed=False,
+            offline=False, is_healing=False, log=SimpleNamespace(damage=[1], log_directory="/d", path="/d/t-0"), woken=0,
+            failures=[],
+        )  # fmt: skip
+        made = _Hashable(hosted)
+        made.wake_readers = lambda: setattr(made, "woken", made.woken + 1)
+        made.on_failure = made.failures.append
+        return made
+
+
+class _Hashable:
+    def __init__(self, parts: Any) -> None:
+        self.__dict__.update(parts.__dict__)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+def test_damaged_partition_is_healed_and_its_readers_are_woken(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        stand = Healing(monkeypatch, [True, True])
+        hosted = stand.damaged(OWN, SECOND)
+        stand.healer.wants(hosted)
+        assert hosted.is_healing and stand.tries == []
+        await turns()
+        assert (len(stand.tries), hosted.is_healing, hosted.woken) == (1, False, 1)
+        assert not stand.healer.works_on(hosted) and stand.healer._task is None
+        await after_ms(60_000)
+        assert len(stand.tries) == 1
+        hosted.log.damage = [1]
+        stand.healer.wants(hosted)
+        await turns()
+        assert len(stand.tries) == 2
+
+    simulated(story)
+
+
+def test_readers_wait_for_some_attempts_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        stand = Healing(monkeypatch, [NotThere("no"), CorruptBatch("rot"), RuntimeError("a bug"), True])
+        hosted = stand.damaged(OWN, SECOND)
+        stand.healer.wants(hosted)
+        await turns()
+        for tries in range(1, 4):
+            assert len(stand.tries) == tries == stand.counters.healings_failed
+            assert hosted.is_healing == (tries < PATIENT_TRIES)
+            assert hosted.woken == int(tries >= PATIENT_TRIES)
+            await after_ms(RETRY_S * 1000 - 100)
+            assert len(stand.tries) == tries
+            await after_ms(110)
+        assert len(stand.tries) == 4 and hosted.woken == 2 and stand.failed == ["healing"]
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("failure", [OSError(5, "broken"), LogDirectoryFailure("/d", "x", OSError(5, "broken"))])
+def test_disk_that_fails_while_healing_takes_its_directory_offline(
+    failure: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        stand = Healing(monkeypatch, [failure])
+        hosted = stand.damaged(OWN, SECOND)
+        hosted.on_failure = lambda error: (hosted.failures.append(error), setattr(hosted, "offline", True))
+        stand.healer.wants(hosted)
+        await after_ms(RETRY_S * 1000 + 20)
+        (found,) = hosted.failures
+        assert isinstance(found, LogDirectoryFailure) and stand.counters.healings_failed == 0
+        assert not hosted.is_healing and hosted.woken == 1, "an offline one is left"
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("other", ["cleaner", "move"])
+def test_healing_waits_for_what_rewrites_the_log(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        stand = Healing(monkeypatch, [True])
+        hosted = stand.damaged(OWN, SECOND)
+        stand.busy, stand.moving = (hosted, None) if other == "cleaner" else (None, hosted)
+        stand.healer.wants(hosted)
+        await after_ms(RETRY_S * 1000 + 20)
+        assert stand.tries == [] and hosted.is_healing
+        stand.busy = stand.moving = None
+        await after_ms(RETRY_S * 1000 + 20)
+        assert len(stand.tries) == 1 and not hosted.is_healing
+
+    simulated(story)
+
+
+def test_partition_without_another_replica_is_not_healed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        stand = Healing(monkeypatch, [])
+        alone = stand.damaged(OWN)
+        stand.healer.wants(alone)
+        assert not alone.is_healing and stand.healer._task is None
+        await stand.healer.stop()
+        hosted = stand.damaged(OWN, SECOND)
+        stand.healer.wants(hosted)
+        await turns()
+        assert not hosted.is_healing and stand.tries == []
+
+    simulated(story)
+
+
+def test_new_damage_is_healed_before_the_next_attempt_of_the_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        stand = Healing(monkeypatch, [NotThere("no"), True, True])
+        first, second = stand.damaged(OWN, SECOND), stand.damaged(OWN, SECOND)
+        stand.healer.wants(first)
+        await after_ms(100)
+        stand.healer.wants(second)
+        await after_ms(100)
+        assert len(stand.tries) == 3 and not first.is_healing and not second.is_healing
+
+    simulated(story)
+
+
+@pytest.mark.parametrize(
+    ("leader", "isr", "hosts"),
+    [
+        (SECOND, (OWN, SECOND, THIRD), ["b2", "b3"]),
+        (OWN, (THIRD, OWN), ["b3"]),
+        (-1, (OWN, THIRD), ["b3"]),
+        (9, (THIRD, 9), ["b3"]),
+        (OWN, (OWN,), []),
+    ],
+)
+def test_leader_and_isr_are_the_sources(
+    leader: int, isr: tuple[int, ...], hosts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        stand = Healing(monkeypatch, [])
+        hosted: Any = SimpleNamespace(role=SimpleNamespace(leader=leader, isr=isr))
+        assert [one.host for one in stand.healer._sources(hosted)] == hosts
+
+    simulated(story)
+
+
+@pytest.mark.parametrize(("is_compact", "was_cleaned"), [(False, False), (True, False), (False, True)])
+def test_sources_are_tried_in_turn_and_compacted_logs_are_taken_whole(
+    is_compact: bool, was_cleaned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = healing.Healer._heal
+
+    async def story() -> None:
+        stand = Healing(monkeypatch, [])
+        taken: list[tuple[str, str]] = []
+
+        def take(kind: str) -> Any:
+            async def taking(healer: Any, hosted: Any, reader: Any) -> None:
+                taken.append((kind, reader.source.partition(":")[0]))
+                if len(taken) < 2:
+                    raise NotThere("not here")
+
+            return taking
+
+        monkeypatch.setattr(Healer, "_take_all", take("all"))
+        monkeypatch.setattr(Healer, "_take_damaged", take("damaged"))
+        rolled: list[int] = []
+        log = SimpleNamespace(
+            damage=[SimpleNamespace(next_offset=5)], active=SimpleNamespace(base_offset=4), roll=rolled.append,
+            config=SimpleNamespace(compact=is_compact),
+        )  # fmt: skip
+        stand.healer._cleaner = SimpleNamespace(has_cleaned=lambda hosted: was_cleaned)  # type: ignore[assignment]
+        hosted: Any = SimpleNamespace(
+            role=SimpleNamespace(leader=SECOND, isr=(OWN, SECOND, THIRD)), log=log, name="t-0"
+        )
+        await original(stand.healer, hosted)
+        kind = "all" if is_compact or was_cleaned else "damaged"
+        assert taken == [(kind, "b2"), (kind, "b3")] and len(rolled) == 1
+        log.active.base_offset = 5
+        taken.clear()
+        hosted.role.isr = (OWN,)
+        with pytest.raises(NotThere, match="not here"):
+            await original(stand.healer, hosted)
+        assert len(rolled) == 1, "the damage is in a closed segment"
+        hosted.role.leader = OWN
+        with pytest.raises(NotThere, match="no other replica is in sync"):
+            await original(stand.healer, hosted)
+
+    simulated(story)

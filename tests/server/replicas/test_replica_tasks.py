@@ -1,0 +1,674 @@
+"""Tasks of a broker as a replica, in simulated time: ISR changes, throttles, fetchers, maintenance, cleaning and healing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from immutables import Map
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    PartitionDataResponse,
+    TopicDataResponse,
+)
+from odradek.protocol.records.errors import CorruptBatch
+from odradek.replication.throttle import ReplicationRate
+from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.replicas import replication_quota
+from odradek.server.replicas.cleaner import LogCleaner
+from odradek.server.replicas.isr_changes import RETRY_MS, IsrChanges
+from odradek.server.replicas.maintenance import LOGS_AT_A_TIME, LogMaintenance
+from odradek.server.replicas.moves import bytes_from
+from odradek.server.replicas.replication import Replication
+from odradek.server.replicas.replication_quota import FOLLOWERS, LEADERS, ReplicationQuota
+from odradek.server.runtime.lazy import Lazy
+from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.segments.damage import PoisonedBatch, SegmentSuspected
+
+from tests.server.harness.hosted import NOW_MS, TOPIC_ID, Hosted, Watching, batch
+from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
+
+OWN, SECOND, THIRD = 0, 2, 3
+LAG_MS = 30_000
+
+
+def properties(**values: str) -> BrokerConfig:
+    return BrokerConfig({key.replace("_", "."): value for key, value in values.items()})
+
+
+# ---- changes of the ISR
+
+
+class Changing:
+    """A leader of partitions whose followers lag. The test is the controller."""
+
+    def __init__(self, path: Path, count: int = 1) -> None:
+        self.asked: list[tuple[AlterPartitionRequest, Callable[[Any], None], int]] = []
+        channel: Any = SimpleNamespace(send_to_controller=self._ask)
+        self.clock = loop_clock()
+        self.changes = IsrChanges(OWN, lambda: 77, self.clock, Lazy(lambda: channel))
+        self.hosted = [Hosted(path, OWN, index=index) for index in range(count)]
+        for hosted in self.hosted:
+            hosted.lead(SECOND, THIRD, now_ms=self.clock.now_ms() - LAG_MS - 10)
+            hosted.append(batch(), NOW_MS)
+            hosted.on_proposal = self.changes.propose
+
+    def _ask(self, request: Any, reply: Callable[[Any], None], *, timeout_ms: int) -> None:
+        self.asked.append((request, reply, timeout_ms))
+
+    def shrink(self, index: int = 0) -> None:
+        self.hosted[index].shrink_isr(self.clock.now_ms())
+
+    async def answer(self, *errors: int, isr: tuple[int, ...] = (OWN,), error: int = 0, epoch: int = 1) -> None:
+        request, reply, _ = self.asked[-1]
+        indexes = [one.partition_index for topic in request.topics for one in topic.partitions]
+        data = [PartitionDataResponse(index, code, OWN, epoch, list(isr), 0, 9) for index, code in zip(indexes, errors)]
+        reply(AlterPartitionResponse(error_code=error, topics=[TopicDataResponse(TOPIC_ID, data)]))
+        await turns()
+
+
+def test_proposal_has_the_epochs_of_the_partition_and_of_each_member(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Changing(tmp_path)
+        hosted = stand.hosted[0]
+        hosted.follower_fetched(SECOND, 1, 0, 55, stand.clock.now_ms())
+        stand.shrink()
+        assert stand.asked == []
+        await turns()
+        ((request, _, timeout_ms),) = stand.asked
+        assert (request.broker_id, request.broker_epoch, timeout_ms) == (OWN, 77, 30_000)
+        (topic,) = request.topics
+        (one,) = topic.partitions
+        assert (topic.topic_id, one.partition_index, one.leader_epoch, one.partition_epoch) == (TOPIC_ID, 0, 1, 0)
+        assert one.new_isr == [OWN, SECOND]
+        assert [(state.broker_id, state.broker_epoch) for state in one.new_isr_with_epochs] == [(OWN, 77), (SECOND, 55)]
+        await stand.answer(0, isr=(OWN, SECOND))
+        assert (hosted.role.isr, hosted.role.partition_epoch, hosted.role.proposal) == ((OWN, SECOND), 9, None)
+        assert (stand.changes.shrinks, stand.changes.expands) == (1, 0)
+        hosted.follower_fetched(THIRD, 1, 0, 66, stand.clock.now_ms())
+        await turns()
+        await stand.answer(0, isr=(OWN, SECOND, THIRD))
+        assert (stand.changes.shrinks, stand.changes.expands) == (1, 1)
+        await after_ms(1000)
+        assert len(stand.asked) == 2
+
+    simulated(story)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_repeated", "is_withdrawn"),
+    [
+        (ErrorCode.INELIGIBLE_REPLICA, False, True),
+        (ErrorCode.OPERATION_NOT_ATTEMPTED, False, True),
+        (ErrorCode.FENCED_LEADER_EPOCH, False, False),
+        (ErrorCode.INVALID_UPDATE_VERSION, False, False),
+        (ErrorCode.NEW_LEADER_ELECTED, False, False),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, True, False),
+        (ErrorCode.STALE_BROKER_EPOCH, True, False),
+    ],
+)
+def test_rejected_proposal_is_withdrawn_kept_or_repeated(
+    error: ErrorCode, is_repeated: bool, is_withdrawn: bool, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        stand = Changing(tmp_path)
+        stand.shrink()
+        await turns()
+        await stand.answer(error)
+        role = stand.hosted[0].role
+        assert (role.proposal is None) == is_withdrawn and len(role.isr) == 3
+        await after_ms(RETRY_MS - 3)
+        assert len(stand.asked) == 1
+        await after_ms(6)
+        assert len(stand.asked) == 1 + is_repeated
+        assert (stand.changes.shrinks, stand.changes.expands) == (0, 0)
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("failure", ["none", "whole"])
+def test_request_that_fails_as_a_whole_is_repeated(failure: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Changing(tmp_path)
+        stand.shrink()
+        await turns()
+        for count in range(1, 4):
+            assert len(stand.asked) == count
+            if failure == "none":
+                stand.asked[-1][1](None)
+            else:
+                await stand.answer(0, error=ErrorCode.STALE_BROKER_EPOCH)
+            await after_ms(RETRY_MS - 3)
+            assert len(stand.asked) == count
+            await after_ms(6)
+        assert len(stand.hosted[0].role.isr) == 3
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("event", ["newer metadata", "removed", "closed"])
+def test_proposal_that_is_settled_otherwise_is_not_sent(event: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Changing(tmp_path)
+        stand.shrink()
+        hosted = stand.hosted[0]
+        if event == "newer metadata":
+            hosted.lead(SECOND, THIRD, partition_epoch=5)
+        elif event == "removed":
+            hosted.is_removed = True
+        else:
+            stand.changes.close()
+        await after_ms(1000)
+        assert stand.asked == []
+        if event == "newer metadata":
+            hosted.shrink_isr(stand.clock.now_ms() + LAG_MS + 10)
+            await turns()
+            assert len(stand.asked) == 1
+
+    simulated(story)
+
+
+def test_response_that_comes_after_newer_metadata_counts_and_changes_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Changing(tmp_path, 2)
+        stand.shrink(0)
+        await turns()
+        stand.shrink(1)
+        hosted = stand.hosted[0]
+        hosted.lead(SECOND, THIRD, isr=(OWN, SECOND), partition_epoch=12)
+        await stand.answer(0)
+        assert (hosted.role.isr, hosted.role.partition_epoch) == ((OWN, SECOND), 12)
+        assert stand.changes.shrinks == 1
+        assert [one.partition_index for one in stand.asked[-1][0].topics[0].partitions] == [1], "the next one follows"
+
+    simulated(story)
+
+
+# ---- the throttle
+
+
+class Throttled:
+    def __init__(self, keys: tuple[str, str], listed: str | None, rate: str | None = "100") -> None:
+        config = properties(replication_quota_window_num="2")
+        values = {} if listed is None else {keys[1]: listed}
+        self.metadata: Any = SimpleNamespace(image=SimpleNamespace(config=lambda kind, topic: Map(values)))
+        self.now_ms = 0
+        clock: Any = SimpleNamespace(now_ms=lambda: self.now_ms)
+        self.values = values
+        self.quota = ReplicationQuota(OWN, config, clock, self.metadata, keys)
+        if rate is not None:
+            limit = int(rate)
+            self.quota._config = SimpleNamespace(get=lambda key: limit if key == keys[0] else 1 << 62)  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("keys", [LEADERS, FOLLOWERS])
+@pytest.mark.parametrize(
+    ("listed", "is_listed"),
+    [("*", True), ("7:0", True), ("6:0, 7:0", True), ("7:1", False), ("0:7", False), ("", False), (None, False)],
+)
+def test_replicas_that_the_topic_lists_are_throttled(
+    keys: tuple[str, str], listed: str | None, is_listed: bool, tmp_path: Path
+) -> None:
+    stand = Throttled(keys, listed)
+    hosted = Hosted(tmp_path, OWN, index=7)
+    hosted.lead(SECOND, isr=(OWN,))
+    assert stand.quota.throttles(hosted) == is_listed
+    stand.quota.record(hosted, 1000)
+    assert stand.quota.is_throttled(hosted, SECOND) == is_listed
+    assert not stand.quota.is_throttled(hosted, OWN), "it is in the ISR"
+    stand.now_ms = 3000
+    assert not stand.quota.is_throttled(hosted, SECOND), "the rate has gone down"
+
+
+def test_quota_without_a_rate_is_off(tmp_path: Path) -> None:
+    stand = Throttled(LEADERS, "*", None)
+    hosted = Hosted(tmp_path, OWN)
+    hosted.lead(SECOND, isr=(OWN,))
+    assert not stand.quota.is_on
+    stand.quota.record(hosted, 1 << 40)
+    assert not stand.quota.is_throttled(hosted, SECOND)
+    assert Throttled(LEADERS, "*", "0").quota.is_on
+
+
+def test_rate_at_its_limit_is_not_exceeded(tmp_path: Path) -> None:
+    stand = Throttled(LEADERS, "*")
+    hosted = Hosted(tmp_path, OWN)
+    hosted.lead(SECOND, isr=(OWN,))
+    stand.quota.record(hosted, 100)
+    assert not stand.quota.is_throttled(hosted, SECOND)
+    stand.quota.record(hosted, 1)
+    assert stand.quota.is_throttled(hosted, SECOND)
+
+
+def test_changed_list_of_a_topic_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replication_quota, "MAX_REMEMBERED_TOPICS", 1)
+    stand = Throttled(LEADERS, "0:0")
+    hosted = Hosted(tmp_path, OWN)
+    assert stand.quota.throttles(hosted)
+    stand.values[LEADERS[1]] = "0:1"
+    assert not stand.quota.throttles(hosted)
+    other: Any = SimpleNamespace(topic="other", index=0)
+    stand.quota.throttles(other)
+    assert list(stand.quota._listed) == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "now_ms", "rate"),
+    [
+        ([], 0, 0),
+        ([(0, 500)], 0, 500),
+        ([(0, 500)], 999, 500),
+        ([(0, 500), (999, 500)], 1999, 1000_000 / 1999),
+        ([(0, 500), (1000, 500)], 1999, 1000_000 / 1999),
+        ([(0, 500), (1000, 500)], 2000, 500),
+        ([(0, 500), (999, 500), (1000, 100)], 2000, 100),
+        ([(0, 500)], 2000, 0),
+    ],
+)
+def test_rate_counts_the_last_samples(recorded: list[tuple[int, int]], now_ms: int, rate: float) -> None:
+    found = ReplicationRate(2, 1000)
+    for at_ms, size in recorded:
+        found.record(size, at_ms)
+    assert found.bytes_per_second(now_ms) == pytest.approx(rate)
+
+
+# ---- fetchers
+
+
+class Fetcher:
+    def __init__(self, leader: int, purpose: str) -> None:
+        self.leader = leader
+        self.purpose = purpose
+        self.is_waiting = False
+        self.followed: list[Any] = []
+        self.is_closed = False
+
+    def follow(self, followed: Any) -> None:
+        self.followed.append(followed)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Replicating:
+    def __init__(self, hosted: list[Hosted], fetchers: str = "1") -> None:
+        self.fetchers: list[Fetcher] = []
+        self.isr_changes = SimpleNamespace(is_closed=False)
+        self.isr_changes.close = lambda: setattr(self.isr_changes, "is_closed", True)
+        parts: Any = (
+            properties(num_replica_fetchers=fetchers, replica_lag_time_max_ms="10000"), loop_clock(), hosted,
+            self.isr_changes, None, None, self._made,
+        )  # fmt: skip
+        self.replication = Replication(*parts)
+
+    def _made(self, leader: int, purpose: str) -> Fetcher:
+        self.fetchers.append(Fetcher(leader, purpose))
+        return self.fetchers[-1]
+
+
+def test_partition_is_followed_by_a_fetcher_that_is_free(tmp_path: Path) -> None:
+    async def story() -> None:
+        hosted = [Hosted(tmp_path, OWN, index=index) for index in range(3)]
+        for one in hosted:
+            one.follow_leader(SECOND)
+        stand = Replicating(hosted)
+        for one in hosted:
+            stand.replication.follow(one)
+            stand.fetchers[0].is_waiting = one is hosted[0]
+        assert [len(one.followed) for one in stand.fetchers] == [2, 1]
+        assert [one.purpose for one in stand.fetchers] == ["fetcher-0-0-of-2", "fetcher-0-1-of-2"]
+        for one in stand.fetchers:
+            one.is_waiting = True
+        stand.replication.follow(hosted[0])
+        assert [len(one.followed) for one in stand.fetchers] == [3, 1]
+        other = Hosted(tmp_path, OWN, index=9)
+        other.follow_leader(THIRD)
+        stand.replication.follow(other)
+        assert [one.leader for one in stand.fetchers] == [SECOND, SECOND, THIRD]
+        stand.replication.close()
+        assert all(one.is_closed for one in stand.fetchers) and stand.isr_changes.is_closed
+        stand.replication.follow(other)
+        assert len(stand.fetchers[2].followed) == 1
+
+    simulated(story)
+
+
+def test_several_fetchers_share_the_partitions(tmp_path: Path) -> None:
+    async def story() -> None:
+        hosted = [Hosted(tmp_path, OWN, index=index) for index in range(8)]
+        stand = Replicating(hosted, "4")
+        for one in hosted:
+            one.follow_leader(SECOND)
+            stand.replication.follow(one)
+        assert sorted(len(one.followed) for one in stand.fetchers) == [2, 2, 2, 2]
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("state", ["leader", "no leader", "offline"])
+def test_replica_without_a_leader_elsewhere_is_not_followed(state: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        hosted = Hosted(tmp_path, OWN)
+        if state == "leader":
+            hosted.lead(SECOND)
+        else:
+            hosted.follow_leader(-1 if state == "no leader" else SECOND)
+        hosted.offline = state == "offline"
+        stand = Replicating([hosted])
+        stand.replication.follow(hosted)
+        assert stand.fetchers == []
+
+    simulated(story)
+
+
+def test_followers_that_lag_are_looked_for_at_half_of_their_time(tmp_path: Path) -> None:
+    async def story() -> None:
+        hosted = [Hosted(tmp_path, OWN, index=index) for index in range(4)]
+        now_ms = loop_clock().now_ms()
+        hosted[0].lead(SECOND, now_ms=now_ms)
+        hosted[1].lead(SECOND, now_ms=now_ms, isr=(OWN,))
+        hosted[2].lead(SECOND, now_ms=now_ms)
+        hosted[2].offline = True
+        hosted[3].follow_leader(SECOND)
+        calls: list[int] = []
+        for one in hosted:
+            kind = type("Shrinking", (Hosted,), {"shrink_isr": lambda self, now_ms: calls.append(self.index)})
+            one.__class__ = kind
+        stand = Replicating(hosted)
+        await after_ms(4990)
+        assert calls == []
+        await after_ms(20)
+        assert calls == [0]
+        await after_ms(5000)
+        assert calls == [0, 0]
+        stand.replication.close()
+        await after_ms(20_000)
+        assert calls == [0, 0]
+
+    simulated(story)
+
+
+# ---- maintenance
+
+
+class Maintained:
+    """The maintenance of some partitions, whose disk works at once."""
+
+    def __init__(self, hosted: list[Any], **config: str) -> None:
+        async def run(work: Callable[..., Any], *arguments: Any) -> Any:
+            return work(*arguments)
+
+        self.failed: list[Exception] = []
+        self.background: list[str] = []
+
+        class Partitions(list[Any]):
+            directories: list[Any] = []
+            directory_failed = self.failed.append
+
+        disk: Any = SimpleNamespace(run=run)
+        background: Any = SimpleNamespace(
+            failed=lambda name, error: self.background.append(f"{name} failed"),
+            succeeded=lambda name: self.background.append(name),
+        )
+        self.partitions: Any = Partitions(hosted)
+        self.maintenance = LogMaintenance(properties(**config), loop_clock(), self.partitions, disk, background)
+
+
+def test_each_task_of_maintenance_runs_at_its_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[str] = []
+    names = (
+        "delete_old_segments", "remove_files", "flush_what_is_due", "write_checkpoints", "write_high_watermarks",
+        "expire_producers",
+    )  # fmt: skip
+    for name in names:
+
+        async def work(self: Any, name: str = name) -> None:
+            runs.append(name)
+
+        work.__name__ = name
+        monkeypatch.setattr(LogMaintenance, name, work)
+
+    async def story() -> None:
+        stand = Maintained(
+            [],
+            log_retention_check_interval_ms="40000",
+            log_flush_scheduler_interval_ms="9000",
+            log_flush_offset_checkpoint_interval_ms="20000",
+            replica_high_watermark_checkpoint_interval_ms="30000",
+            producer_id_expiration_check_interval_ms="60000",
+        )
+        stand.maintenance.start()
+        await after_ms(60_500)
+        assert [runs.count(name) for name in names] == [1, 60, 12, 3, 2, 1]
+        await stand.maintenance.stop()
+        await after_ms(60_000)
+        assert len(runs) == 79
+        assert {"delete old segments", "remove files"} <= set(stand.background)
+
+    simulated(story)
+
+
+def test_failed_maintenance_is_reported_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    failure = LogDirectoryFailure("/d", "x", OSError(5, "broken"))
+    failures: list[Exception] = [failure, RuntimeError("a bug")]
+
+    async def remove_files(self: Any) -> None:
+        if failures:
+            raise failures.pop(0)
+
+    monkeypatch.setattr(LogMaintenance, "remove_files", remove_files)
+
+    async def story() -> None:
+        stand = Maintained([])
+        stand.maintenance.start()
+        await after_ms(3500)
+        assert stand.failed == [failure]
+        assert [one for one in stand.background if one.startswith("remove")] == ["remove files failed", "remove files"]
+        await stand.maintenance.stop()
+
+    simulated(story)
+
+
+def test_logs_are_looked_at_some_at_a_time_and_one_failure_ends_its_own_only(tmp_path: Path) -> None:
+    async def story() -> None:
+        failure = LogDirectoryFailure("/d", "x", OSError(5, "broken"))
+        hosted = [
+            SimpleNamespace(index=index, offline=index == 1, is_removed=index == 2, on_failure=failures.append)
+            for index in range(2 * LOGS_AT_A_TIME)
+        ]
+        seen: list[int] = []
+
+        def look(one: Any) -> None:
+            if one.index == 3:
+                raise failure
+            seen.append(one.index)
+
+        stand = Maintained(hosted)
+        task = asyncio.ensure_future(stand.maintenance._over_logs(look))
+        await asyncio.sleep(0)
+        assert seen[-1] == LOGS_AT_A_TIME - 2
+        await task
+        assert seen == [0, *range(4, 2 * LOGS_AT_A_TIME)] and failures == [failure]
+
+    failures: list[Exception] = []
+    simulated(story)
+
+
+def test_old_segments_are_deleted_and_readers_woken(tmp_path: Path) -> None:
+    async def story() -> None:
+        hosted = Hosted(tmp_path, OWN, segment_bytes=100, retention_bytes=0, retention_ms=-1, file_delete_delay_ms=5000)
+        hosted.lead()
+        for _ in range(4):
+            hosted.append(batch(), loop_clock().now_ms())
+        watching = Watching()
+        hosted.watchers[watching] = None
+        stand = Maintained([hosted])
+        files = lambda: len(list(Path(hosted.log.path).glob("*.log*")))  # noqa: E731
+        assert files() == 4
+        await stand.maintenance.delete_old_segments()
+        assert hosted.log.log_start_offset > 0 and watching.changes == 1
+        before = files()
+        await stand.maintenance.remove_files()
+        assert files() == before == 5, "a new segment, and those that are deleted later"
+        await after_ms(5100)
+        await stand.maintenance.remove_files()
+        assert files() == 1 and not stand.maintenance._with_removed_segments
+        await stand.maintenance.delete_old_segments()
+        assert watching.changes == 1
+
+    simulated(story)
+
+
+def test_checkpoint_is_written_when_it_differs(tmp_path: Path) -> None:
+    async def story() -> None:
+        stand = Maintained([])
+        directory: Any = SimpleNamespace(path=str(tmp_path), is_online=True)
+        file = tmp_path / "some-checkpoint"
+        await stand.maintenance._write(directory, "some-checkpoint", {("t", 0): 5})
+        first = file.read_bytes()
+        file.unlink()
+        await stand.maintenance._write(directory, "some-checkpoint", {("t", 0): 5})
+        assert not file.exists()
+        await stand.maintenance._write(directory, "some-checkpoint", {("t", 0): 6})
+        assert file.read_bytes() != first
+
+    simulated(story)
+
+
+# ---- the cleaner
+
+
+class Cleaning:
+    def __init__(self, hosted: list[Any], *, rewritten: Any = None) -> None:
+        self.lines: list[Any] = []
+        partitions: Any = hosted
+        damage: Any = SimpleNamespace(say=lambda *said: self.lines.append(said))
+        maintenance: Any = SimpleNamespace(schedule_segment_deletion=lambda hosted: None)
+        disk: Any = None
+        config = properties(log_cleaner_backoff_ms="1000")
+        self.failures: list[str] = []
+        background: Any = SimpleNamespace(
+            failed=lambda name, error: self.failures.append(name), succeeded=lambda name: self.failures.append("-")
+        )
+        self.cleaner = LogCleaner(
+            config, loop_clock(), partitions, maintenance, damage, disk, lambda one: one is rewritten, background
+        )
+
+
+def poisoned(offset: int, last: int) -> PoisonedBatch:
+    return PoisonedBatch(offset, last, "a bomb")
+
+
+def test_poisoned_batches_are_noted_by_offset_and_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        stand = Cleaning([])
+        hosted: Any = SimpleNamespace(topic="t", index=0, name="t-0")
+        note = stand.cleaner.note_poisoned
+        note(hosted, [poisoned(5, 6), poisoned(20, 20)], 0, 30)
+        note(hosted, [poisoned(5, 6)], 0, 20)
+        assert sorted(stand.cleaner.poisoned["t", 0]) == [5, 20]
+        note(hosted, [], 0, 20)
+        assert sorted(stand.cleaner.poisoned["t", 0]) == [20]
+        note(hosted, [], 20, 21)
+        assert stand.cleaner.poisoned == {}
+
+    simulated(story)
+    said = [record.getMessage() for record in caplog.records if "poisoned" in record.getMessage()]
+    assert len(said) == 2 and "offsets 5 to 6" in said[0] and "offsets 20 to 20" in said[1]
+
+
+@pytest.mark.parametrize(
+    ("failure", "goes_on", "is_left"),
+    [
+        (LogDirectoryFailure("/d", "x", OSError(5, "broken")), True, False),
+        (SegmentSuspected(0, "suspect"), False, False),
+        (CorruptBatch("rot"), True, True),
+    ],
+)
+def test_log_that_cannot_be_cleaned_is_left_as_its_failure_needs(
+    failure: Exception, goes_on: bool, is_left: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        noted: list[Any] = []
+        hosted: Any = SimpleNamespace(
+            topic="t", index=0, name="t-0", offline=False, is_removed=False, on_failure=noted.append,
+            on_damage=lambda hosted, damage: noted.append(damage),
+        )  # fmt: skip
+        stand = Cleaning([hosted])
+
+        async def dirtiest(self: Any) -> Any:
+            return (hosted, None) if self._may_clean(hosted) else None
+
+        async def clean(self: Any, hosted: Any, dirt: Any) -> bool:
+            assert self.works_on(hosted)
+            raise failure
+
+        monkeypatch.setattr(LogCleaner, "_dirtiest", dirtiest)
+        monkeypatch.setattr(LogCleaner, "_clean", clean)
+        assert await stand.cleaner.clean_one() == goes_on
+        assert not stand.cleaner.works_on(hosted)
+        assert noted == ([] if is_left else [failure])
+        assert len(stand.lines) == int(isinstance(failure, SegmentSuspected))
+        assert await stand.cleaner.clean_one() == (goes_on and not is_left)
+        hosted.is_removed = True
+        assert not await stand.cleaner.clean_one()
+
+    simulated(story)
+
+
+def test_log_that_another_part_rewrites_is_not_cleaned() -> None:
+    async def story() -> None:
+        hosted: Any = SimpleNamespace(topic="t", index=0, offline=False, is_removed=False)
+        other: Any = SimpleNamespace(topic="t", index=1, offline=True, is_removed=False)
+        stand = Cleaning([hosted, other], rewritten=hosted)
+        assert not stand.cleaner._may_clean(hosted) and not stand.cleaner._may_clean(other)
+        other.offline = False
+        assert stand.cleaner._may_clean(other)
+        other.is_removed = True
+        assert not stand.cleaner._may_clean(other)
+
+    simulated(story)
+
+
+def test_cleaner_cleans_until_nothing_is_dirty_and_then_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        stand = Cleaning([])
+        outcomes: list[Any] = [True, True, False, RuntimeError("a bug"), False]
+        calls: list[float] = []
+
+        async def clean_one(self: Any) -> bool:
+            calls.append(asyncio.get_running_loop().time())
+            outcome = outcomes.pop(0) if outcomes else False
+            if isinstance(outcome, Exception):
+                raise outcome
+            return bool(outcome)
+
+        monkeypatch.setattr(LogCleaner, "clean_one", clean_one)
+        began = asyncio.get_running_loop().time()
+        stand.cleaner.start()
+        await after_ms(3100)
+        assert [round(one - began) for one in calls] == [1, 1, 1, 2, 3]
+        assert stand.failures == ["-", "log cleaner", "-"]
+        await stand.cleaner.stop()
+        await after_ms(3000)
+        assert len(calls) == 5
+
+    simulated(story)
+
+
+# ---- moves
+
+
+def test_bytes_of_a_log_are_counted_from_an_offset_on(tmp_path: Path) -> None:
+    one = len(batch())
+    hosted = Hosted(tmp_path, OWN, segment_bytes=2 * one)
+    hosted.lead()
+    for _ in range(5):
+        hosted.append(batch(), NOW_MS)
+    assert [bytes_from(hosted.log, offset) // one for offset in range(7)] == [5, 4, 3, 2, 1, 0, 0]
