@@ -16,7 +16,7 @@ from compat_tests.cluster.mixed import DynamicMixedCluster, MixedCluster
 from compat_tests.cluster.orders import TOPIC, LibrdkafkaSender, Sender
 from compat_tests.cluster.readers import Billing
 from compat_tests.cluster.scenario import Scenario
-from compat_tests.cluster.ways import by_new_ids, voters
+from compat_tests.cluster.ways import by_new_ids, raise_kraft_version, voters
 from compat_tests.faults.replicas import compare_all
 from compat_tests.java.fetch import SPECIFICATION
 from tests.server.harness.cluster_process import COMBINED
@@ -60,7 +60,7 @@ def test_a_new_node_takes_over_voter_and_replicas_and_hands_them_on(java_tools: 
         end(execute)
 
 
-@pytest.mark.parametrize("kind", [MixedCluster, DynamicMixedCluster], ids=["static", "dynamic"])
+@pytest.mark.parametrize("kind", [MixedCluster, DynamicMixedCluster], ids=["static, then upgraded", "dynamic"])
 def test_a_node_of_the_next_release_leads_and_controls_beside_odradek_and_changes_to_it_and_back(
     kind: type[MixedCluster], java_tools: None, tmp_path: Path
 ) -> None:
@@ -77,6 +77,11 @@ def test_a_node_of_the_next_release_leads_and_controls_beside_odradek_and_change
             cluster.node(1).becomes(apache=to_apache)
             execute.is_whole()
             execute.elect_preferred(0)
+            execute.goes_on()
+        if not isinstance(cluster, DynamicMixedCluster):
+            raise_kraft_version(cluster)
+            cluster.node(1).becomes(apache=True)
+            execute.is_whole()
             execute.goes_on()
         end(execute)
 
