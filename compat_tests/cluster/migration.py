@@ -26,7 +26,7 @@ from pathlib import Path
 from compat_tests import access
 from compat_tests.access import granted
 from compat_tests.exactly_once.copier import SETTINGS_VARIABLE
-from compat_tests.faults.replicas import differing
+from compat_tests.faults.replicas import Comparison, compare_all
 from compat_tests.java.fetch import ORACLE
 from tests.server.harness.cluster_process import BROKER, COMBINED, CONTROLLER
 
@@ -63,6 +63,7 @@ _HEAP_OF_THOUSANDS = "1g"
 #: A copier that was fenced waits for the session of its predecessor, and has a backlog then.
 _COPYING_S = 900
 _PARTITIONS_PER_TOPIC = 100
+_REPLICAS = 3
 
 
 def _environment() -> dict[str, str]:
@@ -157,7 +158,8 @@ def steps(plays: Scenario, options: argparse.Namespace) -> Iterator[ways.Step]:
             return ways.controllers(plays)
         case "kills":
             return ways.kills(plays, options.seed, options.kills)
-    return ways.in_place(plays, roll=options.roll)
+    upgrades = options.voters == "upgraded"
+    return ways.in_place(plays, roll=options.roll, rounds=options.rounds, upgrades=upgrades)
 
 
 def execute(options: argparse.Namespace, directory: Path) -> None:
@@ -178,7 +180,7 @@ def execute(options: argparse.Namespace, directory: Path) -> None:
             readers[-1].configure(cluster)
         plays = Scenario(cluster, senders, readers, has_apache=True)
         if options.spark:
-            plays.query = SparkQuery(cluster.bootstrap, directory / "spark")
+            plays.query = SparkQuery(addresses_of(cluster, options), directory / "spark")
             stack.callback(plays.query.kill)
         plays.begin()
         for client in (*senders, *readers):
@@ -196,6 +198,16 @@ def execute(options: argparse.Namespace, directory: Path) -> None:
         for guest in guests:
             print(guest.end(), flush=True)
         _end_copying(plays, copying)
+        for guest in guests:
+            guest.close()
+        _compare_replicas(cluster)
+
+
+def addresses_of(cluster: MixedCluster, options: argparse.Namespace) -> str:
+    """Returns the addresses for Spark, which creates clients all along: those of brokers that join later too."""
+    if options.way != "new-ids":
+        return cluster.bootstrap
+    return f"{cluster.bootstrap},{cluster.reserve(new for _, new, _ in ways.ALL_CHANGES)}"
 
 
 def guests_of(options: argparse.Namespace, cluster: MixedCluster, directory: Path) -> list[Guest]:
@@ -233,7 +245,6 @@ def move(plays: Scenario, options: argparse.Namespace, guests: list[Guest]) -> N
 
 
 def _end(plays: Scenario) -> None:
-    cluster = plays.cluster
     plays.ends()
     acknowledged = {order for sender in plays.senders for order in sender.acknowledged} - plays.excused.lost
     there = sum(map(len, plays.found.values()))
@@ -244,12 +255,10 @@ def _end(plays: Scenario) -> None:
         if isinstance(reader, ShareReader):
             print(reader.counted(acknowledged))
     if plays.query is not None:
-        rows = sum(map(len, plays.query.end().values()))
-        assert rows == there, (rows, there)
-        print(f"Spark: {rows} rows, one for each record")
-    data = [directory for node in cluster.nodes.values() for directory in node.log_dirs]
-    cluster.until(lambda: list(differing(data, TOPIC, 3)) == [], "the replicas hold the same bytes")
-    print("the replicas hold the same bytes", flush=True)
+        batches = plays.query.batches
+        kept = plays.query.end()
+        assert {index: [row[1:] for row in rows] for index, rows in kept.items()} == plays.found, "Spark has other rows"
+        print(f"Spark: {sum(map(len, kept.values()))} rows, one for each record, from {batches} batches", flush=True)
 
 
 def _end_copying(plays: Scenario, copying: Copying) -> None:
@@ -264,10 +273,27 @@ def _end_copying(plays: Scenario, copying: Copying) -> None:
     print(f"{len(counts)} orders copied in transactions, each once ({copying.starts} starts of the copier)")
 
 
+def _compare_replicas(cluster: MixedCluster) -> None:
+    data = [directory for node in cluster.nodes.values() if node.is_broker for directory in node.log_dirs]
+    found: list[Comparison] = []
+
+    def are_equal() -> bool:
+        found[:] = [compare_all(data, _REPLICAS)]
+        return not found[0].differing
+
+    try:
+        cluster.until(are_equal, "the replicas hold the same bytes")
+    except AssertionError as failure:
+        raise AssertionError("\n".join(found[0].differing)) from failure
+    print(f"the replicas hold the same bytes: {found[0]}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m compat_tests.cluster.migration", description=__doc__)
     parser.add_argument("--way", choices=WAYS, default="in-place", help="the steps, see ways.py")
-    parser.add_argument("--voters", choices=("static", "dynamic"), default="static")
+    parser.add_argument(
+        "--voters", choices=("static", "dynamic", "upgraded"), default="static", help="upgraded: while nodes are mixed"
+    )
     parser.add_argument("--secured", action="store_true", help="TLS between nodes, SCRAM within TLS for clients")
     parser.add_argument("--partitions", type=int, default=0, help="further partitions, with three replicas each")
     parser.add_argument(
@@ -276,6 +302,7 @@ def main() -> None:
     parser.add_argument("--spark", action="store_true", help="a streaming query of Spark runs through")
     parser.add_argument("--streams", action="store_true", help="a Kafka Streams application (classic) runs through")
     parser.add_argument("--roll", action="store_true", help="restart Apache Kafka with itself instead")
+    parser.add_argument("--rounds", type=int, default=1, help="how often the nodes change in place, there and back")
     parser.add_argument("--release", default=ORACLE, help="the release of Apache Kafka; its jars are in .tools")
     parser.add_argument("--minutes", type=float, default=30, help="begin no further step after this time")
     parser.add_argument("--seed", type=int, default=1, help="draws the programs after kills")

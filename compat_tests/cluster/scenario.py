@@ -21,6 +21,8 @@ from .spark_client import SparkQuery
 #: Orders that every client sends between two steps.
 _MORE_ORDERS = 20
 _PREFERRED = 0
+#: The node that shall be the active controller is not always the first of the possible successors of a stopped one.
+_MOST_STOPS = 10
 #: Time for Spark's query, in scenarios that have it: its start, and a batch beside all the others.
 _SPARK_S = 180
 
@@ -109,6 +111,17 @@ class Scenario:
         self.cluster.until(
             lambda: {self.leaders()[index]} == set(partition.replica_nodes[:1]), "the preferred replica leads"
         )
+
+    def hand_controller_to(self, node_id: int) -> None:
+        """Restarts the active controller until it is this node."""
+        for _ in range(_MOST_STOPS):
+            active = self.controller()
+            if active == node_id:
+                return
+            assert self.cluster.nodes[active].stop() == 0
+            self.cluster.until(lambda active=active: self.cluster.controller() not in (active, -1), "another is active")
+            self.is_whole()
+        raise AssertionError(f"node {node_id} was not elected in {_MOST_STOPS} elections")
 
     @property
     def counts(self) -> Counter[str]:

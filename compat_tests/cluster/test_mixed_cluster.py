@@ -28,8 +28,6 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.oracle]
 APACHE = 1
 OURS = (2, 3)
 _PREFERRED = 0
-#: Apache Kafka's node is not always the first of the possible successors of a stopped controller.
-_MOST_STOPS = 10
 
 
 @pytest.fixture(scope="module", params=[MixedCluster, SecuredMixedCluster], ids=["plain", "secured"])
@@ -70,20 +68,6 @@ def elect_preferred_leaders(execute: Scenario) -> None:
     execute.cluster.until(lambda: execute.leaders() == {0: 1, 1: 2, 2: 3}, "the preferred replicas lead")
 
 
-def hand_controller_to_apache(execute: Scenario) -> None:
-    """Restarts the active controller until it is Apache Kafka's node."""
-    for _ in range(_MOST_STOPS):
-        active = execute.controller()
-        if active == APACHE:
-            return
-        assert execute.cluster.nodes[active].stop() == 0
-        execute.cluster.until(
-            lambda active=active: execute.cluster.controller() not in (active, -1), "another is active"
-        )
-        execute.is_whole()
-    raise AssertionError(f"Apache Kafka's node was not elected in {_MOST_STOPS} elections")
-
-
 def create_and_see_everywhere(execute: Scenario, topic: str) -> None:
     """Creates a topic through one controller, and waits until all nodes describe it alike."""
     execute.cluster.create_topic(topic, num_partitions=2, replication_factor=3)
@@ -102,7 +86,7 @@ def test_leaders_and_followers_are_of_both(execute: Scenario) -> None:
 
 
 def test_apache_kafkas_controller_moves_what_a_broker_of_ours_led_and_gives_it_back(execute: Scenario) -> None:
-    hand_controller_to_apache(execute)
+    execute.hand_controller_to(APACHE)
     create_and_see_everywhere(execute, "made-by-apache-kafka")
     execute.goes_on()
     killed = OURS[0]

@@ -15,6 +15,7 @@ from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, Par
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from odradek.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 from tests.server.harness.cluster_process import BROKER, CLUSTER_ID, COMBINED, CONTROLLER
 
@@ -24,23 +25,30 @@ from .scenario import Scenario
 Step = Callable[[], str]
 
 KILLS = 12
+_UPGRADE = 1
 #: Longest time for a reassignment of thousands of partitions, and for a controller to catch up.
 _MOVE_S = 600
 
 
-def in_place(plays: Scenario, *, roll: bool = False) -> Iterator[Step]:
-    """Each node changes on its directories; with `roll` Apache Kafka restarts as itself, for comparison."""
-    for apache in (True,) if roll else (False, True):
+def in_place(plays: Scenario, *, roll: bool = False, rounds: int = 1, upgrades: bool = False) -> Iterator[Step]:
+    """Each node changes on its directories; with `roll` Apache Kafka restarts as itself, for comparison.
+
+    `upgrades`: static voters become dynamic ones once the first node has changed.
+    """
+    for apache in ((True,) if roll else (False, True)) * rounds:
         for node in tuple(plays.cluster.nodes):
             yield functools.partial(_become, mixed(plays), node, apache=apache)
+            if upgrades:
+                upgrades = False
+                yield functools.partial(raise_kraft_version, mixed(plays))
 
 
 #: (node that leaves, node that joins, whether it runs Apache Kafka).
 Change = tuple[int, int, bool]
-_ALL_CHANGES = tuple((new - 3, new, new > 6) for new in range(4, 10))
+ALL_CHANGES = tuple((new - 3, new, new > 6) for new in range(4, 10))
 
 
-def by_new_ids(plays: Scenario, changes: Iterable[Change] = _ALL_CHANGES) -> Iterator[Step]:
+def by_new_ids(plays: Scenario, changes: Iterable[Change] = ALL_CHANGES) -> Iterator[Step]:
     """New nodes join as brokers and controllers, take over all partitions, and the former nodes leave; then back."""
     cluster = dynamic(plays)
     for old, new, apache in changes:
@@ -97,6 +105,15 @@ def _become(cluster: MixedCluster, node: int, *, apache: bool) -> str:
 def _restart(cluster: MixedCluster, node: int) -> str:
     cluster.node(node).becomes(apache=cluster.node(node).is_apache)
     return f"broker {node} ({_program(cluster.node(node).is_apache)}) restarts with the addresses of all controllers"
+
+
+def raise_kraft_version(cluster: MixedCluster) -> str:
+    """Raises kraft.version to 1: the voters move from the properties into the log (KIP-853)."""
+    update = FeatureUpdateKey("kraft.version", 1, upgrade_type=_UPGRADE)
+    request = UpdateFeaturesRequest(timeout_ms=30_000, feature_updates=[update])
+    cluster.until(lambda: _accepted(cluster.ask_any(request, 2)), "kraft.version is raised")
+    cluster.until(lambda: (found := voters(cluster)) and all(map(any, found.values())), "the log has the voters")
+    return "kraft.version rises to 1"
 
 
 def _kill(plays: Scenario, number: int, rng: Random) -> str:

@@ -4,12 +4,16 @@ segments at different offsets.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 from odradek.protocol.records.batch import iter_headers
 
+#: Each controller has its own snapshots of the metadata log.
+_METADATA = "__cluster_metadata-"
 #: (partition, offset) -> (producer id, producer epoch).
 Writers = dict[tuple[int, int], tuple[int, int]]
 
@@ -31,6 +35,37 @@ def differing(log_dirs: Iterable[Path], topic: str, partitions: int) -> Iterator
                 yield (
                     f"replicas differ: {topic}-{index} has {len(held[one])} bytes in {one} and {len(held[other])} in {other}"
                 )
+
+
+class Comparison(NamedTuple):
+    """The result for all topics of a cluster. `differing` has a sentence for each partition whose replicas are not equal."""
+
+    partitions: int
+    topics: int
+    bytes: int
+    differing: list[str]
+
+    def __str__(self) -> str:
+        return f"{self.partitions} partitions of {self.topics} topics, {self.bytes} bytes"
+
+
+def compare_all(log_dirs: Iterable[Path], replicas: int) -> Comparison:
+    """Compares the replicas of every partition, also those of internal topics. Each partition must have `replicas`."""
+    places: dict[str, list[Path]] = defaultdict(list)
+    for log_dir in log_dirs:
+        for place in log_dir.iterdir():
+            # A suffix marks a replica that moves or is deleted.
+            if place.is_dir() and "-" in place.name and "." not in place.name and not place.name.startswith(_METADATA):
+                places[place.name].append(place)
+    reported, size = [], 0
+    for name, held in sorted(places.items()):
+        sizes = [sum(segment.stat().st_size for segment in place.glob("*.log")) for place in held]
+        first = log_bytes(held[0])
+        size += len(first)
+        if len(held) != replicas or any(log_bytes(place) != first for place in held[1:]):
+            reported.append(f"replicas differ: {name} has {sizes} bytes in {[str(place.parent) for place in held]}")
+    topics = {name.rpartition("-")[0] for name in places}
+    return Comparison(len(places), len(topics), size, reported)
 
 
 def writers(log_dir: Path, topic: str, partitions: int) -> Writers:

@@ -9,7 +9,7 @@ import pytest
 
 from compat_tests.faults.checker import CHECKS, History, anomalies, sent_again
 from compat_tests.faults.history import Committed, Resumed, Seen, Sent, read, value_of, write
-from compat_tests.faults.replicas import differing
+from compat_tests.faults.replicas import compare_all, differing
 
 Story = tuple[History, dict[tuple[int, int], str]]
 
@@ -150,3 +150,30 @@ def test_replicas_are_compared_whole(tmp_path: Path, spoil: Callable[[Path], obj
     (other / "00000000000000000009.log").write_bytes(b"second")
     spoil(other)
     assert bool(list(differing([tmp_path / "1", tmp_path / "2"], "t", 1))) is tells
+
+
+@pytest.mark.parametrize(
+    ("spoil", "differing_partitions"),
+    [
+        (lambda log_dir: None, []),
+        (lambda log_dir: (log_dir / "__offsets-1" / "0.log").write_bytes(b"other"), ["__offsets-1"]),
+        (lambda log_dir: (log_dir / "__offsets-1" / "0.log").unlink(), ["__offsets-1"]),
+        (lambda log_dir: (log_dir / "t-0").rename(log_dir / "t-0.1f-delete"), ["t-0"]),
+    ],
+    ids=["equal", "another byte", "a log less", "a replica less"],
+)
+def test_replicas_of_all_topics_are_compared(
+    tmp_path: Path, spoil: Callable[[Path], object], differing_partitions: list[str]
+) -> None:
+    log_dirs = [tmp_path / str(node) for node in (1, 2)]
+    for log_dir in log_dirs:
+        for name in ("t-0", "__offsets-1", "__cluster_metadata-0"):
+            (log_dir / name).mkdir(parents=True)
+            (log_dir / name / "0.log").write_bytes(b"first")
+    (log_dirs[0] / "__cluster_metadata-0" / "0.log").write_bytes(b"of this controller")
+    spoil(log_dirs[1])
+    compared = compare_all(log_dirs, 2)
+    assert (compared.partitions, compared.topics) == (2, 2)
+    assert [name for name in ("__offsets-1", "t-0") if any(f" {name} " in one for one in compared.differing)] == (
+        differing_partitions
+    )

@@ -82,6 +82,8 @@ class Cluster:
         self.directory = directory
         self.overrides = {key.replace("_", "."): value for key, value in overrides.items()}
         self.nodes: dict[int, ClusterNode] = {}
+        #: The ports of brokers that are added later.
+        self.reserved_ports: dict[int, int] = {}
         every = list(enumerate(roles, 1))
         self.controller_ports = {node_id: free_port() for node_id, role in every if "controller" in role}
         for node_id, role in every:
@@ -91,7 +93,7 @@ class Cluster:
         """Adds a node and formats its directory. Does not start it."""
         directory = self.directory / f"node-{node_id}"
         listeners = []
-        port = free_port()
+        port = self.reserved_ports.get(node_id) or free_port()
         if "broker" in role:
             listeners.append(f"PLAINTEXT://127.0.0.1:{port}")
         if "controller" in role:
@@ -144,6 +146,11 @@ class Cluster:
     @property
     def bootstrap(self) -> str:
         return ",".join(node.bootstrap for node in self.nodes.values() if node.is_broker)
+
+    def reserve(self, node_ids: Iterable[int]) -> str:
+        """Reserves ports for brokers that are added later. Returns their addresses."""
+        self.reserved_ports |= {node_id: free_port() for node_id in node_ids}
+        return ",".join(f"127.0.0.1:{port}" for port in self.reserved_ports.values())
 
     def running(self) -> list[ClusterNode]:
         return [node for node in self.nodes.values() if node.is_running and node.is_broker]
