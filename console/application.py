@@ -95,7 +95,11 @@ def _page(backend: Backend, renderer: Renderer, view: View) -> Callable[[Request
 
     async def endpoint(request: Request) -> Response:
         backend.poller.note_viewer()
-        page, status = await run_in_threadpool(_viewed, backend, request, view)
+        return await run_in_threadpool(drawn, request)
+
+    def drawn(request: Request) -> Response:
+        """In the thread, too: to draw hundreds of long records takes longer than other requests may wait."""
+        page, status = _viewed(backend, request, view)
         return page if isinstance(page, Response) else renderer.page(request, page, status)
 
     return endpoint
@@ -108,7 +112,7 @@ def _viewed(backend: Backend, request: Request, view: View) -> tuple[Page | Resp
         known = _tried(backend, request, view)
     if isinstance(known, CommandError):
         return Page("That did not work", [Text(str(known), "bad")]), _STATUS.get(known.status, 502)
-    return known, 200
+    return known, known.status if isinstance(known, Page) else 200
 
 
 def _tried(backend: Backend, request: Request, view: View) -> Page | Response | CommandError:

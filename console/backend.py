@@ -11,7 +11,8 @@ from .access.users import Users
 from .cluster.links import Links
 from .cluster.model import Snapshot
 from .cluster.poller import Poller
-from .cluster.records import RecordReader
+from .cluster.records import RecordMaker
+from .cluster.search import RecordReader
 from .cluster.tails import Tails
 from .settings import Settings
 
@@ -46,7 +47,9 @@ class Backend:
         self.single_sign_on = SingleSignOn(read_settings(settings.oidc)) if settings.oidc is not None else None
         self.masks = Masks(settings.masks)
         self.links = Links(connection)
-        self.records = RecordReader(connection, self.masks, settings.schema_registry, lambda: self.away)
+        self.records = RecordReader(
+            connection, RecordMaker(connection, self.masks, settings.schema_registry), lambda: self.away
+        )
         self.tails = Tails(self.records)
         self.poller = Poller(connection, self._tidy)
         self._trim = trimming()

@@ -28,6 +28,8 @@ _TIMEOUT_S = 10.0
 _PATIENCE_S = 1.0
 _MOST_CONNECTIONS = 500
 _BACKLOG = 128
+#: Limit of a request's head: an address may have the position of a search in each of 1,000 partitions.
+_MOST_HEAD_BYTES = 64 << 10
 _M_ARENA_MAX = -8
 
 
@@ -147,6 +149,7 @@ def _serve(connection: Connection, settings: Settings, certificate: Path | None,
         proxy_headers=False,
         ws="none",
         limit_concurrency=_MOST_CONNECTIONS,
+        h11_max_incomplete_event_size=_MOST_HEAD_BYTES,
         timeout_graceful_shutdown=5,
         ssl_certfile=certificate,
         ssl_keyfile=key,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from ..version import __version__
 from .access.sessions import FLASH_COOKIE, SESSION_COOKIE, Session, Sessions
 from .backend import Backend
 from .views import formats
-from .views.parts import Badge, Button, Drawing, Form, Link, Page, Table
+from .views.lists import Arranged, arranged
+from .views.parts import Badge, Button, Drawing, Form, Link, Moment, Page, Table
 
 _HERE = Path(__file__).parent
 #: Sections in the navigation: path, name, key after `g`.
@@ -25,7 +27,7 @@ SECTIONS = (
     ("/transactions", "Transactions", "x"),
     ("/brokers", "Brokers", "b"),
     ("/quorum", "Quorum", "q"),
-    ("/share", "Dead-letter queues", "d"),
+    ("/share", "Dead letters", "d"),
     ("/access", "Access", "a"),
     ("/clients", "Clients", "c"),
 )
@@ -42,8 +44,10 @@ class Renderer:
             "svg": _svg,
             "kind_of": _kind_of,
             "numeric_columns": _numeric_columns,
+            "iso": formats.iso,
+            "when": formats.when,
         }
-        self._templates.filters |= {"number": formats.number}
+        self._templates.filters |= {"number": formats.number, "points": _points}
         for name in self._templates.list_templates():
             self._templates.get_template(name)  # compiled now: the first page does not wait for it
 
@@ -56,8 +60,18 @@ class Renderer:
             session = self._sessions.begin("")
         flash = None if is_part else self._sessions.read_flash(request.cookies.get(FLASH_COOKIE))
         snapshot = self._backend.snapshot
-        text = self._templates.get_template("live.html" if is_part else "page.html").render(
+        given = request.query_params.multi_items()
+
+        def arrange(table: Table) -> Arranged:
+            return arranged(table, given, here)
+
+        here = str(request.scope["path"]).removeprefix(request.scope.get("root_path", ""))
+        text = self._templates.get_template(page.fragment if is_part else "page.html").render(
             page=page,
+            arrange=arrange,
+            typed_of=lambda form: None,
+            base=request.scope.get("root_path", ""),
+            live=self._live(page, here, request.url.query),
             parts=self._visible(request, page.parts),
             above=self._visible(request, page.above),
             below=self._visible(request, page.below),
@@ -77,6 +91,12 @@ class Renderer:
         if flash is not None:
             response.delete_cookie(FLASH_COOKIE)
         return response
+
+    def _live(self, page: Page, here: str, query: str) -> str:
+        """The address of the live parts: the page's own, with what the viewer sorts and filters by, or the page's choice."""
+        if not page.live or page.prepends:
+            return page.live
+        return f"{here}?{query}" if query else here
 
     def _may_change(self, request: Request) -> bool:
         user = request.state.user
@@ -115,12 +135,17 @@ def _svg(drawing: Drawing) -> Markup:
     return Markup(drawing.svg)
 
 
+def _points(values: Sequence[float]) -> str:
+    """Numbers for the script that draws charts."""
+    return " ".join(f"{value:.10g}" for value in values)
+
+
 def _kind_of(cell: Any) -> str:
-    kinds = {Link: "link", Badge: "badge", Drawing: "drawing", Button: "button"}
+    kinds = {Link: "link", Badge: "badge", Drawing: "drawing", Button: "button", Moment: "moment", Form: "form"}
     for kind, name in kinds.items():
         if isinstance(cell, kind):
             return name
-    if isinstance(cell, list):
+    if isinstance(cell, list | tuple):
         return "list"
     if isinstance(cell, bool):
         return "bool"

@@ -11,8 +11,8 @@ from ..backend import Backend
 from ..cluster.records import Query
 from ..cluster.sending import MOST_REDRIVEN, ORIGIN, redrive
 from ..cluster.share import queue_of
-from ..views.formats import NONE, when
-from ..views.parts import Badge, Field, Form, Link, Page, Table, Text
+from ..views.formats import NONE
+from ..views.parts import Badge, Field, Form, Link, Moment, Page, Table, Text
 from .messages import cut, unread
 from .paging import number_of, paged, path_to
 
@@ -50,7 +50,7 @@ def queue(backend: Backend, request: Request) -> Page:
         place = (origin.get("topic", ""), origin.get("partition", ""), origin.get("offset", ""))
         rows.append(
             (
-                when(one.timestamp_ms),
+                Moment(one.timestamp_ms),
                 one.partition,
                 Link(str(one.offset), path_to("topics", topic, "messages", one.partition, one.offset)),
                 Link("-".join(place[:2]) + f" at {place[2]}", path_to("topics", place[0], "messages", *place[1:]))
