@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import re
 import socket
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from ..cli.client.connection import Connection
+from ..cli.client.connection import Connection, connection_of
 from ..cli.client.errors import CommandError, Misused
 from ..cli.client.options import client_command, new_app
 from .access import audit
@@ -31,6 +32,7 @@ _BACKLOG = 128
 #: Limit of a request's head: an address may have the position of a search in each of 1,000 partitions.
 _MOST_HEAD_BYTES = 64 << 10
 _M_ARENA_MAX = -8
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
 @app.command()
@@ -39,6 +41,12 @@ def console(
     connection: Connection,
     host: Annotated[str, typer.Option("--host", help="the address to listen on")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="port; 0: any free port")] = 8080,
+    cluster: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cluster", metavar="CONTEXT", help="a cluster of the contexts; repeated: several in one console"
+        ),
+    ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="do not allow changes")] = False,
     users: Annotated[
         Path | None, typer.Option("--users", metavar="FILE", help="users who may log in; required off loopback")
@@ -98,9 +106,19 @@ def console(
         tuple(_urls(metrics or [])),
         oidc,
     )
-    connection.timeout_s = min(connection.timeout_s, _TIMEOUT_S)
-    connection.patience_s = _PATIENCE_S
-    _serve(connection, settings, certificate, key)
+    named = _clusters(cluster or [], connection.timeout_s)
+    for one in (connection, *named.values()):
+        one.timeout_s = min(one.timeout_s, _TIMEOUT_S)
+        one.patience_s = _PATIENCE_S
+    _serve(connection, named, settings, certificate, key)
+
+
+def _clusters(names: list[str], timeout_s: float) -> dict[str, Connection]:
+    """Raises Misused for a name that no address can have, and CommandError for a context that does not exist."""
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise Misused(f"--cluster {name!r}: use a context with a name of letters, digits, '.', '_' and '-'")
+    return {name: connection_of(None, None, name, [], timeout_s) for name in names}
 
 
 def _share_arenas() -> None:
@@ -129,7 +147,9 @@ def _add_user(users: Path | None, name: str, role: str) -> None:
     print(f"odradek: {name} may log in as {role}")
 
 
-def _serve(connection: Connection, settings: Settings, certificate: Path | None, key: Path | None) -> None:
+def _serve(
+    connection: Connection, named: dict[str, Connection], settings: Settings, certificate: Path | None, key: Path | None
+) -> None:
     _share_arenas()
     import uvicorn
 
@@ -138,10 +158,11 @@ def _serve(connection: Connection, settings: Settings, certificate: Path | None,
 
     audit.begin(settings.audit_file)
     backend = Backend(connection, settings)
+    clusters = {name: Backend(one, settings) for name, one in named.items()}
     listener = _listener(settings)
     host, port = listener.getsockname()[:2]
     config = uvicorn.Config(
-        application(backend),
+        application(backend, clusters),
         loop="asyncio",  # uvloop is no faster for a page, and takes 3 MB
         log_level="warning",
         access_log=False,
@@ -156,7 +177,8 @@ def _serve(connection: Connection, settings: Settings, certificate: Path | None,
     )
     shown = f"[{host}]" if ":" in host else host
     scheme = "https" if settings.is_tls else "http"
-    print(f"odradek: console of {connection.bootstrap} on {scheme}://{shown}:{port}/", flush=True)
+    of = ", ".join(named) or connection.bootstrap
+    print(f"odradek: console of {of} on {scheme}://{shown}:{port}/", flush=True)
     with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
@@ -12,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from ..version import __version__
+from .access.drafts import Draft, Drafts
 from .access.sessions import FLASH_COOKIE, SESSION_COOKIE, Session, Sessions
 from .backend import Backend
 from .views import formats
@@ -34,12 +36,15 @@ SECTIONS = (
 
 
 class Renderer:
-    def __init__(self, backend: Backend, sessions: Sessions) -> None:
+    """Draws pages of one cluster. `cluster`: its name in a console of several, "" in a console of one."""
+
+    def __init__(self, backend: Backend, sessions: Sessions, drafts: Drafts, cluster: str = "") -> None:
         self._backend = backend
         self._sessions = sessions
+        self._drafts = drafts
+        self._cluster = cluster
         self._templates = Environment(loader=FileSystemLoader(_HERE / "templates"), autoescape=True, trim_blocks=True)
         self._templates.globals |= {
-            "sections": SECTIONS,
             "version": __version__,
             "svg": _svg,
             "kind_of": _kind_of,
@@ -51,7 +56,7 @@ class Renderer:
         for name in self._templates.list_templates():
             self._templates.get_template(name)  # compiled now: the first page does not wait for it
 
-    def page(self, request: Request, page: Page, status: int = 200) -> Response:
+    def page(self, request: Request, page: Page, status: int = 200, *, has_sections: bool = True) -> Response:
         """The whole page, or its live parts alone for a request of htmx."""
         is_part = request.headers.get("hx-request") == "true"
         session = request.state.session
@@ -61,6 +66,10 @@ class Renderer:
         flash = None if is_part else self._sessions.read_flash(request.cookies.get(FLASH_COOKIE))
         snapshot = self._backend.snapshot
         given = request.query_params.multi_items()
+        draft = self._drafts.take(session.token, flash[2]) if flash is not None and flash[2] else None
+
+        def typed_of(form: Form) -> dict[str, str] | None:
+            return draft.fields if draft is not None and _is_of(draft, form) else None
 
         def arrange(table: Table) -> Arranged:
             return arranged(table, given, here)
@@ -69,7 +78,9 @@ class Renderer:
         text = self._templates.get_template(page.fragment if is_part else "page.html").render(
             page=page,
             arrange=arrange,
-            typed_of=lambda form: None,
+            typed_of=typed_of,
+            sections=SECTIONS if has_sections else (),
+            clusters=self._cluster,
             base=request.scope.get("root_path", ""),
             live=self._live(page, here, request.url.query),
             parts=self._visible(request, page.parts),
@@ -80,8 +91,8 @@ class Renderer:
             user=request.state.user,
             has_login=self._backend.settings.has_logins,
             read_only=self._backend.settings.read_only,
-            cluster=snapshot.cluster_id or self._backend.connection.bootstrap,
-            error=snapshot.error,
+            cluster=self._cluster or snapshot.cluster_id or self._backend.connection.bootstrap,
+            error=self._backend.trouble if has_sections else "",
             flash=flash,
             path=request.url.path,
         )
@@ -128,6 +139,12 @@ class Renderer:
 
     def entered(self) -> Response:
         return HTMLResponse(self._templates.get_template("entered.html").render())
+
+
+def _is_of(draft: Draft, form: Form) -> bool:
+    """Whether the draft is of this form, and in a list of forms of this row."""
+    hidden = {one.name: one.value for one in form.fields if one.kind == "hidden"}
+    return unquote(form.action) == draft.action and hidden.items() <= draft.fields.items()
 
 
 def _svg(drawing: Drawing) -> Markup:

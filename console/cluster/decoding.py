@@ -82,9 +82,7 @@ class RecordDecoder:
         text = drawn_text(data)
         return Decoded(data.hex(" ", 2), f"hex{note}") if text is None else Decoded(text, "text")
 
-    def _with_schema(
-        self, data: bytes, decode: Callable[[bytes], tuple[str, Any]]
-    ) -> tuple[Decoded | None, str]:
+    def _with_schema(self, data: bytes, decode: Callable[[bytes], tuple[str, Any]]) -> tuple[Decoded | None, str]:
         """The value, or why there is none."""
         schema_id, _ = framed(data)
         now = time.monotonic()

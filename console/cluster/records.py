@@ -93,7 +93,8 @@ class RecordMaker:
         key, key_document, _ = self._decoded(raw[0], query.key_form, query.topic)
         value, document, form = self._decoded(raw[1], query.value_form, query.topic)
         headers = [
-            (str(name), self._masks.header(str(name), header_text(content))) for name, content in message.headers() or ()
+            (str(name), self._masks.header(str(name), header_text(content)))
+            for name, content in message.headers() or ()
         ]
         length = sum(len(one or b"") for one in raw)
         place = (message.topic(), message.partition(), message.offset(), message.timestamp()[1])

@@ -54,7 +54,7 @@ def download(backend: Backend, request: Request, query: Query) -> Response:
     form = request.query_params["download"]
     if form not in _TYPES:
         raise Misused(f"download must be one of {', '.join(_TYPES)}")
-    file = cast("IO[bytes]", tempfile.SpooledTemporaryFile(_MOST_IN_MEMORY))
+    file = cast("IO[bytes]", tempfile.SpooledTemporaryFile(_MOST_IN_MEMORY))  # noqa: SIM115 - it is closed when it is sent
     try:
         count, is_whole = _written(backend, query, columns_of(request), form, file)
         length = file.tell()
@@ -68,9 +68,7 @@ def download(backend: Backend, request: Request, query: Query) -> Response:
     return StreamingResponse(_chunks(file), media_type=_TYPES[form], headers=headers)
 
 
-def _written(
-    backend: Backend, query: Query, columns: list[str], form: str, file: IO[bytes]
-) -> tuple[int, bool]:
+def _written(backend: Backend, query: Query, columns: list[str], form: str, file: IO[bytes]) -> tuple[int, bool]:
     """Returns the number of records, and whether these are all."""
     try:
         writer = writer_of(form, None, cast("Any", file))
@@ -89,9 +87,7 @@ def _written(
 
 
 def _write(writer: Any, records: Sequence[Record], columns: list[str]) -> None:
-    values = [
-        {path: field_of(one.document, path) for path in columns} if columns else one.document for one in records
-    ]
+    values = [{path: field_of(one.document, path) for path in columns} if columns else one.document for one in records]
     writer.write([_Row(one) for one in records], [one.key_document for one in records], values)
 
 

@@ -42,10 +42,18 @@ def paged(
     before = _address(request, page - 1) if page else ""
     after = _address(request, page + 1) if (page + 1) * ROWS < len(found) else ""
     order = [
-        Field(name, "", request.query_params[name], "hidden") for name in ("sort", "desc") if name in request.query_params
+        Field(name, "", request.query_params[name], "hidden")
+        for name in ("sort", "desc")
+        if name in request.query_params
     ]
     search = Form(
-        "", here(request), [Field("q", f"Search {what}", query), *order], "Search", method="get", folded=False, is_line=True
+        "",
+        here(request),
+        [Field("q", f"Search {what}", query), *order],
+        "Search",
+        method="get",
+        folded=False,
+        is_line=True,
     )
     return chosen, search, Pages(words, before, after)
 

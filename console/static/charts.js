@@ -13,6 +13,12 @@ function compact(value) {
   return `${+value.toFixed(1)}`;
 }
 
+// In the zone that the reader chose: `isUtc` is console.js's.
+function clock(seconds) {
+  const zone = isUtc() ? { timeZone: "UTC" } : {};
+  return new Intl.DateTimeFormat("sv-SE", { hour: "2-digit", minute: "2-digit", second: "2-digit", ...zone }).format(seconds * 1000);
+}
+
 function colors() {
   const style = getComputedStyle(document.documentElement);
   const named = (name) => style.getPropertyValue(name).trim();
@@ -68,9 +74,9 @@ function made(holder) {
     width: Math.max(200, holder.clientWidth),
     height: CHART_HEIGHT,
     scales: { y: { range: (plot, least, most) => [0, Math.max(1, most ?? 1) * 1.1] } },
-    axes: [{ ...axis }, { ...axis, size: 56, values: (plot, values) => values.map(compact) }],
+    axes: [{ ...axis, values: (plot, values) => values.map(clock) }, { ...axis, size: 56, values: (plot, values) => values.map(compact) }],
     series: [
-      { label: "Time", value: (plot, value) => (value == null ? "–" : new Date(value * 1000).toLocaleTimeString()) },
+      { label: "Time", value: (plot, value) => (value == null ? "–" : clock(value)) },
       {
         label: unit || holder.dataset.title, stroke: line, width: 2, fill: `${line}22`,
         value: (plot, value) => (value == null ? "–" : value.toLocaleString()),
@@ -113,7 +119,5 @@ function redrawCharts() {
   drawCharts();
 }
 
-// Deferred scripts run when the page is there.
-drawCharts();
 addEventListener("resize", drawCharts);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawCharts);

@@ -56,6 +56,7 @@ function zoneTimes(within) {
 function switchZone() {
   localStorage.setItem("zone", isUtc() ? "local" : "utc");
   zoneTimes(document);
+  redrawCharts();
 }
 
 // ---- rows that open in place
@@ -197,4 +198,5 @@ document.addEventListener("htmx:afterRequest", (event) => {
 });
 
 zoneTimes(document);
+drawCharts();
 if (typeof htmx !== "undefined") runSearch();

@@ -50,14 +50,15 @@ def test_start_with_console_needs_a_listener_without_credentials(
 
 
 @pytest.mark.usefixtures("processes")
-def test_wheel_has_templates_style_scripts_and_the_licence_of_htmx() -> None:
+def test_wheel_has_templates_style_scripts_and_the_licences() -> None:
     names = set(zipfile.ZipFile(built_wheel()).namelist())
     wanted = [file for folder in ("static", "templates") for file in (CONSOLE / folder).iterdir()]
     missing = [file.name for file in wanted if f"odradek/console/{file.parent.name}/{file.name}" not in names]
-    assert len(wanted) >= 8 and missing == []
+    assert {"htmx-LICENSE.txt", "uplot-LICENSE.txt"} <= {file.name for file in wanted}
+    assert len(wanted) >= 12 and missing == []
 
 
 def test_pages_and_styles_name_no_other_host() -> None:
     texts = [file.read_text(encoding="utf-8") for file in (CONSOLE / "templates").iterdir()]
-    texts += [(CONSOLE / "static" / name).read_text(encoding="utf-8") for name in ("console.css", "console.js")]
+    texts += [(CONSOLE / "static" / name).read_text(encoding="utf-8") for name in ("console.css", "console.js", "charts.js")]
     assert not [text for text in texts if "http://" in text or "https://" in text]
