@@ -80,7 +80,7 @@ class RecordDecoder:
             except (ValueError, RecursionError):
                 pass
         text = drawn_text(data)
-        return Decoded(data.hex(" ", 2), f"hex{note}") if text is None else Decoded(text, "text")
+        return Decoded(data.hex(" ", -2), f"hex{note}") if text is None else Decoded(text, "text")
 
     def _with_schema(self, data: bytes, decode: Callable[[bytes], tuple[str, Any]]) -> tuple[Decoded | None, str]:
         """The value, or why there is none."""
@@ -108,7 +108,7 @@ class RecordDecoder:
 
 def _text(data: bytes) -> str:
     found = drawn_text(data)
-    return data.hex(" ", 2) if found is None else found
+    return data.hex(" ", -2) if found is None else found
 
 
 def header_text(data: Any) -> str:

@@ -60,5 +60,7 @@ def test_wheel_has_templates_style_scripts_and_the_licences() -> None:
 
 def test_pages_and_styles_name_no_other_host() -> None:
     texts = [file.read_text(encoding="utf-8") for file in (CONSOLE / "templates").iterdir()]
-    texts += [(CONSOLE / "static" / name).read_text(encoding="utf-8") for name in ("console.css", "console.js", "charts.js")]
+    texts += [
+        (CONSOLE / "static" / name).read_text(encoding="utf-8") for name in ("console.css", "console.js", "charts.js")
+    ]
     assert not [text for text in texts if "http://" in text or "https://" in text]
