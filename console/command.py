@@ -177,7 +177,7 @@ def _serve(
     )
     shown = f"[{host}]" if ":" in host else host
     scheme = "https" if settings.is_tls else "http"
-    of = ", ".join(named) or connection.bootstrap
+    of = ",".join(named) or connection.bootstrap
     print(f"odradek: console of {of} on {scheme}://{shown}:{port}/", flush=True)
     with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])

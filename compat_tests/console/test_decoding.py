@@ -75,8 +75,10 @@ def test_schema_id_decides_how_each_value_is_decoded(
 ) -> None:
     """In one topic, without a format given; a value of no schema is hex, with the reason."""
     client = SchemaRegistryClient({"url": console_registry.url})
-    context = SerializationContext("mixed", MessageField.VALUE)
-    values = [write(client, number, context) for number, write in enumerate((avro, protobuf, json_schema), 1)]
+    values = [
+        write(client, number, SerializationContext(f"mixed-{number}", MessageField.VALUE))
+        for number, write in enumerate((avro, protobuf, json_schema), 1)
+    ]
     written("mixed", [*values, b"\x00\x00\x0f\x42\x40rest", b"\x00\x00"], console_three)
     visitor = Visitor(console.address)
     page = visitor.get("/topics/mixed/messages?where=%40.number%20%3E%200")

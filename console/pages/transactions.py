@@ -112,7 +112,7 @@ def hanging(backend: Backend, request: Request) -> Page:
     words = Text("A hanging transaction is open in a partition's log, but no coordinator has it (KIP-664).")
     return Page(
         "Open transactions",
-        [words, *_missing(backend), Table("", columns, rows, "No open transaction.")],
+        [words, *_missing(backend), Table("In the logs", columns, rows, "No open transaction.")],
         "/transactions",
     )
 

@@ -23,7 +23,7 @@ from compat_tests.recipes import eventually
 pytestmark = pytest.mark.usefixtures("sockets")
 #: A callback of the loop takes at most so long of CPU.
 MOST_S = 0.02
-_RECORDS = 3000
+_RECORDS, _BATCH = 3000, 100
 
 
 @pytest.fixture
@@ -46,7 +46,8 @@ def callbacks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, str]]:
 def visitor(callbacks: list[tuple[float, str]]) -> Iterator[Visitor]:
     with odradek.Broker() as broker:
         value = json.dumps({"items": [{"n": n, "text": "x" * 30} for n in range(40)]}).encode()
-        broker.topic("orders").send(*[value] * _RECORDS)
+        for _ in range(_RECORDS // _BATCH):
+            broker.topic("orders").send(*[value] * _BATCH)
         app = application(Backend(Connection({"bootstrap.servers": broker.bootstrap_servers}), Settings()))
         server = uvicorn.Server(uvicorn.Config(app, port=0, loop="asyncio", log_level="error", ws="none"))
         thread = threading.Thread(target=server.run, name="console-loop")
