@@ -13,8 +13,6 @@ from compat_tests.cli.commands import odradek_command
 from compat_tests.console.browser import Browser
 from compat_tests.console.process import ConsoleProcess, Visitor
 
-pytestmark = pytest.mark.usefixtures("processes")
-
 
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[dict[str, odradek.Broker]]:
@@ -79,7 +77,7 @@ def test_changes_reach_the_cluster_of_the_page_alone(two: Browser, brokers: dict
     assert two.path == "/clusters/east/topics/only-east"
     two.set_row("retention.ms", "86400000")
     two.await_text("retention.ms of only-east was set")
-    names = {name: {one["topic"] for one in _topics(broker.bootstrap_servers)} for name, broker in brokers.items()}
+    names = {name: {one["name"] for one in _topics(broker.bootstrap_servers)} for name, broker in brokers.items()}
     assert "only-east" in names["east"] and "only-east" not in names["west"]
 
 

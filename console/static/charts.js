@@ -101,6 +101,8 @@ function update(chart) {
 }
 
 function drawCharts() {
+  // A page that its reader leaves may have only a part of its scripts.
+  if (typeof uPlot === "undefined" || typeof isUtc === "undefined") return;
   for (const holder of document.querySelectorAll(".chart[data-times]")) {
     let chart = charts.get(holder.dataset.title);
     if (!chart) charts.set(holder.dataset.title, (chart = made(holder)));

@@ -19,7 +19,7 @@ function switchTheme() {
   const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = isDark ? "light" : "dark";
   localStorage.setItem("theme", root.dataset.theme);
-  redrawCharts();
+  globalThis.redrawCharts?.();
 }
 
 // ---- times
@@ -56,7 +56,7 @@ function zoneTimes(within) {
 function switchZone() {
   localStorage.setItem("zone", isUtc() ? "local" : "utc");
   zoneTimes(document);
-  redrawCharts();
+  globalThis.redrawCharts?.();
 }
 
 // ---- rows that open in place
@@ -190,7 +190,7 @@ document.addEventListener("htmx:afterSwap", (event) => {
 });
 document.addEventListener("htmx:afterSettle", () => {
   zoneTimes(document);
-  drawCharts();
+  globalThis.drawCharts?.();
   for (const section of document.querySelectorAll("section.list")) filterRows(section);
 });
 document.addEventListener("htmx:afterRequest", (event) => {
@@ -198,5 +198,5 @@ document.addEventListener("htmx:afterRequest", (event) => {
 });
 
 zoneTimes(document);
-drawCharts();
+globalThis.drawCharts?.();
 if (typeof htmx !== "undefined") runSearch();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -64,3 +65,12 @@ def test_pages_and_styles_name_no_other_host() -> None:
         (CONSOLE / "static" / name).read_text(encoding="utf-8") for name in ("console.css", "console.js", "charts.js")
     ]
     assert not [text for text in texts if "http://" in text or "https://" in text]
+
+
+def test_pages_need_no_build_step() -> None:
+    """The scripts and styles that pages load are the files of the repository."""
+    loaded = set()
+    for file in (CONSOLE / "templates").iterdir():
+        loaded |= set(re.findall(r'(?:src|href)="/static/([^"]+)"', file.read_text(encoding="utf-8")))
+    assert {"console.js", "charts.js", "htmx.min.js", "uplot.min.js", "console.css"} <= loaded
+    assert [name for name in loaded if not (CONSOLE / "static" / name).is_file()] == []
