@@ -146,7 +146,7 @@ def _viewed(backend: Backend, request: Request, view: View) -> tuple[Page | Resp
 
 
 def _typed(request: Request) -> list[Form]:
-    """What a form sent in the page's address, to correct it."""
+    """A form with the fields of the page's address, to correct them."""
     fields = [Field(name, name, value) for name, value in request.query_params.multi_items() if value]
     return [Form("", here(request), fields, "Try again", method="get", folded=False)] if fields else []
 

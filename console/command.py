@@ -86,13 +86,7 @@ def console(
     if add is not None:
         _add_user(users, add, role)
         return
-    if users is None and oidc is None and not is_loopback(host):
-        raise Misused(
-            f"--host {host} is not loopback: give --oidc FILE, or --users FILE, made by"
-            " `odradek console --users FILE --add-user NAME`"
-        )
-    if (certificate is None) != (key is None):
-        raise Misused("give both --tls-certificate and --tls-key")
+    _check(host, certificate, key, has_logins=users is not None or oidc is not None)
     settings = Settings(
         host,
         port,
@@ -111,6 +105,16 @@ def console(
         one.timeout_s = min(one.timeout_s, _TIMEOUT_S)
         one.patience_s = _PATIENCE_S
     _serve(connection, named, settings, certificate, key)
+
+
+def _check(host: str, certificate: Path | None, key: Path | None, *, has_logins: bool) -> None:
+    if not has_logins and not is_loopback(host):
+        raise Misused(
+            f"--host {host} is not loopback: give --oidc FILE, or --users FILE, made by"
+            " `odradek console --users FILE --add-user NAME`"
+        )
+    if (certificate is None) != (key is None):
+        raise Misused("give both --tls-certificate and --tls-key")
 
 
 def _clusters(names: list[str], timeout_s: float) -> dict[str, Connection]:

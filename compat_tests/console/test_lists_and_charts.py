@@ -35,7 +35,7 @@ def column(browser: Browser, index: int) -> list[str]:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_every_list_says_its_count_and_sorts(browser: Browser, path: str) -> None:
+def test_every_list_counts_its_rows_and_sorts(browser: Browser, path: str) -> None:
     browser.open(path)
     browser.await_text(PAGES[path])
     for section in browser.all("main section.list"):

@@ -20,6 +20,7 @@ from selenium.webdriver.common.keys import Keys
 
 from compat_tests.cli.commands import odradek_command
 from compat_tests.console.browser import Browser
+from compat_tests.console.harness.screenshots import take_screenshot
 from compat_tests.console.process import ConsoleProcess, Visitor
 
 TOPIC, RECORDS, PARTITIONS = "timeline", 130, 3
@@ -223,7 +224,7 @@ def test_columns_of_json_fields_stand_in_the_link(messages: Browser) -> None:
     messages.await_true(lambda: "124 Ada 124" in messages.find("#records-rows tr").text)
 
 
-def test_search_goes_on_in_slices_with_progress_until_it_is_stopped(messages: Browser) -> None:
+def test_search_goes_on_in_slices_with_progress_until_it_is_stopped(messages: Browser, tmp_path: Path) -> None:
     messages.open(f"/topics/many/messages?value=%22n%22%3A%20{NEEDLE}%7D")
     messages.await_true(lambda: messages.find(".stop").is_displayed())
     assert messages.violations() == []
@@ -239,6 +240,7 @@ def test_search_goes_on_in_slices_with_progress_until_it_is_stopped(messages: Br
     assert sorted(positions) == ["Partition 0", "Partition 1", "Partition 2"]
     assert all(0 < offset < MANY / PARTITIONS for offset in positions.values())
     assert messages.find("#progress").text.startswith(stopped.splitlines()[0])
+    take_screenshot(messages, tmp_path, "console-search.png")
     messages.tab_to(messages.find(".continue"))
     messages.press(Keys.ENTER)
     messages.await_text("1 shown of")

@@ -21,6 +21,8 @@ _MOST_EXPRESSION = 500
 #: Functions and operators of JSONPath that run Python's expressions, whose time has no limit.
 _WITHOUT_LIMIT = ("=~", "match(", "search(")
 
+Content = bytes | None
+"""A key or a value as it was written."""
 Passes = Callable[["Record", Any], bool]
 
 
@@ -66,7 +68,7 @@ class Record:
     document: Any = None
     key_document: Any = None
     form: str = ""
-    raw: tuple[bytes | None, bytes | None] | None = None
+    raw: tuple[Content, Content] | None = None
 
     def as_json(self) -> str:
         made = {

@@ -20,7 +20,7 @@ from .searching import columns_of
 
 FORMATS = ("JSON", "CSV", "Parquet")
 _TYPES = {"json": "application/json", "csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
-#: Limits of a file. One that reaches a limit says so in its name.
+#: Limits of a file. The name of one that reaches a limit has its number of records.
 MOST_RECORDS, MOST_BYTES, MOST_SECONDS = 100_000, 256 << 20, 60.0
 #: A file of more bytes is on the disk until it is sent.
 _MOST_IN_MEMORY, _CHUNK = 1 << 20, 256 << 10

@@ -20,7 +20,7 @@ from ..cluster.groups import CoordinatorAway, Group, described, share_offsets
 from ..cluster.model import GroupRow, History
 from ..cluster.share import alter_share_offsets, share_targets
 from ..views.formats import NONE, number
-from ..views.parts import Badge, Charts, Drawing, Facts, Field, Form, Link, Page, Part, Picture, Table, Text
+from ..views.parts import Badge, Charts, Facts, Field, Form, Link, Page, Part, Picture, Table, Text
 from ..views.sparkline import chart, scaled_sparkline
 from ..views.topology import graph
 from .paging import listed, name_in, paged, path_to
@@ -146,7 +146,7 @@ def _lag_table(name: str, behind: list[Lag], history: History, column: str) -> T
     return Table(title, columns, rows, "No offsets yet.", of=len(behind))
 
 
-def _over_time(history: History, group: str, topic: str, partition: int) -> Drawing:
+def _over_time(history: History, group: str, topic: str, partition: int) -> list[Any]:
     return scaled_sparkline(history.values(f"lag/{group}/{topic}/{partition}"), "Lag")
 
 

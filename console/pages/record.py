@@ -25,10 +25,10 @@ _NEIGHBOURS = 3
 def record(backend: Backend, request: Request) -> Page:
     topic, partition, offset = (request.path_params[name] for name in ("topic", "partition", "offset"))
     in_place = request.headers.get("hx-request") == "true"
-    forms = {name: request.query_params.get(name) or AUTO for name in ("key_form", "value_form")}
+    key_form, value_form = (request.query_params.get(name) or AUTO for name in ("key_form", "value_form"))
     around = 0 if in_place else _NEIGHBOURS
     first = max(0, offset - around)
-    query = Query(topic, partition, str(first), 2 * around + 1, order=OLDEST, **forms)
+    query = Query(topic, partition, str(first), 2 * around + 1, order=OLDEST, key_form=key_form, value_form=value_form)
     read = backend.records.read(query)
     title = f"Record {topic}-{partition} at {offset}"
     if read.leaderless:

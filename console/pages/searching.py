@@ -112,7 +112,7 @@ def columns_of(request: Request) -> list[str]:
 
 
 def search_form(request: Request, query: Query | None, paths: list[str]) -> Form:
-    """What was typed, also where it was refused: `query` is None then. `paths`: fields of the records that are shown."""
+    """The form with what was typed. `query` is None where it was refused. `paths`: fields of the records that are shown."""
     given = request.query_params
     order = query.order if query is not None else given.get("order", NEWEST)
     chosen = columns_of(request)

@@ -130,9 +130,8 @@ def topic(backend: Backend, request: Request) -> Page:
     columns = ("Partition", "Leader", "Epoch", "Replicas", "ISR", "First", "End", "Bytes", "Records/s", "")
     table = Table("Partitions", columns, rows, of=len(found["partitions"]))
     throughput = Charts([chart("Records/s", *backend.poller.history.points(f"rate/{name}"), " records/s")])
-    parts: list[Part] = [
-        facts, throughput, _readers(backend, name), table, *_partition_pages(request, len(found["partitions"]), first)
-    ]  # fmt: skip
+    pages = _partition_pages(request, len(found["partitions"]), first)
+    parts: list[Part] = [facts, _readers(backend, name), table, *pages, throughput]
     return Page(
         f"Topic {name}",
         parts,
@@ -283,7 +282,7 @@ def _config_form(name: str, key: str, value: dict[str, Any]) -> Any:
 
 
 def _differs(value: dict[str, Any]) -> bool:
-    return value["config_source"] != "DEFAULT_CONFIG" and value["value"] != _default_of(value)
+    return bool(value["config_source"] != "DEFAULT_CONFIG" and value["value"] != _default_of(value))
 
 
 def _default_of(value: dict[str, Any]) -> str:
