@@ -16,6 +16,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from ..cli.client.errors import CommandError, Misused, from_library
 from .access import audit
+from .access.drafts import Drafts
 from .access.guard import is_same_origin
 from .access.sessions import FLASH_COOKIE, Sessions, is_token_of
 from .backend import Backend
@@ -54,7 +55,9 @@ def whole(form: Form, name: str, default: int | None = None, least: int = 0) -> 
     return int(text)
 
 
-def action(backend: Backend, sessions: Sessions, name: str, change: Change) -> Callable[[Request], Awaitable[Response]]:
+def action(
+    backend: Backend, sessions: Sessions, drafts: Drafts, name: str, change: Change
+) -> Callable[[Request], Awaitable[Response]]:
     """The endpoint of one kind of change. `name` is how the audit log calls it, as topic.create."""
 
     async def endpoint(request: Request) -> Response:
@@ -76,14 +79,17 @@ def action(backend: Backend, sessions: Sessions, name: str, change: Change) -> C
         if not is_same_origin(request.headers) or not is_token_of(request.state.session, form.get("csrf", "")):
             return refused("The form belongs to another session: reload the page and try again.")
         answer = await run_in_threadpool(_done, backend, change, form)
-        failed = isinstance(answer, CommandError)
         outcome = f"failed: {answer}" if isinstance(answer, CommandError) else f"done: {answer.words}"
         audit.note(user.name, address, name, outcome, form)
         backend.poller.poll_soon()
-        location = answer.location if isinstance(answer, Done) else _back(request)
+        base = request.scope.get("root_path", "")
+        if isinstance(answer, Done):
+            location, flash = base + answer.location, sessions.flash(answer.words, "good")
+        else:
+            path = str(request.scope["path"]).removeprefix(base)
+            draft = drafts.keep(request.state.session.token, path, form)
+            location, flash = _back(request), sessions.flash(str(answer), "bad", draft)
         response = RedirectResponse(location, 303)
-        words = str(answer) if isinstance(answer, CommandError) else answer.words
-        flash = sessions.flash(words, "bad" if failed else "good")
         response.set_cookie(
             FLASH_COOKIE, flash, max_age=60, httponly=True, samesite="strict", secure=backend.settings.is_tls
         )

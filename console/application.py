@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import anyio.to_thread
@@ -19,15 +20,18 @@ from starlette.staticfiles import StaticFiles
 
 from ..cli.client.errors import DENIED, NOT_FOUND, UNREACHABLE, CommandError, from_library
 from ..cli.options import MISUSED
+from .access.drafts import Drafts
 from .access.guard import Guard
 from .access.sessions import Sessions
 from .access.single_sign_on import COOKIE, COOKIE_MAX_AGE_S, START
 from .actions import action
 from .backend import Backend
 from .login import Login
+from .pages.clusters import overview_of
+from .pages.paging import here
 from .pages.table import ACTIONS, PAGES
 from .rendering import Renderer
-from .views.parts import Page, Text
+from .views.parts import Field, Form, Page, Text
 
 #: Requests that wait for the cluster at the same time; each has a thread.
 _MOST_THREADS = 8
@@ -38,22 +42,27 @@ _STATUS = {NOT_FOUND: 404, UNREACHABLE: 503, DENIED: 403, MISUSED: 400}
 View = Callable[[Backend, Request], "Page | Response"]
 
 
-def application(backend: Backend) -> Starlette:
-    sessions = Sessions()
-    renderer = Renderer(backend, sessions)
+def application(backend: Backend, clusters: Mapping[str, Backend] = MappingProxyType({})) -> Starlette:
+    """With `clusters` the pages of each stand below /clusters/NAME, and `backend` has the logins alone."""
+    sessions, drafts = Sessions(), Drafts()
+    renderer = Renderer(backend, sessions, drafts)
+    served = list(clusters.values()) or [backend]
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = _MOST_THREADS
-        backend.start()
+        for one in served:
+            one.start()
         yield
-        await run_in_threadpool(backend.stop)
+        for one in served:
+            await run_in_threadpool(one.stop)
 
-    routes: list[Any] = [Route(path, _page(backend, renderer, view)) for path, view in PAGES.items()]
-    routes += [
-        Route(path, action(backend, sessions, name, change), methods=["POST"])
-        for path, (name, change) in ACTIONS.items()
-    ]
+    routes: list[Any] = [] if clusters else _routes_of(backend, renderer, sessions, drafts)
+    for name, one in clusters.items():
+        of_cluster = _routes_of(one, Renderer(one, sessions, drafts, name), sessions, drafts)
+        routes.append(Mount(f"/clusters/{name}", routes=of_cluster))
+    if clusters:
+        routes.append(Route("/", _overview(clusters, renderer)))
     routes += [
         *Login(backend, sessions, renderer).routes(),
         Route("/health", _health),
@@ -66,9 +75,28 @@ def application(backend: Backend) -> Starlette:
     async def not_found(request: Request, error: Exception) -> Response:
         if getattr(request.state, "user", None) is None:
             return PlainTextResponse("Not found.\n", 404)
-        return renderer.page(request, Page("Not found", [Text("There is no such page.", "bad")]), 404)
+        page = Page("Not found", [Text("There is no such page.", "bad")])
+        return renderer.page(request, page, 404, has_sections=not clusters)
 
     return Starlette(routes=routes, middleware=around, lifespan=lifespan, exception_handlers={404: not_found})
+
+
+def _routes_of(backend: Backend, renderer: Renderer, sessions: Sessions, drafts: Drafts) -> list[Any]:
+    routes: list[Any] = [Route(path, _page(backend, renderer, view)) for path, view in PAGES.items()]
+    routes += [
+        Route(path, action(backend, sessions, drafts, name, change), methods=["POST"])
+        for path, (name, change) in ACTIONS.items()
+    ]
+    return routes
+
+
+def _overview(clusters: Mapping[str, Backend], renderer: Renderer) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        for one in clusters.values():
+            one.poller.note_viewer()
+        return renderer.page(request, overview_of(clusters), has_sections=False)
+
+    return endpoint
 
 
 def _login_cookie(backend: Backend) -> Middleware:
@@ -95,7 +123,11 @@ def _page(backend: Backend, renderer: Renderer, view: View) -> Callable[[Request
 
     async def endpoint(request: Request) -> Response:
         backend.poller.note_viewer()
-        page, status = await run_in_threadpool(_viewed, backend, request, view)
+        return await run_in_threadpool(drawn, request)
+
+    def drawn(request: Request) -> Response:
+        """In the thread, too: to draw hundreds of long records takes longer than other requests may wait."""
+        page, status = _viewed(backend, request, view)
         return page if isinstance(page, Response) else renderer.page(request, page, status)
 
     return endpoint
@@ -107,8 +139,16 @@ def _viewed(backend: Backend, request: Request, view: View) -> tuple[Page | Resp
     if isinstance(known, CommandError) and known.status == UNREACHABLE and backend.poller.probe_now(_PROBE_S):
         known = _tried(backend, request, view)
     if isinstance(known, CommandError):
-        return Page("That did not work", [Text(str(known), "bad")]), _STATUS.get(known.status, 502)
-    return known, 200
+        return Page("That did not work", [Text(str(known), "bad")], below=_typed(request)), _STATUS.get(
+            known.status, 502
+        )
+    return known, known.status if isinstance(known, Page) else 200
+
+
+def _typed(request: Request) -> list[Form]:
+    """A form with the fields of the page's address, to correct them."""
+    fields = [Field(name, name, value) for name, value in request.query_params.multi_items() if value]
+    return [Form("", here(request), fields, "Try again", method="get", folded=False)] if fields else []
 
 
 def _tried(backend: Backend, request: Request, view: View) -> Page | Response | CommandError:

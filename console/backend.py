@@ -11,7 +11,9 @@ from .access.users import Users
 from .cluster.links import Links
 from .cluster.model import Snapshot
 from .cluster.poller import Poller
-from .cluster.records import RecordReader
+from .cluster.rates import TopicRates
+from .cluster.records import RecordMaker
+from .cluster.search import RecordReader
 from .cluster.tails import Tails
 from .settings import Settings
 
@@ -38,6 +40,10 @@ def _trimming_by_ctypes() -> Callable[[], object]:
     return lambda: function(0)
 
 
+#: The property of a context with the address of its cluster's schema registry.
+_REGISTRY = "schema.registry.url"
+
+
 class Backend:
     def __init__(self, connection: Connection, settings: Settings) -> None:
         self.connection = connection
@@ -46,8 +52,13 @@ class Backend:
         self.single_sign_on = SingleSignOn(read_settings(settings.oidc)) if settings.oidc is not None else None
         self.masks = Masks(settings.masks)
         self.links = Links(connection)
-        self.records = RecordReader(connection, self.masks, settings.schema_registry, lambda: self.away)
+        self.records = RecordReader(
+            connection,
+            RecordMaker(connection, self.masks, settings.schema_registry or connection.properties.get(_REGISTRY)),
+            lambda: self.away,
+        )
         self.tails = Tails(self.records)
+        self.rates = TopicRates()
         self.poller = Poller(connection, self._tidy)
         self._trim = trimming()
         self._is_warm = False
@@ -68,6 +79,11 @@ class Backend:
     def away(self) -> frozenset[int]:
         """Brokers that pages do not ask: they are fenced, or gave the poller no answer."""
         return self.poller.away
+
+    @property
+    def trouble(self) -> str:
+        """Why what pages show is old or missing; "" where it is neither."""
+        return self.snapshot.error or self.poller.lateness
 
     def start(self) -> None:
         self.poller.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import re
 import socket
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from ..cli.client.connection import Connection
+from ..cli.client.connection import Connection, connection_of
 from ..cli.client.errors import CommandError, Misused
 from ..cli.client.options import client_command, new_app
 from .access import audit
@@ -28,7 +29,10 @@ _TIMEOUT_S = 10.0
 _PATIENCE_S = 1.0
 _MOST_CONNECTIONS = 500
 _BACKLOG = 128
+#: Limit of a request's head: an address may have the position of a search in each of 1,000 partitions.
+_MOST_HEAD_BYTES = 64 << 10
 _M_ARENA_MAX = -8
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
 @app.command()
@@ -37,6 +41,12 @@ def console(
     connection: Connection,
     host: Annotated[str, typer.Option("--host", help="the address to listen on")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="port; 0: any free port")] = 8080,
+    cluster: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cluster", metavar="CONTEXT", help="a cluster of the contexts; repeated: several in one console"
+        ),
+    ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="do not allow changes")] = False,
     users: Annotated[
         Path | None, typer.Option("--users", metavar="FILE", help="users who may log in; required off loopback")
@@ -76,13 +86,7 @@ def console(
     if add is not None:
         _add_user(users, add, role)
         return
-    if users is None and oidc is None and not is_loopback(host):
-        raise Misused(
-            f"--host {host} is not loopback: give --oidc FILE, or --users FILE, made by"
-            " `odradek console --users FILE --add-user NAME`"
-        )
-    if (certificate is None) != (key is None):
-        raise Misused("give both --tls-certificate and --tls-key")
+    _check(host, certificate, key, has_logins=users is not None or oidc is not None)
     settings = Settings(
         host,
         port,
@@ -96,9 +100,29 @@ def console(
         tuple(_urls(metrics or [])),
         oidc,
     )
-    connection.timeout_s = min(connection.timeout_s, _TIMEOUT_S)
-    connection.patience_s = _PATIENCE_S
-    _serve(connection, settings, certificate, key)
+    named = _clusters(cluster or [], connection.timeout_s)
+    for one in (connection, *named.values()):
+        one.timeout_s = min(one.timeout_s, _TIMEOUT_S)
+        one.patience_s = _PATIENCE_S
+    _serve(connection, named, settings, certificate, key)
+
+
+def _check(host: str, certificate: Path | None, key: Path | None, *, has_logins: bool) -> None:
+    if not has_logins and not is_loopback(host):
+        raise Misused(
+            f"--host {host} is not loopback: give --oidc FILE, or --users FILE, made by"
+            " `odradek console --users FILE --add-user NAME`"
+        )
+    if (certificate is None) != (key is None):
+        raise Misused("give both --tls-certificate and --tls-key")
+
+
+def _clusters(names: list[str], timeout_s: float) -> dict[str, Connection]:
+    """Raises Misused for a name that no address can have, and CommandError for a context that does not exist."""
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise Misused(f"--cluster {name!r}: use a context with a name of letters, digits, '.', '_' and '-'")
+    return {name: connection_of(None, None, name, [], timeout_s) for name in names}
 
 
 def _share_arenas() -> None:
@@ -127,7 +151,9 @@ def _add_user(users: Path | None, name: str, role: str) -> None:
     print(f"odradek: {name} may log in as {role}")
 
 
-def _serve(connection: Connection, settings: Settings, certificate: Path | None, key: Path | None) -> None:
+def _serve(
+    connection: Connection, named: dict[str, Connection], settings: Settings, certificate: Path | None, key: Path | None
+) -> None:
     _share_arenas()
     import uvicorn
 
@@ -136,10 +162,11 @@ def _serve(connection: Connection, settings: Settings, certificate: Path | None,
 
     audit.begin(settings.audit_file)
     backend = Backend(connection, settings)
+    clusters = {name: Backend(one, settings) for name, one in named.items()}
     listener = _listener(settings)
     host, port = listener.getsockname()[:2]
     config = uvicorn.Config(
-        application(backend),
+        application(backend, clusters),
         loop="asyncio",  # uvloop is no faster for a page, and takes 3 MB
         log_level="warning",
         access_log=False,
@@ -147,13 +174,15 @@ def _serve(connection: Connection, settings: Settings, certificate: Path | None,
         proxy_headers=False,
         ws="none",
         limit_concurrency=_MOST_CONNECTIONS,
+        h11_max_incomplete_event_size=_MOST_HEAD_BYTES,
         timeout_graceful_shutdown=5,
         ssl_certfile=certificate,
         ssl_keyfile=key,
     )
     shown = f"[{host}]" if ":" in host else host
     scheme = "https" if settings.is_tls else "http"
-    print(f"odradek: console of {connection.bootstrap} on {scheme}://{shown}:{port}/", flush=True)
+    of = ",".join(named) or connection.bootstrap
+    print(f"odradek: console of {of} on {scheme}://{shown}:{port}/", flush=True)
     with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
@@ -11,10 +13,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from ..version import __version__
+from .access.drafts import Draft, Drafts
 from .access.sessions import FLASH_COOKIE, SESSION_COOKIE, Session, Sessions
 from .backend import Backend
 from .views import formats
-from .views.parts import Badge, Button, Drawing, Form, Link, Page, Table
+from .views.lists import Arranged, arranged
+from .views.parts import Badge, Button, Drawing, Form, Link, Moment, Page, Table
 
 _HERE = Path(__file__).parent
 #: Sections in the navigation: path, name, key after `g`.
@@ -25,29 +29,34 @@ SECTIONS = (
     ("/transactions", "Transactions", "x"),
     ("/brokers", "Brokers", "b"),
     ("/quorum", "Quorum", "q"),
-    ("/share", "Dead-letter queues", "d"),
+    ("/share", "Dead letters", "d"),
     ("/access", "Access", "a"),
     ("/clients", "Clients", "c"),
 )
 
 
 class Renderer:
-    def __init__(self, backend: Backend, sessions: Sessions) -> None:
+    """Draws pages of one cluster. `cluster`: its name in a console of several, "" in a console of one."""
+
+    def __init__(self, backend: Backend, sessions: Sessions, drafts: Drafts, cluster: str = "") -> None:
         self._backend = backend
         self._sessions = sessions
+        self._drafts = drafts
+        self._cluster = cluster
         self._templates = Environment(loader=FileSystemLoader(_HERE / "templates"), autoescape=True, trim_blocks=True)
         self._templates.globals |= {
-            "sections": SECTIONS,
             "version": __version__,
             "svg": _svg,
             "kind_of": _kind_of,
             "numeric_columns": _numeric_columns,
+            "iso": formats.iso,
+            "when": formats.when,
         }
-        self._templates.filters |= {"number": formats.number}
+        self._templates.filters |= {"number": formats.number, "points": _points}
         for name in self._templates.list_templates():
             self._templates.get_template(name)  # compiled now: the first page does not wait for it
 
-    def page(self, request: Request, page: Page, status: int = 200) -> Response:
+    def page(self, request: Request, page: Page, status: int = 200, *, has_sections: bool = True) -> Response:
         """The whole page, or its live parts alone for a request of htmx."""
         is_part = request.headers.get("hx-request") == "true"
         session = request.state.session
@@ -56,8 +65,24 @@ class Renderer:
             session = self._sessions.begin("")
         flash = None if is_part else self._sessions.read_flash(request.cookies.get(FLASH_COOKIE))
         snapshot = self._backend.snapshot
-        text = self._templates.get_template("live.html" if is_part else "page.html").render(
+        given = request.query_params.multi_items()
+        draft = self._drafts.take(session.token, flash[2]) if flash is not None and flash[2] else None
+
+        def typed_of(form: Form) -> dict[str, str] | None:
+            return draft.fields if draft is not None and _is_of(draft, form) else None
+
+        def arrange(table: Table) -> Arranged:
+            return arranged(table, given, here)
+
+        here = str(request.scope["path"]).removeprefix(request.scope.get("root_path", ""))
+        text = self._templates.get_template(page.fragment if is_part else "page.html").render(
             page=page,
+            arrange=arrange,
+            typed_of=typed_of,
+            sections=SECTIONS if has_sections else (),
+            clusters=self._cluster,
+            base=request.scope.get("root_path", ""),
+            live=self._live(page, here, request.url.query),
             parts=self._visible(request, page.parts),
             above=self._visible(request, page.above),
             below=self._visible(request, page.below),
@@ -66,8 +91,8 @@ class Renderer:
             user=request.state.user,
             has_login=self._backend.settings.has_logins,
             read_only=self._backend.settings.read_only,
-            cluster=snapshot.cluster_id or self._backend.connection.bootstrap,
-            error=snapshot.error,
+            cluster=self._cluster or snapshot.cluster_id or self._backend.connection.bootstrap,
+            error=self._backend.trouble if has_sections else "",
             flash=flash,
             path=request.url.path,
         )
@@ -77,6 +102,12 @@ class Renderer:
         if flash is not None:
             response.delete_cookie(FLASH_COOKIE)
         return response
+
+    def _live(self, page: Page, here: str, query: str) -> str:
+        """The address of the live parts: the page's own, with what the viewer sorts and filters by, or the page's choice."""
+        if not page.live or page.prepends:
+            return page.live
+        return f"{here}?{query}" if query else here
 
     def _may_change(self, request: Request) -> bool:
         user = request.state.user
@@ -110,17 +141,28 @@ class Renderer:
         return HTMLResponse(self._templates.get_template("entered.html").render())
 
 
+def _is_of(draft: Draft, form: Form) -> bool:
+    """Whether the draft is of this form, and in a list of forms of this row."""
+    hidden = {one.name: one.value for one in form.fields if one.kind == "hidden"}
+    return unquote(form.action) == draft.action and hidden.items() <= draft.fields.items()
+
+
 def _svg(drawing: Drawing) -> Markup:
     """Drawings are ours: names in them were escaped where they were drawn."""
     return Markup(drawing.svg)
 
 
+def _points(values: Sequence[float]) -> str:
+    """Numbers for the script that draws charts."""
+    return " ".join(f"{value:.10g}" for value in values)
+
+
 def _kind_of(cell: Any) -> str:
-    kinds = {Link: "link", Badge: "badge", Drawing: "drawing", Button: "button"}
+    kinds = {Link: "link", Badge: "badge", Drawing: "drawing", Button: "button", Moment: "moment", Form: "form"}
     for kind, name in kinds.items():
         if isinstance(cell, kind):
             return name
-    if isinstance(cell, list):
+    if isinstance(cell, list | tuple):
         return "list"
     if isinstance(cell, bool):
         return "bool"

@@ -12,6 +12,7 @@ import ssl
 import struct
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,6 +37,8 @@ _SENT_TO_CONTROLLER = frozenset(
 )
 #: Limit of the first check whether a listener accepts connections.
 _CONNECT_TIMEOUT_S = 5.0
+#: Addresses that are probed at the same time.
+_MOST_PROBES = 4
 
 
 #: A request that every version of Kafka answers: its length, API key 18, version 0, correlation id 1, no client id.
@@ -216,6 +219,35 @@ class Connection:
             f"cannot connect to {', '.join(failed)}: start a broker, or name one with --bootstrap-server HOST:PORT",
             UNREACHABLE,
         )
+
+    def silent_addresses(self, timeout_s: float) -> list[str]:
+        """Addresses that accept a connection, and send nothing within the time: their process hangs."""
+        with ThreadPoolExecutor(_MOST_PROBES) as probes:
+            addresses = [one.strip() for one in self.bootstrap.split(",") if one.strip()]
+            return [
+                one
+                for one, is_silent in zip(addresses, probes.map(self._is_silent(timeout_s), addresses), strict=True)
+                if is_silent
+            ]
+
+    def _is_silent(self, timeout_s: float) -> Callable[[str], bool]:
+        def probe(address: str) -> bool:
+            host, port = _host_and_port(address)
+            try:
+                with socket.create_connection((host, port), timeout=timeout_s) as connected:
+                    if self.security.has_tls:
+                        context = ssl_context(self.security)
+                        context.wrap_socket(connected.dup(), server_hostname=host).close()
+                    else:
+                        connected.sendall(_API_VERSIONS)
+                        connected.recv(1)
+            except TimeoutError:
+                return True
+            except OSError:
+                pass  # a refused connection, or a handshake that failed: it answers
+            return False
+
+        return probe
 
     def _check_protocol(self, connected: socket.socket, address: str) -> None:
         """Raises CommandError where one side has TLS and the other has not: libraries try again until their timeouts."""

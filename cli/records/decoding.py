@@ -13,6 +13,7 @@ from typing import Any
 
 from ..client.connection import Connection
 from ..client.errors import CommandError, Misused
+from .schema_registry import SchemaRegistry, framed
 from .writing import Decode
 
 
@@ -96,8 +97,34 @@ def _with_schema(coding: Coding, connection: Connection) -> Callable[[bytes], An
     return protobuf_from_registry(registry_of(coding, connection))
 
 
-def registry_of(coding: Coding, connection: Connection) -> Any:
-    from .schema_registry import SchemaRegistry
+def decoder_by_schema(registry: SchemaRegistry) -> Callable[[bytes], tuple[str, Any]]:
+    """A function of a value with a schema's id before it. The id decides: the function returns the schema's kind and the
+    value. It raises ValueError and so on for damaged values, CommandError for schemas that cannot be read.
+    """
+    by_kind: dict[str, Callable[[bytes], Any]] = {"JSON": _json}
 
+    def decode(data: bytes) -> tuple[str, Any]:
+        schema_id, _ = framed(data)
+        kind = registry.schema(schema_id).kind
+        if kind not in by_kind:
+            by_kind[kind] = _decoder_of_kind(kind, registry)
+        return kind, by_kind[kind](data)
+
+    return decode
+
+
+def _decoder_of_kind(kind: str, registry: SchemaRegistry) -> Callable[[bytes], Any]:
+    if kind == "AVRO":
+        from .avro import avro_from_registry
+
+        return avro_from_registry(registry)
+    if kind == "PROTOBUF":
+        from .protobuf import protobuf_from_registry
+
+        return protobuf_from_registry(registry)
+    raise ValueError(f"its schema is {kind}")
+
+
+def registry_of(coding: Coding, connection: Connection) -> SchemaRegistry:
     assert coding.registry is not None
     return SchemaRegistry(coding.registry, connection.properties.get("schema.registry.basic.auth.user.info"))

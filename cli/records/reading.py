@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from ..client.connection import Connection
@@ -33,6 +34,10 @@ _SETTINGS = {
 }
 
 
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
 @dataclass(slots=True)
 class Selection:
     """The records to read. `partitions` empty: all. `until` None: to the end, or for ever with `follow`."""
@@ -54,14 +59,18 @@ class Reader:
     """
 
     def __init__(
-        self, connection: Connection, selection: Selection, note: Callable[[str], None] = lambda line: None
+        self,
+        connection: Connection,
+        selection: Selection,
+        note: Callable[[str], None] = lambda line: None,
+        more_settings: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         from confluent_kafka import Consumer
 
         self.selection = selection
         self._note = note
         self._connection = connection
-        self._open: set[tuple[str, int]] = set()
+        self._open: set[Place] = set()
         self._is_assigned = False
         self._lost: CommandError | None = None
         own = {
@@ -69,7 +78,8 @@ class Reader:
             "isolation.level": "read_committed" if selection.committed else "read_uncommitted",
             "auto.offset.reset": _reset_of(selection.start),
         }
-        settings = _SETTINGS | own | connection.librdkafka() | {"error_cb": self._note_error}
+        self._ranges: Mapping[Place, tuple[int, int]] = {}
+        settings = _SETTINGS | own | dict(more_settings) | connection.librdkafka() | {"error_cb": self._note_error}
         if selection.group is not None:
             settings["group.id"] = selection.group
         #: Members of the consumer protocol (KIP-848) and of cooperative assignors get partitions in addition to theirs.
@@ -99,6 +109,23 @@ class Reader:
         else:
             self._take(partitions)
 
+    def begin_within(self, ranges: Mapping[Place, tuple[int, int]]) -> None:
+        """Assigns partitions: each from the first offset to before the second. May be called again with other ranges."""
+        from confluent_kafka import TopicPartition
+
+        self._ranges = ranges
+        self._take_at([TopicPartition(*place, low) for place, (low, _) in ranges.items()])
+
+    def offsets_at(self, places: Iterable[Place], position: int) -> dict[Place, int]:
+        """Offsets of BEGINNING or END, or of the first record at or after a time in ms, which is END when there is none.
+        Partitions without a leader are left out.
+        """
+        from confluent_kafka import TopicPartition
+
+        asked = [TopicPartition(*place, position) for place in places]
+        found = self._consumer.offsets_for_times(asked, timeout=self._connection.timeout_s) if asked else []
+        return {(one.topic, one.partition): one.offset for one in found if one.error is None}
+
     def _partitions(self) -> list[Any]:
         from confluent_kafka import TopicPartition
 
@@ -121,9 +148,12 @@ class Reader:
         return described
 
     def _take(self, partitions: list[Any]) -> None:
-        self._open = {(one.topic, one.partition) for one in partitions}
+        self._take_at(self._placed(partitions))
+
+    def _take_at(self, placed: list[Any]) -> None:
+        self._open = {(one.topic, one.partition) for one in placed}
         self._is_assigned = True
-        self._consumer.assign(self._placed(partitions))
+        self._consumer.assign(placed)
 
     def _placed(self, partitions: list[Any]) -> list[Any]:
         """The partitions with the offsets that the selection begins at."""
@@ -143,29 +173,20 @@ class Reader:
         from confluent_kafka import TopicPartition
 
         first, last = self._bounds(partitions, BEGINNING), self._bounds(partitions, END)
-        placed, past, deleted = [], [], []
+        placed = []
         for one in partitions:
             place = (one.topic, one.partition)
             low, high = first.get(place, offset), last.get(place, offset)
-            if offset > high:
-                past.append(f"{one.topic}-{one.partition} ends at {high}")
-            elif offset < low:
-                deleted.append(f"{one.topic}-{one.partition} begins at {low}")
             placed.append(TopicPartition(one.topic, one.partition, max(low, min(offset, high))))
-        if past:
-            waits = "waiting for new records" if self.selection.follow else "nothing to read there"
-            self._note(f"offset {offset} is past the end: {_some(past)}; {waits}")
-        if deleted:
-            self._note(f"offset {offset} is deleted: {_some(deleted)}; reading from there")
+        waits = "waiting for new records" if self.selection.follow else "nothing to read there"
+        for note in range_notes(offset, first, last, waits):
+            self._note(note)
         return placed
 
-    def _bounds(self, partitions: list[Any], end: int) -> dict[tuple[str, int], int]:
+    def _bounds(self, partitions: list[Any], end: int) -> dict[Place, int]:
         """First or next offsets, without partitions that have no leader now."""
-        from confluent_kafka import TopicPartition
-
-        asked = [TopicPartition(one.topic, one.partition, end) for one in partitions]
-        found = self._consumer.offsets_for_times(asked, timeout=self._connection.timeout_s) if asked else []
-        return {(one.topic, one.partition): one.offset for one in found if one.error is None and one.offset >= 0}
+        found = self.offsets_at([(one.topic, one.partition) for one in partitions], end)
+        return {place: offset for place, offset in found.items() if offset >= 0}
 
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
         self._is_assigned = True
@@ -192,6 +213,8 @@ class Reader:
                         self._handle(message, error)
             if until is not None:
                 found = [message for message in found if self._is_before(message, until)]
+            if self._ranges:
+                found = [message for message in found if self._is_in_range(message)]
             if messages:
                 deadline = time.monotonic() + self._connection.timeout_s
             yield found
@@ -243,6 +266,13 @@ class Reader:
             self._open.discard((message.topic(), message.partition()))
         return not past
 
+    def _is_in_range(self, message: Any) -> bool:
+        place, offset = (message.topic(), message.partition()), message.offset()
+        low, high = self._ranges[place]
+        if offset >= high - 1:
+            self._open.discard(place)
+        return bool(low <= offset < high)
+
     def commit(self, offsets: dict[tuple[str, int], int], *, is_last: bool) -> None:
         """Commits the group's positions: the offset after the last record that was written."""
         from confluent_kafka import TopicPartition
@@ -258,6 +288,14 @@ def _reset_of(start: Position) -> str:
     if start.offset == END:
         return "latest"
     return "error" if start.offset is not None and start.offset >= 0 else "earliest"
+
+
+def range_notes(offset: int, first: Mapping[Place, int], last: Mapping[Place, int], waits: str) -> list[str]:
+    """Lines for partitions whose log does not have the offset. `waits`: what happens where it is past the end."""
+    past = [f"{topic}-{index} ends at {high}" for (topic, index), high in last.items() if offset > high]
+    deleted = [f"{topic}-{index} begins at {low}" for (topic, index), low in first.items() if offset < low]
+    notes = [f"offset {offset} is past the end: {_some(past)}; {waits}"] if past else []
+    return notes + ([f"offset {offset} is deleted: {_some(deleted)}; reading from there"] if deleted else [])
 
 
 def _some(words: list[str]) -> str:

@@ -43,7 +43,7 @@ class Registered:
 class SchemaRegistry:
     """Schemas are kept: an id never changes its schema."""
 
-    def __init__(self, url: str, user_info: str | None = None) -> None:
+    def __init__(self, url: str, user_info: str | None = None, timeout_s: float = _TIMEOUT_S) -> None:
         if not url.startswith(("http://", "https://")):
             raise Misused("--schema-registry needs an http:// or https:// URL")
         self._url = url.rstrip("/")
@@ -51,6 +51,7 @@ class SchemaRegistry:
         if user_info:
             self._headers["Authorization"] = f"Basic {base64.b64encode(user_info.encode()).decode()}"
         self._known: dict[int, Schema] = {}
+        self._timeout_s = timeout_s
 
     def schema(self, schema_id: int) -> Schema:
         """Raises CommandError when there is none, or no answer."""
@@ -91,7 +92,7 @@ class SchemaRegistry:
         headers = self._headers | ({"Content-Type": "application/vnd.schemaregistry.v1+json"} if data else {})
         request = urllib.request.Request(f"{self._url}{path}", data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
+            with urllib.request.urlopen(request, timeout=self._timeout_s) as answer:
                 return json.loads(answer.read(_MOST_BYTES))
         except urllib.error.HTTPError as error:
             status = {401: DENIED, 403: DENIED, 404: NOT_FOUND}.get(error.code, 1)

@@ -11,6 +11,7 @@ from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.expected_conditions import alert_is_present
 from selenium.webdriver.support.wait import WebDriverWait
@@ -19,6 +20,15 @@ from compat_tests.console.process import DEADLINE_S, POLL_S
 from compat_tests.needed_tools import needed
 
 T = TypeVar("T")
+#: Elements of a page that Tab passes at most.
+MOST_TABS = 400
+_SHIFT = 8
+#: Whether the element is before the one with the focus, or without one in the second half of the page.
+_IS_BEHIND = """
+const active = document.activeElement, wanted = arguments[0];
+if (active !== document.body) return Boolean(active.compareDocumentPosition(wanted) & Node.DOCUMENT_POSITION_PRECEDING);
+return wanted.getBoundingClientRect().top + scrollY > document.documentElement.scrollHeight / 2;
+"""
 _OPTIONS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars")
 _AXE = (
     "const done = arguments[arguments.length - 1];"
@@ -86,21 +96,59 @@ class Browser:
         self.await_true(lambda: text in self.text)
 
     def send(self, title: str, **fields: str) -> None:
-        """Unfolds the form with the title, fills it in and presses its button."""
+        """Unfolds the form with the title, fills it in and presses its button, by keyboard alone."""
         (form,) = [one for one in self.all("main details") if title in one.text]
-        form.find_element(By.TAG_NAME, "summary").click()
+        if not form.get_attribute("open"):
+            self.tab_to(form.find_element(By.TAG_NAME, "summary"))
+            self.press(Keys.ENTER)
         for name, value in fields.items():
             field = form.find_element(By.NAME, name)
+            self.tab_to(field)
             if field.tag_name == "select":
-                field.find_element(By.CSS_SELECTOR, f"option[value='{value}']").click()
+                while field.get_attribute("value") != value:
+                    before = field.get_attribute("value")
+                    self.press(value[0])
+                    assert field.get_attribute("value") != before, (name, value)
             else:
-                field.clear()
-                field.send_keys(value)
-        form.find_element(By.TAG_NAME, "button").click()
+                self.press(Keys.CONTROL + "a", Keys.BACKSPACE, value)
+        self.tab_to(form.find_element(By.CSS_SELECTOR, "form > button"))
+        self.press(Keys.ENTER)
+
+    def set_row(self, row: str, value: str) -> None:
+        """Types a value into the form of the row with the text, and sends it, by keyboard alone."""
+        field = self.row_field(row)
+        self.tab_to(field)
+        self.press(*([Keys.HOME, value] if field.tag_name == "select" else [Keys.CONTROL + "a", Keys.BACKSPACE, value]))
+        self.press(Keys.TAB, Keys.ENTER)
+
+    def row_field(self, row: str) -> WebElement:
+        (found,) = [
+            one
+            for one in self.all("main tbody tr")
+            if row in [cell.get_attribute("textContent") for cell in one.find_elements(By.TAG_NAME, "td")]
+        ]
+        return found.find_element(By.CSS_SELECTOR, ".row-form select, .row-form input[type=text]")
+
+    def press(self, *keys: str) -> None:
+        for one in keys:
+            self.driver.switch_to.active_element.send_keys(one)
+
+    def tab_to(self, wanted: WebElement) -> None:
+        """Presses Tab, or Shift and Tab where that is shorter, until the element has the focus and is seen to have it."""
+        modifiers = _SHIFT if self.driver.execute_script(_IS_BEHIND, wanted) else 0
+        for _ in range(MOST_TABS):
+            if self.driver.execute_script("return document.activeElement === arguments[0]", wanted):
+                assert wanted.value_of_css_property("outline-style") != "none", f"{wanted.tag_name} shows no focus"
+                return
+            for kind in ("rawKeyDown", "keyUp"):
+                event = {"type": kind, "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9, "modifiers": modifiers}
+                self.driver.execute_cdp_cmd("Input.dispatchKeyEvent", event)
+        raise AssertionError(f"Tab does not reach {str(wanted.get_attribute('outerHTML'))[:200]}")
 
     def confirm(self, selector: str) -> None:
         """Presses a button with a confirmation dialog, and accepts it."""
-        self.find(selector).click()
+        self.tab_to(self.find(selector))
+        self.press(Keys.ENTER)
         WebDriverWait(self.driver, DEADLINE_S).until(alert_is_present()).accept()
 
     def violations(self) -> list[str]:

@@ -32,7 +32,7 @@ def topic_create(cluster: FilledCluster, browser: Browser) -> None:
 
 def topic_config(cluster: FilledCluster, browser: Browser) -> None:
     browser.open("/topics/orders")
-    browser.send("Change a config", name="retention.ms", config_value="3600000")
+    browser.set_row("retention.ms", "3600000")
     browser.await_text("retention.ms of orders was set")
     words = ("config", "get", "topic", "orders", "retention.ms", "--output", "json")
     eventually(lambda: cluster.run(*words).json[0]["value"] == "3600000", what="brokers have the config")

@@ -20,7 +20,7 @@ def test_topic_is_created_changed_and_deleted_in_the_browser(browser: Browser, c
     browser.send("Create a topic", name="parcels", partitions="2", replicas="3", configs="retention.ms=3600000")
     browser.await_text("Topic parcels was created")
     assert browser.path == "/topics/parcels" and "3600000" in browser.text
-    browser.send("Change a config", name="cleanup.policy", config_value="compact")
+    browser.set_row("cleanup.policy", "compact")
     browser.await_text("cleanup.policy of parcels was set")
     browser.send("Add partitions", partitions="4")
     browser.await_text("parcels: 4 partitions")

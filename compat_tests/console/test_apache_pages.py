@@ -64,7 +64,7 @@ def test_topic_record_group_user_and_quota_of_apache_kafka_are_changed(apache_br
     browser.open("/topics")
     browser.send("Create a topic", name="barrels", partitions="1", replicas="1", configs="retention.ms=3600000")
     browser.await_text("Topic barrels was created")
-    browser.send("Change a config", name="cleanup.policy", config_value="compact")
+    browser.set_row("cleanup.policy", "compact")
     browser.await_text("cleanup.policy of barrels was set")
     browser.open("/topics/barrels/messages")
     browser.send("Write a record", key="k", value='{"n": 1, "password": "hunter2"}')

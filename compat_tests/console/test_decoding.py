@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
 import urllib.parse
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -25,6 +29,8 @@ _AVRO = {
     + [{"name": "password", "type": "string"}],
 }
 _DEADLINE_S = 30
+#: A page with values of a registry that does not answer: it waits for one schema.
+_PAGE_S = 6.0
 
 
 def avro(client: SchemaRegistryClient, number: int, context: SerializationContext) -> bytes:
@@ -47,6 +53,62 @@ def protobuf(client: SchemaRegistryClient, number: int, context: SerializationCo
     write = ProtobufSerializer(kind, client, {"use.deprecated.format": False})
     written: bytes = write(kind(number=number, buyer="Ada", password="hunter2"), context)
     return written
+
+
+def json_schema(client: SchemaRegistryClient, number: int, context: SerializationContext) -> bytes:
+    fields = {"number": {"type": "integer"}, "buyer": {"type": "string"}, "password": {"type": "string"}}
+    schema = json.dumps({"title": "Order", "type": "object", "properties": fields})
+    written: bytes = JSONSerializer(schema, client)({"number": number, "buyer": "Ada", "password": "hunter2"}, context)
+    return written
+
+
+def written(topic: str, values: list[bytes], bootstrap: str) -> None:
+    assert odradek_command("topic", "create", topic, "--partitions", "1", "-b", bootstrap).status == 0
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(_DEADLINE_S) == 0
+
+
+def test_schema_id_decides_how_each_value_is_decoded(
+    console: ConsoleProcess, console_three: str, console_registry: SchemaRegistry
+) -> None:
+    """In one topic, without a format given; a value of no schema is hex, with the reason."""
+    client = SchemaRegistryClient({"url": console_registry.url})
+    values = [
+        write(client, number, SerializationContext(f"mixed-{number}", MessageField.VALUE))
+        for number, write in enumerate((avro, protobuf, json_schema), 1)
+    ]
+    written("mixed", [*values, b"\x00\x00\x0f\x42\x40rest", b"\x00\x00"], console_three)
+    visitor = Visitor(console.address)
+    page = visitor.get("/topics/mixed/messages?where=%40.number%20%3E%200")
+    assert "3 shown of 5 read" in page and "hunter2" not in page
+    assert all(f'"number": {number}' in page and '"buyer": "Ada"' in page for number in (1, 2, 3))
+    forms = [visitor.get(f"/topics/mixed/messages/0/{offset}", HX_Request="true") for offset in range(5)]
+    for kind, form in zip(("avro", "protobuf", "json"), forms, strict=False):
+        assert f"{kind}, schema " in form
+    assert "0000 0f42 4072 6573 74" in forms[3] and "hex, schema 1000000: " in forms[3]
+    assert "<dd>hex</dd>" in forms[4] and "0000" in forms[4]
+
+
+def test_silent_registry_delays_a_page_once(console_three: str, tmp_path: Path) -> None:
+    """Values have an id, and nothing answers at the registry's address."""
+    written("unknown", [b"\x00\x00\x00\x00\x07rest"] * 40, console_three)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        console = ConsoleProcess(
+            console_three, tmp_path, "--schema-registry", f"http://127.0.0.1:{silent.getsockname()[1]}"
+        )
+        try:
+            visitor = Visitor(console.address)
+            began = time.monotonic()
+            page = visitor.get("/topics/unknown/messages")
+            assert "40 shown of 40 read" in page and "0000 0000 0772 6573 74" in page
+            assert time.monotonic() - began < _PAGE_S
+            assert "no response from the schema registry" in visitor.get(
+                "/topics/unknown/messages/0/0", HX_Request="true"
+            )
+        finally:
+            console.stop()
 
 
 @pytest.mark.parametrize("write", [avro, protobuf])

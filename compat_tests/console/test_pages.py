@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,34 @@ from selenium.webdriver.common.keys import Keys
 from compat_tests.cli.commands import odradek_command
 from compat_tests.console.browser import Browser
 from compat_tests.console.harness.pages import PAGES
+from compat_tests.console.harness.screenshots import take_screenshot
 
-#: Screenshots of the guide: file, page, scheme. `ODRADEK_SCREENSHOTS=docs/images` writes them to the guide's directory.
+#: Screenshots of the guide and the tour: file, page, scheme, a script that shows more, and words of the result.
 SCREENSHOTS = (
-    ("console-overview.png", "/", "light"),
-    ("console-messages.png", "/topics/orders/messages?from=beginning&limit=12", "dark"),
+    ("console-overview.png", "/", "light", "", "Busiest topics"),
+    (
+        "console-messages.png",
+        "/topics/orders/messages?from=beginning&limit=12&column=id&column=total",
+        "dark",
+        "",
+        "total",
+    ),
+    (
+        "console-record.png",
+        "/topics/orders/messages?order=oldest&limit=12",
+        "light",
+        "document.querySelectorAll('.toggle')[1].click()",
+        "Value is",
+    ),
+    ("console-topic.png", "/topics/orders", "light", "", "Groups that read it"),
+    (
+        "console-configs.png",
+        "/topics/orders",
+        "light",
+        "document.querySelector('#configs').scrollIntoView()",
+        "Reads as",
+    ),
 )
-MOST_SCREENSHOT_BYTES = 300_000
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -93,14 +113,16 @@ def test_tail_shows_new_records(browser: Browser, console_three: str) -> None:
     browser.await_true(lambda: "second" in browser.find("#tail tr").text)
 
 
-def test_screenshots_of_the_guide_are_made(browser: Browser, tmp_path: Path) -> None:
-    folder = Path(os.environ.get("ODRADEK_SCREENSHOTS", tmp_path))
-    folder.mkdir(exist_ok=True)
-    browser.size(1100, 620)
-    for name, path, scheme in SCREENSHOTS:
-        browser.scheme(scheme)
-        browser.open(path)
-        browser.await_text("Cluster" if path == "/" else "Records")
-        file = folder / name
-        assert browser.driver.save_screenshot(str(file))
-        assert 5_000 < file.stat().st_size < MOST_SCREENSHOT_BYTES
+@pytest.mark.parametrize(("name", "path", "scheme", "script", "words"), SCREENSHOTS)
+def test_screenshots_of_the_guide_are_made(
+    browser: Browser, tmp_path: Path, name: str, path: str, scheme: str, script: str, words: str
+) -> None:
+    browser.size(1100, 620 if name in ("console-overview.png", "console-messages.png") else 760)
+    browser.scheme(scheme)
+    browser.open(path)
+    if path in ("/", "/topics/orders"):  # the chart has a line
+        browser.await_true(lambda: len((browser.find(".chart").get_attribute("data-times") or "").split()) > 3)
+    browser.driver.execute_script(script)
+    browser.await_text(words)
+    take_screenshot(browser, tmp_path, name)
+    assert browser.errors() == [] and browser.violations() == []

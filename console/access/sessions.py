@@ -71,12 +71,16 @@ class Sessions:
     def written(self, session: Session) -> str:
         return str(self._sessions.dumps([session.user, session.token, session.role]))
 
-    def flash(self, text: str, tone: str) -> str:
-        return str(self._flashes.dumps([text[:800], tone]))
+    def flash(self, text: str, tone: str, draft: str = "") -> str:
+        """`draft`: the name of the refused form that the next page shows again."""
+        return str(self._flashes.dumps([text[:800], tone, draft]))
 
-    def read_flash(self, cookie: str | None) -> tuple[str, str] | None:
+    def read_flash(self, cookie: str | None) -> tuple[str, str, str] | None:
         found = _loaded(self._flashes, cookie, 60)
-        return (str(found[0]), str(found[1])) if isinstance(found, list) and len(found) == 2 else None
+        if not isinstance(found, list) or len(found) != 3:
+            return None
+        text, tone, draft = map(str, found)
+        return text, tone, draft
 
 
 def _loaded(serializer: URLSafeTimedSerializer, cookie: str | None, max_age_s: int) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from array import array
 from bisect import bisect_left
-from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -82,37 +83,62 @@ class Snapshot:
         return self.topics[index] if index < len(self.topics) and self.topics[index].name == name else None
 
 
-#: Points of a chart: five minutes at two seconds each.
-MOST_POINTS = 150
+#: Points of a chart: five minutes at two seconds each, and six hours at one minute each.
+MOST_POINTS, MOST_MINUTES = 150, 360
+_MINUTE_S = 60.0
 #: Series of lag that are kept; the least recently changed goes first.
 MOST_SERIES = 500
 
 
 class Series:
-    """The newest values of one figure."""
+    """The newest values of one figure with their times, and before these the mean of each minute."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("_minute", "_old_times", "_old_values", "_times", "_values")
 
     def __init__(self) -> None:
-        self._values: deque[float] = deque(maxlen=MOST_POINTS)
+        self._times, self._values = array("d"), array("d")
+        self._old_times, self._old_values = array("d"), array("d")
+        #: Begin, sum and count of the minute that is being added up.
+        self._minute = (0.0, 0.0, 0)
 
-    def add(self, value: float) -> None:
+    def add(self, at: float, value: float) -> None:
+        self._times.append(at)
         self._values.append(value)
+        if len(self._times) > MOST_POINTS:
+            self._note_old(self._times.pop(0), self._values.pop(0))
+
+    def _note_old(self, at: float, value: float) -> None:
+        begun, total, count = self._minute
+        if count and at - begun >= _MINUTE_S:
+            self._old_times.append(begun)
+            self._old_values.append(total / count)
+            if len(self._old_times) > MOST_MINUTES:
+                self._old_times.pop(0)
+                self._old_values.pop(0)
+            count = 0
+        self._minute = (begun, total + value, count + 1) if count else (at, value, 1)
 
     @property
     def values(self) -> array[float]:
-        return array("d", self._values)
+        """Without the means."""
+        return self._values[:]
+
+    @property
+    def points(self) -> tuple[array[float], array[float]]:
+        """Times in seconds since 1970, and values."""
+        return self._old_times + self._times, self._old_values + self._values
 
 
 class History:
     """Series by name, at most MOST_SERIES."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
         self._series: dict[str, Series] = {}
 
     def add(self, name: str, value: float) -> None:
         series = self._series.pop(name, None) or Series()
-        series.add(value)
+        series.add(self._clock(), value)
         self._series[name] = series
         while len(self._series) > MOST_SERIES:
             self._series.pop(next(iter(self._series)))
@@ -120,3 +146,7 @@ class History:
     def values(self, name: str) -> array[float]:
         found = self._series.get(name)
         return found.values if found is not None else array("d")
+
+    def points(self, name: str) -> tuple[array[float], array[float]]:
+        found = self._series.get(name)
+        return found.points if found is not None else (array("d"), array("d"))

@@ -26,6 +26,8 @@ from .links import AdminLink
 from .model import BrokerRow, GroupRow, History, Quorum, Snapshot, TopicRow
 
 INTERVAL_S = 2.0
+#: The first page names an address that has not answered for so long.
+_LATE_S = 2.0
 #: A poll that takes long is repeated after so many times its length.
 _REST = 4
 _IDLE_AFTER_S, _IDLE_INTERVAL_S = 60.0, 30.0
@@ -46,6 +48,8 @@ class Poller:
     def __init__(self, connection: Connection, housekeeping: Callable[[], None]) -> None:
         self.snapshot = Snapshot()
         self.history = History()
+        self._connection = connection
+        self._lateness = ""
         self._link = AdminLink(connection)
         self._housekeeping = housekeeping
         self._stopping = threading.Event()
@@ -54,6 +58,8 @@ class Poller:
         self._ends: dict[str, tuple[int, float]] = {}
         self._rates: dict[str, float] = {}
         self._lags: dict[str, Total] = {}
+        #: Group -> topic -> lag there.
+        self._reads: dict[str, dict[str, int]] = {}
         self._turn = self._group_turn = 0
         #: Brokers that are fenced, or did not answer; known before the rest of a poll.
         self.away: frozenset[int] = frozenset()
@@ -64,11 +70,17 @@ class Poller:
 
     def start(self) -> None:
         self._thread.start()
+        threading.Thread(target=self._find_silent, name="console-silent-addresses", daemon=True).start()
 
     def stop(self) -> None:
         self._stopping.set()
         self._changed.set()
         self._thread.join(5)
+
+    def readers(self, topic: str) -> list[tuple[GroupRow, int]]:
+        """Groups with offsets in the topic, and their lag there."""
+        reads = self._reads
+        return [(row, reads[row.group][topic]) for row in self.snapshot.groups if topic in reads.get(row.group, ())]
 
     def note_viewer(self) -> None:
         """Keeps the polls frequent; the first viewer after a pause gets a poll at once."""
@@ -76,6 +88,16 @@ class Poller:
         was_idle, self._seen = now - self._seen > _IDLE_AFTER_S, now
         if was_idle:
             self._changed.set()
+
+    @property
+    def lateness(self) -> str:
+        """Names the addresses that do not answer while the first poll takes longer than _LATE_S; else ""."""
+        return self._lateness if not self.snapshot.is_filled else ""
+
+    def _find_silent(self) -> None:
+        """Before the first poll, which waits for the library: an address that accepts connections may answer nothing."""
+        silent = self._connection.silent_addresses(_LATE_S)
+        self._lateness = f"no answer for {_LATE_S:g} s from {', '.join(silent)}" if silent else ""
 
     def poll_soon(self) -> None:
         """After a change that a viewer made."""
@@ -197,6 +219,7 @@ class Poller:
         self._group_turn = start + taken
         self._note_lags(lags)
         self._lags = {name: total for name, total in self._lags.items() if name in kinds}
+        self._reads = {name: reads for name, reads in self._reads.items() if name in kinds}
         return tuple(self._with_lag(found[name]) for name in kinds)
 
     def _with_lag(self, row: GroupRow) -> GroupRow:
@@ -206,6 +229,10 @@ class Poller:
     def _note_lags(self, lags: dict[str, list[Lag]]) -> None:
         for name, rows in lags.items():
             self._lags[name] = total_of(rows)
+            reads: Counter[str] = Counter()
+            for one in rows:
+                reads[one.topic] += one.lag or 0
+            self._reads[name] = dict(reads)
             self.history.add(f"lag/{name}", float(self._lags[name].lag))
             for one in rows[:_MOST_LAG_SERIES]:
                 if one.lag is not None:

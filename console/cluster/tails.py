@@ -12,7 +12,8 @@ from typing import Any
 from ...cli.client.errors import NOT_FOUND, CommandError
 from ...cli.records.positions import END, Position
 from ...cli.records.reading import Reader
-from .records import Passes, Query, Record, RecordReader, filters
+from .records import Passes, Query, Record, filters
+from .search import RecordReader
 
 #: Consumers of all viewers together.
 MOST_TAILS = 8
@@ -66,7 +67,7 @@ class Tails:
             deadline = tail.used + _MOST_WAIT_S
             for batch in tail.batches:
                 for message in batch:
-                    record = self._records.record(message, tail.query)
+                    record = self._records.maker.record(message, tail.query)
                     if all(one(record, message) for one in tail.passes):
                         found.append(record)
                 if len(found) >= _MOST_RECORDS or (found and not batch) or time.monotonic() > deadline:

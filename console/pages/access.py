@@ -72,7 +72,7 @@ def _acls(admin: Any) -> Table:
         for one in sorted(found, key=lambda one: (one.principal, one.resource_pattern.resource_name))[:_MOST_ROWS]
     ]
     columns = ("Principal", "Permission", "Operation", "Resource", "Name", "Pattern", "Host", "")
-    return Table("ACLs", columns, rows, "No ACLs.")
+    return Table("ACLs", columns, rows, "No ACLs.", of=len(found))
 
 
 def _filter() -> Any:
@@ -103,6 +103,7 @@ def _fields(one: Any) -> dict[str, str]:
 
 
 def _users(admin: Any) -> Table:
+    known = sorted(admin.describe_user_scram_credentials().items())
     rows = [
         (
             user,
@@ -115,10 +116,11 @@ def _users(admin: Any) -> Table:
                 f"Delete {user}?",
             ),
         )
-        for user, described in sorted(admin.describe_user_scram_credentials().items())[:_MOST_ROWS]
+        for user, described in known[:_MOST_ROWS]
         for one in described["credential_infos"]
     ]
-    return Table("Users", ("User", "Mechanism", "Iterations", ""), rows, "No users with SCRAM credentials.")
+    of = sum(len(described["credential_infos"]) for _, described in known)
+    return Table("Users", ("User", "Mechanism", "Iterations", ""), rows, "No users with SCRAM credentials.", of=of)
 
 
 def _quotas(admin: Any) -> Table:
@@ -134,7 +136,8 @@ def _quotas(admin: Any) -> Table:
             fields = {"key": value.key, **entity}
             button = Button("Delete", "/access/quotas/delete", fields, f"Delete {value.key} of {words}?")
             rows.append((words, value.key, value.value, button))
-    return Table("Quotas", ("Entity", "Key", "Value", ""), rows, "No quotas.")
+    of = sum(len(entry.values) for entry in answered.entries or ())
+    return Table("Quotas", ("Entity", "Key", "Value", ""), rows, "No quotas.", of=of)
 
 
 def _forms() -> list[Form]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import Request
@@ -13,15 +14,27 @@ from ..backend import Backend
 from ..cluster.model import BrokerRow
 from ..views.formats import NONE, age, number, size
 from ..views.parts import Badge, Facts, Link, Page, Table, Text
-from .paging import paged, path_to
+from .paging import listed, paged, path_to
 
 #: Rows of the replicas that are out of sync.
 _MOST_REPLICAS = 20
 
 
+#: Columns by which the list sorts.
+_KEYS: dict[str, Callable[[BrokerRow], Any]] = {
+    "Broker": lambda one: one.broker,
+    "Address": lambda one: (one.host, one.port),
+    "Rack": lambda one: one.rack,
+    "State": lambda one: (one.fenced, one.silent),
+    "Leads": lambda one: one.leads,
+    "Replicas": lambda one: one.replicas,
+    "Out of sync": lambda one: one.out_of_sync,
+}
+
+
 def brokers(backend: Backend, request: Request) -> Page:
     found = backend.snapshot
-    chosen, search, pages = paged(request, found.brokers, lambda one: f"{one.broker} {one.host}", "brokers")
+    chosen, search, pages = paged(request, found.brokers, lambda one: f"{one.broker} {one.host}", "brokers", _KEYS)
     rows = [
         (
             Link(str(one.broker), path_to("brokers", one.broker)),
@@ -36,9 +49,8 @@ def brokers(backend: Backend, request: Request) -> Page:
         for one in chosen
     ]
     columns = ("Broker", "Address", "Rack", "State", "Controller", "Leads", "Replicas", "Out of sync")
-    table = Table("", columns, rows, "No broker matches.")
-    address = f"{request.url.path}?{request.query_params}"
-    return Page("Brokers", [pages, table], "/brokers", live=address, above=[search])
+    table = listed(columns, rows, "No broker matches.", _KEYS)
+    return Page("Brokers", [pages, table], "/brokers", live="/brokers", above=[search])
 
 
 def broker(backend: Backend, request: Request) -> Page:
@@ -122,7 +134,8 @@ def _largest(directories: list[dict[str, Any]]) -> Table:
         (Link(name, path_to("topics", name)), partition, size(count), lag, where)
         for name, partition, count, lag, where in replicas[:_MOST_REPLICAS]
     ]
-    return Table("Largest replicas", ("Topic", "Partition", "Bytes", "Offset lag", "Directory"), rows)
+    columns = ("Topic", "Partition", "Bytes", "Offset lag", "Directory")
+    return Table("Largest replicas", columns, rows, of=len(replicas))
 
 
 def quorum(backend: Backend, request: Request) -> Page:

@@ -45,6 +45,7 @@ def clients(backend: Backend, request: Request) -> Page:
                     ("Node", "Metric", "Labels", "Value"),
                     rows[:_MOST_ROWS],
                     "The nodes have no client telemetry.",
+                    of=len(rows),
                 )
             )
     return Page("Clients", parts, "/clients")
@@ -68,7 +69,7 @@ def _members(backend: Backend) -> list[Part]:
             link = Link(group.group, path_to("groups", group.group))
             rows += [(one.client, one.host, link, group.kind, len(one.held), one.member) for one in found.members]
     columns = ("Client id", "Host", "Group", "Kind", "Assigned", "Member")
-    return [*missing, Table("Members of groups", columns, rows[:_MOST_ROWS], "No group has members.")]
+    return [*missing, Table("Members of groups", columns, rows[:_MOST_ROWS], "No group has members.", of=len(rows))]
 
 
 def _subscriptions(backend: Backend) -> Part:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import Request
@@ -15,13 +17,13 @@ from ..actions import Done, required
 from ..actions import Form as Fields
 from ..backend import Backend
 from ..cluster.groups import CoordinatorAway, Group, described, share_offsets
-from ..cluster.model import History
+from ..cluster.model import GroupRow, History
 from ..cluster.share import alter_share_offsets, share_targets
 from ..views.formats import NONE, number
-from ..views.parts import Badge, Charts, Drawing, Facts, Field, Form, Link, Page, Part, Picture, Table, Text
-from ..views.sparkline import chart, sparkline
+from ..views.parts import Badge, Charts, Facts, Field, Form, Link, Page, Part, Picture, Table, Text
+from ..views.sparkline import chart, scaled_sparkline
 from ..views.topology import graph
-from .paging import name_in, paged, path_to
+from .paging import listed, name_in, paged, path_to
 from .topics import confirmed
 
 _TONES = {"Stable": "good", "Empty": "plain", "Dead": "bad"}
@@ -29,29 +31,33 @@ _MOST_PARTITIONS = 200
 KINDS = ("", "classic", "consumer", "share", "streams")
 
 
+#: Columns of the list, and what it sorts by.
+_KEYS: dict[str, Callable[[GroupRow], Any]] = {
+    "Group": lambda one: one.group,
+    "Kind": lambda one: one.kind,
+    "State": lambda one: one.state,
+    "Lag": lambda one: one.lag,
+}
+
+
 def groups(backend: Backend, request: Request) -> Page:
     kind = request.query_params.get("kind", "")
     rows = [one for one in backend.snapshot.groups if kind in ("", one.kind)]
-    chosen, search, pages = paged(request, rows, lambda one: one.group, "groups")
+    chosen, search, pages = paged(request, rows, lambda one: one.group, "groups", _KEYS)
     search.fields = [*search.fields, Field("kind", "Kind", kind, "select", KINDS)]
     history = backend.poller.history
-    table = Table(
-        "",
-        ("Group", "Kind", "State", "Lag", "Lag over time"),
-        [
-            (
-                Link(one.group, path_to("groups", one.group)),
-                one.kind,
-                Badge(one.state, _TONES.get(one.state, "warn")),
-                _lag(one.lag, one.unknown),
-                sparkline(history.values(f"lag/{one.group}"), "Lag", 120, 24),
-            )
-            for one in chosen
-        ],
-        "No group matches.",
-    )
-    address = f"{request.url.path}?{request.query_params}"
-    return Page("Groups", [pages, table], "/groups", live=address, live_s=5, above=[search])
+    cells = [
+        (
+            Link(one.group, path_to("groups", one.group)),
+            one.kind,
+            Badge(one.state, _TONES.get(one.state, "warn")),
+            _lag(one.lag, one.unknown),
+            scaled_sparkline(history.values(f"lag/{one.group}"), "Lag"),
+        )
+        for one in chosen
+    ]
+    table = listed((*_KEYS, "Lag over time"), cells, "No group matches.", _KEYS)
+    return Page("Groups", [pages, table], "/groups", live="/groups", live_s=5, above=[search])
 
 
 def group(backend: Backend, request: Request) -> Page:
@@ -70,7 +76,7 @@ def _without_coordinator(backend: Backend, name: str, error: CoordinatorAway) ->
     """Figures of the last poll, until the group has a coordinator again."""
     row = next((one for one in backend.snapshot.groups if one.group == name), None)
     facts = Facts("Group", [("Kind", row.kind if row else NONE), ("Lag", number(row.lag if row else None))])
-    lag = Charts([chart("Lag", backend.poller.history.values(f"lag/{name}"), " records")])
+    lag = Charts([chart("Lag", *backend.poller.history.points(f"lag/{name}"), " records")])
     parts: list[Part] = [Text(str(error), "bad"), lag, facts]
     return Page(f"Group {name}", parts, "/groups", live=path_to("groups", name), live_s=3)
 
@@ -81,8 +87,9 @@ def _group(backend: Backend, name: str) -> Page:
         behind = lags(admin, {name: found.kind}, without=backend.away).get(name, [])
     history = backend.poller.history
     # The newest point is that of the table below, not that of the last poll.
-    values = [*history.values(f"lag/{name}")[:-1], float(total_of(behind).lag)]
-    lag = Charts([chart("Lag", values, " records")])
+    times, values = history.points(f"lag/{name}")
+    now, newest = time.time(), float(total_of(behind).lag)
+    lag = Charts([chart("Lag", [*times[:-1], now], [*values[:-1], newest], " records")])
     offsets = _lag_table(name, behind, history, "Start" if found.kind == "share" else "Committed")
     parts: list[Part] = [lag, _facts(found, behind), _members(found), offsets]
     below: list[Part] = []
@@ -119,7 +126,7 @@ def _members(found: Group) -> Table:
         (one.member, one.client, one.host, one.epoch, " ".join(one.held)) for one in found.members[:_MOST_PARTITIONS]
     ]
     columns = ("Member", "Client", "Host", "Epoch", "Tasks" if found.kind == "streams" else "Partitions")
-    return Table("Members", columns, rows, "No members.")
+    return Table("Members", columns, rows, "No members.", of=len(found.members))
 
 
 def _lag_table(name: str, behind: list[Lag], history: History, column: str) -> Table:
@@ -136,11 +143,11 @@ def _lag_table(name: str, behind: list[Lag], history: History, column: str) -> T
     ]
     columns = ("Topic", "Partition", column, "End", "Lag", "Over time")
     title = "Start offsets" if column == "Start" else "Offsets"
-    return Table(title, columns, rows, "No offsets yet.")
+    return Table(title, columns, rows, "No offsets yet.", of=len(behind))
 
 
-def _over_time(history: History, group: str, topic: str, partition: int) -> Drawing:
-    return sparkline(history.values(f"lag/{group}/{topic}/{partition}"), "Lag", 120, 24)
+def _over_time(history: History, group: str, topic: str, partition: int) -> list[Any]:
+    return scaled_sparkline(history.values(f"lag/{group}/{topic}/{partition}"), "Lag")
 
 
 def _changes(found: Group) -> list[Part]:

@@ -1,55 +1,110 @@
-"""Messages of a topic: search, live tail, one record with its neighbours, and a form that writes records."""
+"""Messages of a topic: search, live tail, and a form that writes records."""
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import shlex
 from urllib.parse import urlencode
 
 from starlette.requests import Request
+from starlette.responses import Response
 
-from ...cli.client.errors import NOT_FOUND, CommandError, Misused
+from ...cli.client.errors import Misused
 from ..actions import Done, required, whole
 from ..actions import Form as Fields
 from ..backend import Backend
-from ..cluster.records import FORMS, MOST_SHOWN, Found, Query, Record
+from ..cluster.records import NEWEST, Query, Record
+from ..cluster.search import MOST_SECONDS, SLICE_SECONDS, Found, edges_text
 from ..cluster.sending import Outgoing, send
-from ..views.formats import number, numbers, size, when
-from ..views.parts import Code, Facts, Field, Form, Link, Page, Part, Table, Text
+from ..views.documents import field_of, paths_of
+from ..views.formats import number, numbers
+from ..views.parts import Bar, Code, Field, Form, Link, Moment, Page, Pages, Part, Progress, Table, Text
+from .downloads import FORMATS, download
 from .paging import number_of, path_to
+from .searching import address_of, columns_of, query_of, reversed_query, search_form
 
-_MOST_CHARACTERS, _MOST_WHOLE_CHARACTERS = 400, 1_000_000
-#: Records before and after one record.
-_NEIGHBOURS = 3
+_MOST_CHARACTERS = 400
 _TAIL_S = 1
-#: Partitions without a leader that a page names.
-_MOST_UNREAD = 5
+#: Partitions without a leader that a page names, and of which it shows where a search continues.
+_MOST_UNREAD, _MOST_EDGES = 5, 1000
 
 
-def query_of(request: Request) -> Query:
-    given = request.query_params
-    partition = number_of(request, "partition", -1)
-    limit = number_of(request, "limit", 50)
-    if not 1 <= limit <= MOST_SHOWN:
-        raise Misused(f"limit must be from 1 to {MOST_SHOWN}")
-    names = ("key", "value", "header", "where", "key_form", "value_form")
-    texts = {name: given[name].strip() for name in names if given.get(name, "").strip()}
-    start = given.get("from", "").strip() or "-50"
-    return Query(request.path_params["topic"], None if partition < 0 else partition, start, limit, **texts)
+def messages(backend: Backend, request: Request) -> Page | Response:
+    topic = request.path_params["topic"]
+    title = f"Messages of {topic}"
+    try:
+        query = query_of(request)
+        if "download" in request.query_params:
+            return download(backend, request, query)
+        if "tail" in request.query_params:
+            return _tail(backend, request, query, title)
+        if "slice" in request.query_params:
+            return _slice(backend, request, query, title)
+        return _search(backend, request, query, title)
+    except Misused as error:
+        form = search_form(request, None, [])
+        return Page(title, [Text(str(error), "bad")], "/topics", above=[form], status=400)
 
 
-def messages(backend: Backend, request: Request) -> Page:
-    query = query_of(request)
-    title = f"Messages of {query.topic}"
-    if "tail" in request.query_params:
-        return _tail(backend, request, query, title)
-    found = backend.records.read(query)
-    words = (
-        f"{len(found.records)} shown of {number(found.scanned)} read in {found.seconds:.1f} s, "
-        f"to {found.ended}. Long keys and values are cut: open the offset to see all."
+def _search(backend: Backend, request: Request, query: Query, title: str) -> Page:
+    is_back = "back" in request.query_params
+    found = _read(backend, reversed_query(query) if is_back else query)
+    if is_back:
+        found.records.reverse()
+    table = records_table(found.records, columns_of(request))
+    table.grows = query.has_filter and bool(found.edges)
+    parts: list[Part] = [
+        _progress(request, query, found, found.scanned, len(found.records), found.total),
+        *unread(query.topic, found),
+        table,
+        _pages(request, query, found, is_back=is_back),
+    ]
+    return Page(title, parts, "/topics", above=_above(request, query, found), below=_below(query))
+
+
+def _slice(backend: Backend, request: Request, query: Query, title: str) -> Page:
+    """The next slice of a search: rows for the table's end, and the progress."""
+    shown, read, total = (max(0, number_of(request, name, 0)) for name in ("shown", "read", "total"))
+    found = _read(backend, dataclasses.replace(query, limit=max(1, query.limit - shown)))
+    shown, read = shown + len(found.records), read + found.scanned
+    table = records_table(found.records, columns_of(request))
+    parts: list[Part] = [
+        _progress(request, query, found, read, shown, total),
+        table,
+        _pages(request, query, found, is_back=False),
+    ]
+    return Page(title, parts, "/topics", fragment="slice.html")
+
+
+def _read(backend: Backend, query: Query) -> Found:
+    return backend.records.read(query, SLICE_SECONDS if query.has_filter else MOST_SECONDS)
+
+
+def _progress(request: Request, query: Query, found: Found, read: int, shown: int, total: int) -> Progress:
+    words = f"{shown} shown of {number(read)} read in {found.seconds:.1f} s, to {found.ended}."
+    is_full = shown >= query.limit
+    if not found.edges or is_full or "back" in request.query_params:
+        return Progress(0, 0, words)
+    more = {"at": edges_text(found.edges), "slice": 1, "shown": shown, "read": read, "total": total}
+    positions = list(found.edges.items())[:_MOST_EDGES]
+    return Progress(
+        total - found.left,
+        total,
+        words,
+        address_of(request, **more),
+        address_of(request, at=edges_text(found.edges)),
+        positions,
     )
-    parts: list[Part] = [Text(words), *unread(query.topic, found), _table(found.records)]
-    return Page(title, parts, "/topics", above=_above(request, query), below=[_writing(query)])
+
+
+def _pages(request: Request, query: Query, found: Found, *, is_back: bool) -> Pages:
+    """Links to the pages before and after this one, whose edges are those of the search."""
+    first, last = (found.edges, found.begun) if is_back else (found.begun, found.edges)
+    has_before = bool(first) and (is_back or bool(query.edges))
+    before = address_of(request, at=edges_text(first), back=1) if has_before else ""
+    after = address_of(request, at=edges_text(last)) if last else ""
+    words = ("Newer", "Older") if query.order == NEWEST else ("Earlier", "Later")
+    return Pages("", before, after, *words)
 
 
 def unread(topic: str, found: Found) -> list[Part]:
@@ -62,60 +117,53 @@ def unread(topic: str, found: Found) -> list[Part]:
     return [Text(note, "bad") for note in notes]
 
 
-def _above(request: Request, query: Query) -> list[Part]:
-    given = {name: value for name, value in request.query_params.items() if name not in ("tail", "from")}
-    tail = f"{request.url.path}?{urlencode({**given, 'tail': 'new'})}"
-    links = Facts(
-        "",
+def _above(request: Request, query: Query, found: Found) -> list[Part]:
+    kept = address_of(request)
+    downloads = [Link(form, address_of(request, download=form.lower())) for form in FORMATS]
+    bar = Bar(
         [
-            ("Topic", Link(query.topic, path_to("topics", query.topic))),
-            ("Live", Link("follow new records", tail)),
-            ("Command line", _command(query)),
-        ],
+            Link(f"Topic {query.topic}", path_to("topics", query.topic)),
+            Link("Follow new records", f"{kept}{'&' if '?' in kept else '?'}tail=new"),
+            ["Download", *downloads],
+        ]
     )
-    fields = [
-        Field("from", "From", query.start, hint="beginning, end, offset, -N, @TIME, -1h"),
-        Field(
-            "partition",
-            "Partition",
-            "" if query.partition is None else str(query.partition),
-            "number",
-            hint="empty: all",
-        ),
-        Field("limit", "At most", str(query.limit), "number"),
-        Field("key", "Key matches", query.key, hint="regular expression"),
-        Field("value", "Value matches", query.value, hint="regular expression"),
-        Field("header", "Header", query.header, hint="NAME or NAME=EXPRESSION"),
-        Field("where", "JSON filter", query.where, hint="@.total > 10 && @.paid"),
-        Field("key_form", "Keys are", query.key_form, "select", FORMS),
-        Field("value_form", "Values are", query.value_form, "select", FORMS),
-    ]
-    return [links, Form("Search", request.url.path, fields, "Search", method="get", folded=False)]
+    return [bar, search_form(request, query, paths_of(one.document for one in found.records))]
 
 
-def _command(query: Query) -> str:
-    words = ["odradek", "consume", query.topic, "-o", query.start]
+def _below(query: Query) -> list[Part]:
+    return [_writing(query), Code("On the command line", command(query))]
+
+
+def command(query: Query) -> str:
+    """`odradek consume` with the same records, in the order of the log."""
+    start = query.start or ("beginning" if query.order != NEWEST or query.until else f"-{query.limit}")
+    words = ["odradek", "consume", query.topic, "-o", start]
     words += ["-p", str(query.partition)] if query.partition is not None else []
-    for option, value in (("--key", query.key), ("--value", query.value), ("--where", query.where)):
+    options = (("--until", query.until), ("--key", query.key), ("--value", query.value), ("--where", query.where))
+    for option, value in options:
         words += [option, value] if value else []
     return shlex.join(words)
 
 
-def _table(records: list[Record]) -> Table:
-    rows = [
-        (
-            when(one.timestamp_ms),
-            one.partition,
-            Link(str(one.offset), path_to("topics", one.topic, "messages", one.partition, one.offset)),
-            cut(one.key),
-            cut(one.value),
-            ", ".join(f"{name}={cut(value, 60)}" for name, value in one.headers),
+def records_table(records: list[Record], columns: list[str]) -> Table:
+    """The value stands in one column, or in one for each of the fields in `columns`."""
+    rows, opens = [], []
+    for one in records:
+        at = path_to("topics", one.topic, "messages", one.partition, one.offset)
+        values = [cut(found) if (found := field_of(one.document, path)) is not None else "" for path in columns]
+        rows.append(
+            (
+                Moment(one.timestamp_ms),
+                one.partition,
+                Link(str(one.offset), at),
+                cut(one.key),
+                *(values or [cut(one.value)]),
+                ", ".join(f"{name}={cut(value, 60)}" for name, value in one.headers),
+            )
         )
-        for one in records
-    ]
-    return Table(
-        "Records", ("Time (UTC)", "Partition", "Offset", "Key", "Value", "Headers"), rows, "No record matches."
-    )
+        opens.append(at)
+    titles = ("Time (UTC)", "Partition", "Offset", "Key", *(columns or ["Value"]), "Headers")
+    return Table("Records", titles, rows, "No record matches.", opens=opens)
 
 
 def cut(text: str | None, most: int = _MOST_CHARACTERS) -> str:
@@ -127,71 +175,19 @@ def cut(text: str | None, most: int = _MOST_CHARACTERS) -> str:
 def _tail(backend: Backend, request: Request, query: Query, title: str) -> Page:
     """The first request opens the tail, those of the browser's timer read it: `tail` is its name."""
     name = request.query_params["tail"]
-    given = dict(request.query_params)
     if name == "new":
         name = backend.tails.begin(query)
     records = backend.tails.read(name)
-    live = f"{request.url.path}?{urlencode({**given, 'tail': name})}"
+    kept = address_of(request)
+    live = f"{kept}{'&' if '?' in kept else '?'}{urlencode({'tail': name})}"
     above: list[Part] = [
         Text("New records appear at the top while this page is open."),
-        Facts("", [("Stop", Link("back to the search", path_to("topics", query.topic, "messages")))]),
+        Bar([Link("Stop: back to the search", kept)]),
     ]
-    page = Page(
-        title, [_table(records[::-1])], "/topics", live=live, live_s=_TAIL_S, above=above, below=[_writing(query)]
-    )
+    table = records_table(records[::-1], columns_of(request))
+    page = Page(title, [table], "/topics", live=live, live_s=_TAIL_S, above=above, below=_below(query))
     page.prepends = True
     return page
-
-
-def record(backend: Backend, request: Request) -> Page:
-    """One record, whole, with those around it in its partition."""
-    topic, partition, offset = (request.path_params[name] for name in ("topic", "partition", "offset"))
-    first = max(0, offset - _NEIGHBOURS)
-    query = Query(
-        topic, partition, str(first), 2 * _NEIGHBOURS + 1, value_form=request.query_params.get("value_form", "auto")
-    )
-    read = backend.records.read(query)
-    if read.leaderless:
-        return Page(f"Record {topic}-{partition} at {offset}", unread(topic, read), "/topics")
-    found = [one for one in read.records if abs(one.offset - offset) <= _NEIGHBOURS]
-    chosen = next((one for one in found if one.offset == offset), None)
-    if chosen is None:
-        raise CommandError(f"{topic}-{partition} has no record with offset {offset}", NOT_FOUND)
-    facts = Facts(
-        "",
-        [
-            ("Topic", Link(topic, path_to("topics", topic))),
-            ("Partition", partition),
-            ("Offset", offset),
-            ("Time (UTC)", when(chosen.timestamp_ms)),
-            ("Size", size(chosen.bytes)),
-            ("Key", cut(chosen.key)),
-        ],
-    )
-    line = f"odradek consume {shlex.quote(topic)} -p {partition} -o {offset} --count 1 --output json"
-    headers = Table("Headers", ("Name", "Value"), [list(one) for one in chosen.headers], "No headers.")
-    parts: list[Part] = [
-        facts,
-        Code("Value", _pretty(chosen)),
-        headers,
-        Code("As JSON", chosen.as_json()[:_MOST_WHOLE_CHARACTERS]),
-        Code("On the command line", line),
-        _neighbours(found, offset),
-    ]
-    return Page(f"Record {topic}-{partition} at {offset}", parts, "/topics")
-
-
-def _pretty(one: Record) -> str:
-    text = "null" if one.value is None else one.value
-    if isinstance(one.document, dict | list):
-        text = json.dumps(one.document, indent=2, ensure_ascii=False, default=str)
-    return text[:_MOST_WHOLE_CHARACTERS]
-
-
-def _neighbours(found: list[Record], offset: int) -> Table:
-    table = _table(sorted((one for one in found if one.offset != offset), key=lambda one: one.offset))
-    table.title, table.empty = "Neighbours", "The partition has no other record."
-    return table
 
 
 def _writing(query: Query) -> Form:

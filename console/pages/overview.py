@@ -39,9 +39,9 @@ def overview(backend: Backend, request: Request) -> Page:
     )
     charts = Charts(
         [
-            chart("Throughput", history.values("records_per_s"), " records/s"),
-            chart("Lag of all groups", history.values("lag"), " records"),
-            chart("Under-replicated partitions", history.values("under_replicated")),
+            chart("Throughput", *history.points("records_per_s"), " records/s"),
+            chart("Lag of all groups", *history.points("lag"), " records"),
+            chart("Under-replicated partitions", *history.points("under_replicated")),
         ]
     )
     busy = sorted((one for one in found.topics if one.records_per_s), key=lambda one: -(one.records_per_s or 0))
@@ -51,12 +51,14 @@ def overview(backend: Backend, request: Request) -> Page:
         ("Topic", "Records/s"),
         [(Link(one.name, path_to("topics", one.name)), number(one.records_per_s)) for one in busy[:_MOST_ROWS]],
         "No topic receives records.",
+        of=len(busy),
     )
     groups = Table(
         "Groups with the largest lag",
         ("Group", "State", "Lag"),
         [(Link(one.group, path_to("groups", one.group)), one.state, number(one.lag)) for one in behind[:_MOST_ROWS]],
         "No group has lag.",
+        of=len(behind),
     )
     return Page("Overview", [charts, state, topics, groups], "/", live="/")
 

@@ -1,41 +1,82 @@
-"""Long lists: a search by text and pages of rows, on the server."""
+"""Long lists: a search by text, an order, and pages of rows, on the server."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote, urlencode
 
 from starlette.requests import Request
 
 from ...cli.client.errors import Misused
-from ..views.parts import Field, Form, Pages
+from ..views.lists import sorting
+from ..views.parts import Field, Form, Pages, Table
 
 ROWS = 50
+LIST = "list"
 _MOST_SEARCH = 200
 T = TypeVar("T")
 
 
 def paged(
-    request: Request, rows: Sequence[T], name_of: Callable[[T], str], what: str
+    request: Request,
+    rows: Sequence[T],
+    name_of: Callable[[T], str],
+    what: str,
+    keys: Mapping[str, Callable[[T], Any]] = MappingProxyType({}),
 ) -> tuple[Sequence[T], Form, Pages]:
-    """The rows of the page that `?q=` and `?page=` choose, the form of the search, and links to the other pages."""
+    """The rows of the page that `?q=` and `?page=` choose, the form of the search, and links to the other pages. `keys`:
+    the columns by which `?sort=` sorts all rows; a key of None comes last.
+    """
     query = request.query_params.get("q", "")[:_MOST_SEARCH]
     wanted = query.lower()
     found = [row for row in rows if wanted in name_of(row).lower()] if wanted else rows
+    column, descending = sorting(request.query_params, LIST)
+    if column in keys:
+        found = _sorted(found, keys[column], descending=descending)
     page = max(0, number_of(request, "page", 0))
     chosen = found[page * ROWS : (page + 1) * ROWS]
     first = page * ROWS + 1 if chosen else 0
     words = f"{first}-{page * ROWS + len(chosen)} of {len(found)} {what}"
     before = _address(request, page - 1) if page else ""
     after = _address(request, page + 1) if (page + 1) * ROWS < len(found) else ""
-    search = Form("", request.url.path, [Field("q", f"Search {what}", query)], "Search", method="get", folded=False)
+    order = [
+        Field(name, "", request.query_params[name], "hidden")
+        for name in ("sort", "desc")
+        if name in request.query_params
+    ]
+    search = Form(
+        "",
+        here(request),
+        [Field("q", f"Search {what}", query), *order],
+        "Search",
+        method="get",
+        folded=False,
+        is_line=True,
+    )
     return chosen, search, Pages(words, before, after)
 
 
+def listed(columns: Sequence[str], rows: Sequence[Any], empty: str, keys: Iterable[str]) -> Table:
+    """The table of `paged` rows."""
+    return Table("", columns, rows, empty, is_paged=True, sortable=tuple(keys), id=LIST)
+
+
+def _sorted(rows: Sequence[T], key: Callable[[T], Any], *, descending: bool) -> list[T]:
+    present = [row for row in rows if key(row) is not None]
+    missing = [row for row in rows if key(row) is None]
+    return sorted(present, key=key, reverse=descending) + missing
+
+
+def here(request: Request) -> str:
+    """The path of the page, as pages write addresses: without the part that chooses one of several clusters."""
+    return str(request.scope["path"]).removeprefix(request.scope.get("root_path", ""))
+
+
 def _address(request: Request, page: int) -> str:
-    kept = dict(request.query_params) | {"page": str(page)}
-    return f"{request.url.path}?{urlencode(kept)}"
+    kept = [pair for pair in request.query_params.multi_items() if pair[0] != "page"]
+    return f"{here(request)}?{urlencode([*kept, ('page', str(page))])}"
 
 
 def number_of(request: Request, name: str, default: int) -> int:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from starlette.requests import Request
 
 from ...cli.client.errors import CommandError
 from ..actions import Done, required, whole
 from ..actions import Form as Fields
 from ..backend import Backend
+from ..cluster.model import GroupRow
 from ..cluster.records import Query
 from ..cluster.sending import MOST_REDRIVEN, ORIGIN, redrive
 from ..cluster.share import queue_of
-from ..views.formats import NONE, when
-from ..views.parts import Badge, Field, Form, Link, Page, Table, Text
+from ..views.formats import NONE
+from ..views.parts import Badge, Field, Form, Link, Moment, Page, Table, Text
 from .messages import cut, unread
-from .paging import number_of, paged, path_to
+from .paging import listed, number_of, paged, path_to
+
+#: Columns by which the list sorts.
+_KEYS: dict[str, Callable[[GroupRow], Any]] = {"Group": lambda one: one.group, "State": lambda one: one.state}
 
 
 def queues(backend: Backend, request: Request) -> Page:
     groups = [one for one in backend.snapshot.groups if one.kind == "share"]
-    chosen, search, pages = paged(request, groups, lambda one: one.group, "share groups")
+    chosen, search, pages = paged(request, groups, lambda one: one.group, "share groups", _KEYS)
     with backend.links.admin() as admin:
         names = {one.group: queue_of(admin, one.group) for one in chosen}
     rows = [
@@ -34,7 +41,7 @@ def queues(backend: Backend, request: Request) -> Page:
         "A share group writes records that its consumers could not process to the topic of its config "
         "errors.deadletterqueue.topic.name."
     )
-    table = Table("Share groups", ("Group", "State", "Dead-letter queue"), rows, "No share group matches.")
+    table = listed(("Group", "State", "Dead-letter queue"), rows, "No share group matches.", _KEYS)
     return Page("Dead-letter queues", [words, pages, table], "/share", above=[search])
 
 
@@ -50,7 +57,7 @@ def queue(backend: Backend, request: Request) -> Page:
         place = (origin.get("topic", ""), origin.get("partition", ""), origin.get("offset", ""))
         rows.append(
             (
-                when(one.timestamp_ms),
+                Moment(one.timestamp_ms),
                 one.partition,
                 Link(str(one.offset), path_to("topics", topic, "messages", one.partition, one.offset)),
                 Link("-".join(place[:2]) + f" at {place[2]}", path_to("topics", place[0], "messages", *place[1:]))

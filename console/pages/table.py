@@ -10,14 +10,14 @@ from starlette.responses import Response
 from ..actions import Change
 from ..backend import Backend
 from ..views.parts import Page
-from . import access, brokers, clients, groups, messages, overview, share, topics, transactions
+from . import access, brokers, clients, groups, messages, overview, record, share, topics, transactions
 
 PAGES: dict[str, Callable[[Backend, Request], Page | Response]] = {
     "/": overview.overview,
     "/topics": topics.topics,
     "/topics/{topic}": topics.topic,
     "/topics/{topic}/messages": messages.messages,
-    "/topics/{topic}/messages/{partition:int}/{offset:int}": messages.record,
+    "/topics/{topic}/messages/{partition:int}/{offset:int}": record.record,
     "/groups": groups.groups,
     "/groups/{group}": groups.group,
     "/groups/{group}/reset": groups.preview,

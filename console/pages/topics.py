@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import Request
@@ -22,13 +23,28 @@ from ..access.sessions import FLASH_COOKIE
 from ..actions import Done, required, whole
 from ..actions import Form as Fields
 from ..backend import Backend
-from ..views.formats import number, numbers, size
-from ..views.parts import Badge, Facts, Field, Form, Link, Page, Pages, Part, Table
-from .paging import number_of, paged, path_to
+from ..cluster.model import TopicRow
+from ..cluster.rates import Rates
+from ..views.formats import NONE, number, numbers, size
+from ..views.parts import Badge, Bar, Charts, Facts, Field, Form, Link, Page, Pages, Part, Table
+from ..views.replicas import replicas_drawn
+from ..views.sparkline import chart
+from ..views.units import with_unit
+from .paging import here, listed, number_of, paged, path_to
 
 #: Partitions on one page of a topic.
 _PARTITIONS = 100
 _NEW_TOPIC_S, _NEW_TOPIC_POLL_S = 5.0, 0.1
+
+
+#: Columns of the list, and what it sorts by.
+_KEYS: dict[str, Callable[[TopicRow], Any]] = {
+    "Topic": lambda one: one.name,
+    "Partitions": lambda one: one.partitions,
+    "Replicas": lambda one: one.replicas,
+    "Under-replicated": lambda one: one.under_replicated + one.without_leader,
+    "Records/s": lambda one: one.records_per_s,
+}
 
 
 def topics(backend: Backend, request: Request) -> Page:
@@ -40,7 +56,7 @@ def topics(backend: Backend, request: Request) -> Page:
         for one in found.topics
         if (internal or not one.internal) and (not short or one.under_replicated or one.without_leader)
     ]
-    chosen, search, pages = paged(request, rows, lambda one: one.name, "topics")
+    chosen, search, pages = paged(request, rows, lambda one: one.name, "topics", _KEYS)
     hidden = 0 if internal else sum(one.internal for one in found.topics)
     pages.text += f", without {hidden} internal" if hidden else ""
     search.fields = [
@@ -48,23 +64,19 @@ def topics(backend: Backend, request: Request) -> Page:
         Field("internal", "Internal topics", "yes" if internal else "", "check"),
         Field("short", "Under-replicated only", "yes" if short else "", "check"),
     ]
-    table = Table(
-        "",
-        ("Topic", "Partitions", "Replicas", "Under-replicated", "Records/s"),
-        [
-            (
-                Link(one.name, path_to("topics", one.name)),
-                one.partitions,
-                one.replicas,
-                _health(one.under_replicated, one.without_leader),
-                number(one.records_per_s),
-            )
-            for one in chosen
-        ],
-        "No topic matches.",
-    )
-    address = f"{request.url.path}?{request.query_params}"
-    return Page("Topics", [pages, table], "/topics", live=address, live_s=5, above=[search], below=[_creation()])
+    cells = [
+        (
+            Link(one.name, path_to("topics", one.name)),
+            one.partitions,
+            one.replicas,
+            _health(one.under_replicated, one.without_leader),
+            number(one.records_per_s),
+            Link("messages", path_to("topics", one.name, "messages")),
+        )
+        for one in chosen
+    ]
+    table = listed((*_KEYS, ""), cells, "No topic matches.", _KEYS)
+    return Page("Topics", [pages, table], "/topics", live="/topics", live_s=5, above=[search], below=[_creation()])
 
 
 def _health(under_replicated: int, without_leader: int) -> Badge:
@@ -93,7 +105,11 @@ def topic(backend: Backend, request: Request) -> Page:
         begins, ends = (partition_offsets(admin, asked, at, without=away) for at in (EARLIEST, LATEST))
         sizes = _sizes(admin, name, [one for one in shown if one["leader_id"] not in away])
         configs = config_values(admin, "topic", name)
+    rates = backend.rates.note(name, first, {index: end for (_, index), end in ends.items()}, sizes)
     row = backend.snapshot.topic(name)
+    records_per_s = row.records_per_s if row is not None else None
+    if rates.is_new and records_per_s is not None:
+        backend.poller.history.add(f"rate/{name}", records_per_s)
     facts = Facts(
         "Topic",
         [
@@ -101,22 +117,47 @@ def topic(backend: Backend, request: Request) -> Page:
             ("Partitions", len(found["partitions"])),
             ("Records in these partitions", number(sum(ends[one] - begins.get(one, 0) for one in ends))),
             ("Bytes of their leaders", size(sum(sizes.values()))),
-            ("Records/s", number(row.records_per_s if row is not None else None)),
-            ("Messages", Link("show records", path_to("topics", name, "messages"))),
+            (
+                "Bytes of all their replicas",
+                size(sum(sizes.get(_index(one), 0) * len(one["replica_nodes"]) for one in shown)),
+            ),
+            ("Records/s", number(records_per_s)),
+            ("Bytes/s of their leaders", _per_second(rates.bytes_per_s)),
         ],
     )
-    rows = [_partition(name, one, begins, ends, sizes) for one in shown]
-    columns = ("Partition", "Leader", "Epoch", "Replicas", "ISR", "First", "End", "Bytes", "Records")
-    table = Table("Partitions", columns, rows)
-    parts: list[Part] = [facts, table, *_partition_pages(request, len(found["partitions"]), first)]
+    brokers = [one.broker for one in backend.snapshot.brokers]
+    rows = [_partition(name, one, begins, ends, sizes, rates, brokers, away) for one in shown]
+    columns = ("Partition", "Leader", "Epoch", "Replicas", "ISR", "First", "End", "Bytes", "Records/s", "")
+    table = Table("Partitions", columns, rows, of=len(found["partitions"]))
+    throughput = Charts([chart("Records/s", *backend.poller.history.points(f"rate/{name}"), " records/s")])
+    pages = _partition_pages(request, len(found["partitions"]), first)
+    parts: list[Part] = [facts, _readers(backend, name), table, *pages, throughput]
     return Page(
         f"Topic {name}",
         parts,
         "/topics",
-        live=f"{request.url.path}?{request.query_params}",
+        live=here(request),
         live_s=5,
-        below=[_config_table(configs), *_changes(name, len(found["partitions"]))],
+        above=[Bar([Link("Messages", path_to("topics", name, "messages"))])],
+        below=[_config_table(name, configs), *_changes(name, len(found["partitions"]))],
     )
+
+
+def _index(partition: dict[str, Any]) -> int:
+    return int(partition["partition_index"])
+
+
+def _per_second(value: float | None) -> str:
+    return f"{size(round(value))}/s" if value is not None else NONE
+
+
+def _readers(backend: Backend, name: str) -> Table:
+    """Groups with offsets in the topic, as the poller read them last."""
+    rows = [
+        (Link(row.group, path_to("groups", row.group)), row.kind, row.state, number(lag))
+        for row, lag in backend.poller.readers(name)
+    ]
+    return Table("Groups that read it", ("Group", "Kind", "State", "Lag here"), rows, "No group has offsets here.")
 
 
 def _described(admin: Any, name: str, *, is_new: bool) -> dict[str, Any]:
@@ -135,7 +176,7 @@ def _described(admin: Any, name: str, *, is_new: bool) -> dict[str, Any]:
 def _partition_pages(request: Request, count: int, first: int) -> list[Pages]:
     if count <= _PARTITIONS:
         return []
-    page, path = first // _PARTITIONS, request.url.path
+    page, path = first // _PARTITIONS, here(request)
     before = f"{path}?page={page - 1}" if page else ""
     after = f"{path}?page={page + 1}" if first + _PARTITIONS < count else ""
     return [Pages(f"{first + 1}-{min(count, first + _PARTITIONS)} of {count} partitions", before, after)]
@@ -147,6 +188,9 @@ def _partition(
     begins: dict[tuple[str, int], int],
     ends: dict[tuple[str, int], int],
     sizes: dict[int, int],
+    rates: Rates,
+    brokers: list[int],
+    away: frozenset[int],
 ) -> list[Any]:
     index = one["partition_index"]
     place = (name, index)
@@ -161,11 +205,12 @@ def _partition(
         index,
         leader,
         one["leader_epoch"],
-        numbers(replicas),
+        replicas_drawn(one["leader_id"], replicas, isr, brokers, away),
         Badge(numbers(isr), "warn" if len(isr) < len(replicas) else "good"),
         begins.get(place),
         ends.get(place),
         size(sizes.get(index)),
+        number(rates.records_per_s.get(index)),
         Link("look", messages),
     ]
 
@@ -197,31 +242,61 @@ _SOURCES = {
     "STATIC_BROKER_CONFIG": "the broker's configuration file",
     "DEFAULT_CONFIG": "default",
 }
+_CHOICES = {
+    "compression.type": ("producer", "gzip", "snappy", "lz4", "zstd", "uncompressed"),
+    "cleanup.policy": ("delete", "compact", "compact,delete"),
+    "message.timestamp.type": ("CreateTime", "LogAppendTime"),
+}
 
 
-def _config_table(configs: dict[str, dict[str, Any]]) -> Table:
-    """Those of the topic first."""
-    rows = sorted(configs.items(), key=lambda one: (one[1]["config_source"] == "DEFAULT_CONFIG", one[0]))
+def _config_table(name: str, configs: dict[str, dict[str, Any]]) -> Table:
+    """Configs that differ from their default first. Each row has a form, whose empty value is the default."""
+    rows = sorted(configs.items(), key=lambda one: (not _differs(one[1]), one[0]))
     shown = [
         (
             key,
-            HIDDEN if value["is_sensitive"] else value["value"],
-            Badge(_SOURCES.get(value["config_source"], str(value["config_source"]).lower())),
+            _config_form(name, key, value),
+            with_unit(key, value["value"]),
+            Badge("differs", "warn") if _differs(value) else "",
+            _default_of(value),
+            _SOURCES.get(value["config_source"], str(value["config_source"]).lower()),
         )
         for key, value in rows
     ]
-    return Table("Configs", ("Key", "Value", "Source"), shown)
+    return Table("Configs", ("Key", "Value", "Reads as", "Differs", "Default", "Source"), shown)
+
+
+def _config_form(name: str, key: str, value: dict[str, Any]) -> Any:
+    if value["is_sensitive"] or value.get("read_only"):
+        return HIDDEN if value["is_sensitive"] else value["value"]
+    now = str(value["value"] if value["value"] is not None else "")
+    label = f"Value of {key}; empty: its default"
+    choices = ("true", "false") if now in ("true", "false") else _CHOICES.get(key, ())
+    if choices:
+        # A select has no empty text: its first choice is the default.
+        options = ("", *choices) if now in choices else ("", now, *choices)
+        field = Field("config_value", label, now, "select", options, labels={"": "its default"})
+    else:
+        field = Field("config_value", label, now)
+    return Form("", f"{path_to('topics', name)}/config", [Field("name", "", key, "hidden"), field], "Set")
+
+
+def _differs(value: dict[str, Any]) -> bool:
+    return bool(value["config_source"] != "DEFAULT_CONFIG" and value["value"] != _default_of(value))
+
+
+def _default_of(value: dict[str, Any]) -> str:
+    """The value without the topic's own: of the broker's configuration, or Kafka's."""
+    own = "DYNAMIC_TOPIC_CONFIG"
+    for one in value.get("synonyms") or ():
+        if str(one.get("config_source", one.get("source"))) != own:
+            return str(one["value"])
+    return str(value["value"]) if value["config_source"] != own else NONE
 
 
 def _changes(name: str, partitions: int) -> list[Form]:
     at = path_to("topics", name)
     return [
-        Form(
-            "Change a config",
-            f"{at}/config",
-            [Field("name", "Key", required=True), Field("config_value", "Value", hint="empty: back to its default")],
-            "Set",
-        ),
         Form(
             "Add partitions, or change the number of replicas",
             f"{at}/alter",

@@ -15,7 +15,7 @@ from ..backend import Backend
 from ..views.formats import NONE, age
 from ..views.parts import Badge, Button, Form, Link, Page, Table, Text
 from ..views.parts import Field as Input
-from .paging import paged, path_to
+from .paging import listed, paged, path_to
 
 _TONES = {"Ongoing": "warn", "CompleteCommit": "good", "CompleteAbort": "plain"}
 _OPEN = ("Ongoing", "PrepareAbort")
@@ -23,15 +23,24 @@ _OPEN = ("Ongoing", "PrepareAbort")
 _MOST_PARTITIONS = 2000
 
 
+#: Columns by which the list sorts.
+_KEYS: dict[str, Callable[[Any], Any]] = {
+    "Transactional id": lambda one: str(one[1].transactional_id),
+    "Producer": lambda one: one[1].producer_id,
+    "State": lambda one: str(one[1].state.value),
+    "Coordinator": lambda one: one[0],
+}
+
+
 def transactions(backend: Backend, request: Request) -> Page:
     away = backend.away
     with backend.links.admin() as admin:
         asked = [one["broker_id"] for one in admin.describe_cluster()["brokers"] if one["broker_id"] not in away]
         known = admin.list_transactions(broker_ids=asked)
-        listed = [(broker, one) for broker, found in sorted(known.items()) for one in found]
-        listed.sort(key=lambda one: str(one[1].transactional_id))
+        known_ids = [(broker, one) for broker, found in sorted(known.items()) for one in found]
+        known_ids.sort(key=lambda one: str(one[1].transactional_id))
         named: Callable[[Any], str] = lambda one: str(one[1].transactional_id)  # noqa: E731
-        chosen, search, pages = paged(request, listed, named, "transactional ids")
+        chosen, search, pages = paged(request, known_ids, named, "transactional ids", _KEYS)
         details = admin.describe_transactions([one.transactional_id for _, one in chosen]) if chosen else {}
     rows = []
     for broker, one in chosen:
@@ -58,7 +67,8 @@ def transactions(backend: Backend, request: Request) -> Page:
             )
         )
     columns = ("Transactional id", "Producer", "State", "Coordinator", "Age", "Partitions", "")
-    table = Table("Transactions of coordinators", columns, rows, "None.")
+    table = listed(columns, rows, "None.", _KEYS)
+    table.title = "Transactions of coordinators"
     search_hanging = Form(
         "Hanging transactions",
         "/transactions/hanging",
@@ -67,12 +77,11 @@ def transactions(backend: Backend, request: Request) -> Page:
         method="get",
         folded=False,
     )
-    live = f"{request.url.path}?{request.query_params}"
     return Page(
         "Transactions",
         [pages, *_missing(backend), table],
         "/transactions",
-        live=live,
+        live="/transactions",
         live_s=5,
         above=[search],
         below=[search_hanging],
@@ -103,7 +112,7 @@ def hanging(backend: Backend, request: Request) -> Page:
     words = Text("A hanging transaction is open in a partition's log, but no coordinator has it (KIP-664).")
     return Page(
         "Open transactions",
-        [words, *_missing(backend), Table("", columns, rows, "No open transaction.")],
+        [words, *_missing(backend), Table("In the logs", columns, rows, "No open transaction.")],
         "/transactions",
     )
 

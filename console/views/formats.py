@@ -9,9 +9,14 @@ NONE = "\N{EN DASH}"
 
 
 class Figure(str):
-    """A number as a text. Tables align it to the right."""
+    """A number as a text. Tables align it to the right, and sort by `value`."""
 
-    __slots__ = ()
+    value: float | None
+
+    def __new__(cls, text: str, value: float | None = None) -> Figure:
+        made = super().__new__(cls, text)
+        made.value = value
+        return made
 
 
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
@@ -24,7 +29,7 @@ def size(count: int | None) -> Figure:
     value, unit = float(count), 0
     while value >= 1000 and unit < len(_UNITS) - 1:
         value, unit = value / 1000, unit + 1
-    return Figure(f"{count} B" if not unit else f"{value:.1f} {_UNITS[unit]}")
+    return Figure(f"{count} B" if not unit else f"{value:.1f} {_UNITS[unit]}", count)
 
 
 def number(value: float | None) -> Figure:
@@ -32,18 +37,18 @@ def number(value: float | None) -> Figure:
     if value is None:
         return Figure(NONE)
     if isinstance(value, float) and (value != int(value)) and abs(value) < 100:
-        return Figure(f"{value:.1f}")
-    return Figure(f"{round(value):,}".replace(",", "\N{NARROW NO-BREAK SPACE}"))
+        return Figure(f"{value:.1f}", value)
+    return Figure(f"{round(value):,}".replace(",", "\N{NARROW NO-BREAK SPACE}"), value)
 
 
-def age(milliseconds: int | None) -> str:
+def age(milliseconds: int | None) -> Figure:
     if milliseconds is None:
-        return NONE
+        return Figure(NONE)
     seconds = milliseconds / 1000
     for length, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.1f} s"
+            return Figure(f"{seconds / length:.1f} {unit}", seconds)
+    return Figure(f"{seconds:.1f} s", seconds)
 
 
 def when(timestamp_ms: int | None) -> str:
@@ -55,6 +60,12 @@ def when(timestamp_ms: int | None) -> str:
     except (ValueError, OverflowError, OSError):
         return str(timestamp_ms)
     return f"{made:%Y-%m-%d %H:%M:%S}.{timestamp_ms % 1000:03d}"
+
+
+def iso(timestamp_ms: int) -> str:
+    """For the `datetime` of a <time>; "" for a time that no calendar has."""
+    text = when(timestamp_ms)
+    return f"{text.replace(' ', 'T')}Z" if "-" in text else ""
 
 
 def numbers(values: list[int]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -40,18 +40,37 @@ class Button:
     danger: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time: in UTC or, where a script runs, in the zone that the reader chose; or always in one of the two."""
+
+    timestamp_ms: int
+    is_local: bool = False
+    is_utc: bool = False
+
+
 Cell = Any
-"""Text, a number, None, a part of the above, or a list of these."""
+"""Text, a number, None, a part of the above, a Form of one line, or a list of these."""
 
 
 @dataclass(slots=True)
 class Table:
+    """`rows` are sorted and filtered when the page is drawn, save where `is_paged`: then the page did both, and `sortable`
+    names the columns by which it sorts. `of`: the number of all rows, where `rows` are fewer. `opens`: for each row the
+    address of what it shows in place. `grows`: rows may come later.
+    """
+
     kind: ClassVar[str] = "table"
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     empty: str = "None."
-    note: str = ""
+    of: int | None = None
+    opens: Sequence[str] = ()
+    is_paged: bool = False
+    sortable: Sequence[str] | None = None
+    id: str = ""
+    grows: bool = False
 
 
 @dataclass(slots=True)
@@ -63,10 +82,15 @@ class Facts:
 
 @dataclass(slots=True)
 class Chart:
+    """`times` in seconds since 1970 and `values` are the points; `drawing` is what browsers without scripts show."""
+
     kind: ClassVar[str] = "chart"
     title: str
     value: str
     drawing: Drawing
+    unit: str = ""
+    times: Sequence[float] = ()
+    values: Sequence[float] = ()
 
 
 @dataclass(slots=True)
@@ -82,6 +106,50 @@ class Code:
     kind: ClassVar[str] = "code"
     title: str
     text: str
+    folded: bool = False
+
+
+@dataclass(slots=True)
+class Bar:
+    """Links and buttons on one line."""
+
+    kind: ClassVar[str] = "bar"
+    cells: Sequence[Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value of a JSON document: a text, or with children an object or a list. `type`: string, number, and so on."""
+
+    name: str
+    text: str
+    type: str
+    children: Sequence[Node] = ()
+
+
+@dataclass(slots=True)
+class Tree:
+    """A JSON document that unfolds level by level, and the whole text for copying."""
+
+    kind: ClassVar[str] = "tree"
+    title: str
+    root: Node
+    text: str
+
+
+@dataclass(slots=True)
+class Progress:
+    """A search in slices. `next`: the address of the next slice, which the browser requests until its reader stops it;
+    `href`: that of a page that continues, for browsers without scripts. `positions`: where each partition continues.
+    """
+
+    kind: ClassVar[str] = "progress"
+    done: int
+    total: int
+    words: str
+    next: str = ""
+    href: str = ""
+    positions: Sequence[tuple[int, int]] = ()
 
 
 @dataclass(slots=True)
@@ -102,7 +170,9 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """`kind`: text, number, password, area, select, check or hidden."""
+    """`kind`: text, number, password, area, select, check, checks, time or hidden. `checks` has a box for each option, and
+    `value` has the chosen ones between line breaks. `labels`: what a select shows for an option.
+    """
 
     name: str
     label: str
@@ -111,11 +181,14 @@ class Field:
     options: Sequence[str] = ()
     required: bool = False
     hint: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Form:
-    """With `method` post the form changes something: it is left out for viewers, and carries a CSRF token."""
+    """With `method` post the form changes something: it is left out for viewers, and carries a CSRF token. `more`: fields
+    that are folded away, under the title `more_title`. `is_line`: the other fields and the button stand on one line.
+    """
 
     kind: ClassVar[str] = "form"
     title: str
@@ -126,6 +199,9 @@ class Form:
     danger: bool = False
     confirm: str = ""
     folded: bool = True
+    more: Sequence[Field] = ()
+    more_title: str = "More"
+    is_line: bool = False
 
 
 @dataclass(slots=True)
@@ -136,14 +212,18 @@ class Pages:
     text: str
     before: str = ""
     after: str = ""
+    before_words: str = "Previous"
+    after_words: str = "Next"
 
 
-Part = Table | Facts | Chart | Charts | Code | Text | Picture | Form | Pages
+Part = Table | Facts | Chart | Charts | Code | Text | Picture | Form | Pages | Bar | Tree | Progress
 
 
 @dataclass(slots=True)
 class Page:
-    """`live` is the address of the same page's parts: the browser replaces them every `live_s` seconds."""
+    """`live` is the address of the same page's parts: the browser replaces them every `live_s` seconds. `fragment`: the
+    template for a request of a part.
+    """
 
     title: str
     parts: Sequence[Part]
@@ -154,3 +234,5 @@ class Page:
     above: Sequence[Part] = ()
     #: New parts stand before the older rows, as in a live tail.
     prepends: bool = False
+    fragment: str = "live.html"
+    status: int = 200

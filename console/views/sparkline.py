@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from .formats import number
 from .parts import Chart, Drawing
 
 _WIDTH, _HEIGHT = 240, 48
+_CELL_WIDTH, _CELL_HEIGHT = 120, 24
 
 
 def sparkline(values: Sequence[float], name: str, width: int = _WIDTH, height: int = _HEIGHT) -> Drawing:
@@ -29,6 +31,11 @@ def sparkline(values: Sequence[float], name: str, width: int = _WIDTH, height: i
     )
 
 
-def chart(title: str, values: Sequence[float], unit: str = "") -> Chart:
+def scaled_sparkline(values: Sequence[float], name: str) -> list[Any]:
+    """A small line of a table's cell, and the top of its scale."""
+    return [sparkline(values, name, _CELL_WIDTH, _CELL_HEIGHT), f"0 to {number(max(values, default=0.0))}"]
+
+
+def chart(title: str, times: Sequence[float], values: Sequence[float], unit: str = "") -> Chart:
     newest = values[-1] if len(values) else None
-    return Chart(title, f"{number(newest)}{unit}", sparkline(values, title))
+    return Chart(title, f"{number(newest)}{unit}", sparkline(values, title), unit, times, values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -50,14 +51,26 @@ def test_start_with_console_needs_a_listener_without_credentials(
 
 
 @pytest.mark.usefixtures("processes")
-def test_wheel_has_templates_style_scripts_and_the_licence_of_htmx() -> None:
+def test_wheel_has_templates_style_scripts_and_the_licences() -> None:
     names = set(zipfile.ZipFile(built_wheel()).namelist())
     wanted = [file for folder in ("static", "templates") for file in (CONSOLE / folder).iterdir()]
     missing = [file.name for file in wanted if f"odradek/console/{file.parent.name}/{file.name}" not in names]
-    assert len(wanted) >= 8 and missing == []
+    assert {"htmx-LICENSE.txt", "uplot-LICENSE.txt"} <= {file.name for file in wanted}
+    assert len(wanted) >= 12 and missing == []
 
 
 def test_pages_and_styles_name_no_other_host() -> None:
     texts = [file.read_text(encoding="utf-8") for file in (CONSOLE / "templates").iterdir()]
-    texts += [(CONSOLE / "static" / name).read_text(encoding="utf-8") for name in ("console.css", "console.js")]
+    texts += [
+        (CONSOLE / "static" / name).read_text(encoding="utf-8") for name in ("console.css", "console.js", "charts.js")
+    ]
     assert not [text for text in texts if "http://" in text or "https://" in text]
+
+
+def test_pages_need_no_build_step() -> None:
+    """The scripts and styles that pages load are the files of the repository."""
+    loaded = set()
+    for file in (CONSOLE / "templates").iterdir():
+        loaded |= set(re.findall(r'(?:src|href)="/static/([^"]+)"', file.read_text(encoding="utf-8")))
+    assert {"console.js", "charts.js", "htmx.min.js", "uplot.min.js", "console.css"} <= loaded
+    assert [name for name in loaded if not (CONSOLE / "static" / name).is_file()] == []
