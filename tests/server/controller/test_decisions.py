@@ -123,9 +123,8 @@ class Stand:
         self.active = ActiveController(
             config, "cluster", SimpleNamespace(now_ms=lambda: 77), self.member, self.images, room, none,  # type: ignore[arg-type]
             any_authorizer, none, lambda request: endpoint,
+            activated=lambda: self.noted.append("activated"), failed=self.failed.append,
         )  # fmt: skip
-        self.active.on_failed = self.failed.append
-        self.active.on_activated = lambda: self.noted.append("activated")
         self.active.begin(self.machine, EPOCH)  # type: ignore[arg-type]
         self.answers: list[Any] = []
 

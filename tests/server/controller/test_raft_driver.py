@@ -39,6 +39,7 @@ from odradek.server.controller.membership import Leader as NotedLeader
 from odradek.server.controller.raft import QuorumRaft, reject_token
 from odradek.server.controller.state_file import read_quorum_state
 from odradek.server.network.endpoint import Endpoint
+from odradek.server.runtime.background import BackgroundTasks
 from odradek.server.runtime.lazy import Lazy
 from odradek.storage.files.open_files import LogDirectoryFailure
 
@@ -100,10 +101,9 @@ class Stand:
         thread: Any = SimpleNamespace(run=self._run)
         self.clock = loop_clock()
         self.raft = QuorumRaft(
-            quorum_log, self.replicated, self.replica, endpoints, self.sender, self.clock.now_ms, thread
-        )
-        self.raft.changed = self._changed
-        self.raft.failed = self.failures.append
+            quorum_log, self.replicated, self.replica, endpoints, self.sender, self.clock.now_ms, thread,
+            BackgroundTasks(), self._changed, self.failures.append,
+        )  # fmt: skip
 
     def _changed(self) -> None:
         self.changes += 1
@@ -439,7 +439,7 @@ def test_node_is_caught_up_with_what_is_known_to_be_committed(
         stand = Stand(tmp_path)
         stand.replica.role, stand.replica.high_watermark = role, high_watermark
         stand.raft.leader_high_watermark = known
-        assert stand.raft.is_caught_up_with_leader == is_caught_up
+        assert stand.raft.is_caught_up == is_caught_up
 
     simulated(story)
 
@@ -503,7 +503,7 @@ def test_end_waits_for_the_flush_that_runs(tmp_path: Path) -> None:
         stand.next.append([Flush(9), send(1, 5)])
         stand.raft.appended()
         await turns()
-        ending = asyncio.ensure_future(stand.raft.closed())
+        ending = asyncio.ensure_future(stand.raft.leave())
         await turns()
         assert not ending.done()
         stand.holding.set()
@@ -602,10 +602,12 @@ def test_change_of_the_leader_is_reported_once(caplog: pytest.LogCaptureFixture)
     ]
 
 
-def test_membership_is_that_of_its_raft_or_of_the_only_voter() -> None:
+def test_membership_is_that_of_its_engine() -> None:
     async def story() -> None:
         none: Any = None
-        member = QuorumMembership(none, none, loop_clock(), none, none, none)
+        member = QuorumMembership(
+            none, none, loop_clock(), none, none, none, committed=none, changed=none, replaced=none, failed=none
+        )
         with pytest.raises(AssertionError):
             _ = member.log
         assert (member.epoch, member.leads, member.is_caught_up) == (0, False, True)
@@ -616,23 +618,20 @@ def test_membership_is_that_of_its_raft_or_of_the_only_voter() -> None:
         await member.until_idle()
         await member.leave()
         member.halt()
-        alone: Any = SimpleNamespace(epoch=4, appended=lambda: calls.append("alone"))
-        member._alone = alone
-        assert (member.epoch, member.leads) == (4, True)
-        member.appended()
-        member._alone = None
-        raft: Any = SimpleNamespace(
-            replica=SimpleNamespace(epoch=7, kraft_version=0, is_leader=False), is_caught_up_with_leader=False,
-            voters_at=lambda offset: offset, appended=lambda: calls.append("raft"), close=lambda: calls.append("close"),
+        engine: Any = SimpleNamespace(
+            epoch=7, kraft_version=0, leads=False, is_caught_up=False, voters_at=lambda offset: offset,
+            appended=lambda: calls.append("appended"), halt=lambda: calls.append("halt"),
         )  # fmt: skip
-        member.raft = raft
+        member.engine = engine
         assert (member.epoch, member.leads, member.is_caught_up, member.kraft_version) == (7, False, False, 0)
-        assert member.voters_at(3) == 3 and member.joined() is raft
-        raft.replica.is_leader = True
+        assert member.voters_at(3) == 3
+        engine.leads = True
         assert member.leads
         member.appended()
         member.halt()
-        assert calls == ["alone", "raft", "close"]
+        assert calls == ["appended", "halt"]
+        member.raft = engine
+        assert member.joined() is engine
         member.close()
         assert len(closed) == 1
 

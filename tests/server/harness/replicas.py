@@ -121,7 +121,9 @@ class Replicas:
         delta = MetadataDelta(server.metadata.image)
         for record in records:
             delta.replay(record)
-        Publisher(server).publish(delta, delta.apply(server.metadata.image.offset, server.metadata.image.epoch, 0))
+        Publisher(server.config, server.metadata, server.subsystems).publish(
+            delta, delta.apply(server.metadata.image.offset, server.metadata.image.epoch, 0)
+        )
 
     def create(self, *replicas: int, isr: tuple[int, ...] | None = None, **configs: str) -> None:
         """Publishes the topic with one partition, led by the first replica."""
