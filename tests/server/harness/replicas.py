@@ -208,7 +208,7 @@ class Replicas:
             answer.set_result(response)
 
         asker = self.server(next(iter(self._brokers)))
-        asker.peers().send(endpoint, request, reply, timeout_ms=DEADLINE_S * 1000, version=version, purpose="client")
+        asker.network.peers().send(endpoint, request, reply, timeout_ms=DEADLINE_S * 1000, version=version, purpose="client")
         return await answer
 
     def bytes_of(self, number: int) -> bytes:
