@@ -121,7 +121,7 @@ def test_screenshots_of_the_guide_are_made(
     browser.scheme(scheme)
     browser.open(path)
     if path in ("/", "/topics/orders"):  # the chart has a line
-        browser.await_true(lambda: len((browser.find(".chart").get_attribute("data-times") or "").split()) > 3)
+        browser.await_true(lambda: browser.chart_points() > 3)
     browser.driver.execute_script(script)
     browser.await_text(words)
     take_screenshot(browser, tmp_path, name)
