@@ -80,7 +80,7 @@ def shown(page: str) -> list[int]:
 
 
 def link(page: str, words: str) -> str:
-    found = re.search(rf'<a href="([^"]+)"[^>]*>{words}</a>', page)
+    found = re.search(rf'<a [^>]*?href="([^"]+)"[^>]*>{words}</a>', page)
     return found[1].replace("&amp;", "&") if found else ""
 
 
@@ -115,7 +115,7 @@ def test_filter_with_pages_finds_each_match_once(plain: ConsoleProcess) -> None:
     while address:
         page = visitor.get(address)
         found += shown(page)
-        address = link(page, "Older")
+        address = link(page, "Older") or link(page, "Continue")  # a slow machine ends a slice early
     assert found == [number for number in range(RECORDS) if "7" in str(number)][::-1]
 
 
@@ -245,6 +245,7 @@ def test_search_goes_on_in_slices_with_progress_until_it_is_stopped(messages: Br
     messages.press(Keys.ENTER)
     messages.await_text("1 shown of")
     messages.await_text("to the first record of the range")
+    assert "odradek consume many -o beginning --value" in messages.text
     assert f'{{"n": {NEEDLE}}}' in messages.find("#records-rows").text and not messages.all(".continue")
     assert messages.errors() == []
 
@@ -253,6 +254,7 @@ def test_search_continues_without_scripts(plain: ConsoleProcess) -> None:
     visitor = Visitor(plain.address)
     page, found, slices = visitor.get(f"/topics/many/messages?order=oldest&value=%22n%22%3A%20{MANY - 5}%7D"), 0, 1
     while address := re.search(r'class="button continue" href="([^"]+)"', page):
+        assert not link(page, "Later")  # it would lead to the same page
         page, slices = visitor.get(address[1].replace("&amp;", "&")), slices + 1
         found += f'{{"n": {MANY - 5}}}' in page
     assert found == 1 and slices > 1
