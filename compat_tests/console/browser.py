@@ -81,8 +81,8 @@ class Browser:
     def all(self, selector: str) -> list[WebElement]:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
-    def await_true(self, holds: Callable[[], T]) -> T:
-        deadline = time.monotonic() + DEADLINE_S
+    def await_true(self, holds: Callable[[], T], deadline_s: float = DEADLINE_S) -> T:
+        deadline = time.monotonic() + deadline_s
         while True:
             try:
                 if found := holds():
@@ -92,8 +92,8 @@ class Browser:
             assert time.monotonic() < deadline, self.text
             time.sleep(POLL_S)
 
-    def await_text(self, text: str) -> None:
-        self.await_true(lambda: text in self.text)
+    def await_text(self, text: str, deadline_s: float = DEADLINE_S) -> None:
+        self.await_true(lambda: text in self.text, deadline_s)
 
     def send(self, title: str, **fields: str) -> None:
         """Unfolds the form with the title, fills it in and presses its button, by keyboard alone."""
