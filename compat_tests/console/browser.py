@@ -81,8 +81,8 @@ class Browser:
     def all(self, selector: str) -> list[WebElement]:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
-    def await_true(self, holds: Callable[[], T]) -> T:
-        deadline = time.monotonic() + DEADLINE_S
+    def await_true(self, holds: Callable[[], T], deadline_s: float = DEADLINE_S) -> T:
+        deadline = time.monotonic() + deadline_s
         while True:
             try:
                 if found := holds():
@@ -92,8 +92,8 @@ class Browser:
             assert time.monotonic() < deadline, self.text
             time.sleep(POLL_S)
 
-    def await_text(self, text: str) -> None:
-        self.await_true(lambda: text in self.text)
+    def await_text(self, text: str, deadline_s: float = DEADLINE_S) -> None:
+        self.await_true(lambda: text in self.text, deadline_s)
 
     def send(self, title: str, **fields: str) -> None:
         """Unfolds the form with the title, fills it in and presses its button, by keyboard alone."""
@@ -145,11 +145,25 @@ class Browser:
                 self.driver.execute_cdp_cmd("Input.dispatchKeyEvent", event)
         raise AssertionError(f"Tab does not reach {str(wanted.get_attribute('outerHTML'))[:200]}")
 
-    def confirm(self, selector: str) -> None:
-        """Presses a button with a confirmation dialog, and accepts it."""
+    def press_button(self, selector: str) -> None:
+        """Presses a button by keyboard alone."""
         self.tab_to(self.find(selector))
         self.press(Keys.ENTER)
+
+    def confirm(self, selector: str) -> None:
+        """Presses a button with a confirmation dialog, and accepts it."""
+        self.press_button(selector)
         WebDriverWait(self.driver, DEADLINE_S).until(alert_is_present()).accept()
+
+    def pause(self) -> None:
+        """Stops the live figures by their key: elements of the page stay the same."""
+        self.find("body").send_keys("p")
+        self.await_true(lambda: not self.all(".htmx-request"))
+
+    def chart_points(self) -> int:
+        """Points of the first chart; 0 before the page has one."""
+        script = "return document.querySelector('.chart')?.dataset.times.split(' ').filter(Boolean).length ?? 0"
+        return int(self.driver.execute_script(script))
 
     def violations(self) -> list[str]:
         """Returns the rules of axe-core that the page breaks, with the first element for each."""

@@ -86,13 +86,13 @@ def group_reset(cluster: FilledCluster, browser: Browser) -> None:
     browser.open(f"/groups/{cluster.group}")
     browser.send("Reset offsets", to="5", topic="orders:0,1,2")
     browser.await_text("Nothing has changed yet")
-    browser.find("main form[method=post] button").click()
+    browser.press_button("main form[method=post] button")
     browser.await_text(f"3 offsets of group {cluster.group} were set")
     lags = cluster.run("group", "lag", cluster.group, "--output", "jsonl").lines
     assert [one["committed"] for one in lags] == [5, 5, 5]
     browser.open("/groups/sharers/reset?to=beginning")
     browser.await_text("Nothing has changed yet")
-    browser.find("main form[method=post] button").click()
+    browser.press_button("main form[method=post] button")
     browser.await_text("1 offsets of group sharers were set")
 
 

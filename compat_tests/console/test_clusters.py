@@ -48,6 +48,7 @@ def two(driver: object, console_of_two: ConsoleProcess) -> Browser:
 def test_first_page_shows_each_cluster_and_leads_to_it(two: Browser) -> None:
     two.open("/")
     two.await_true(lambda: two.find("#live").text.count("running") == 2)
+    two.pause()
     assert two.violations() == []
     two.tab_to(two.find("main a[href='/clusters/west/']"))
     two.press(Keys.ENTER)

@@ -25,9 +25,11 @@ from compat_tests.console.process import ConsoleProcess, Visitor
 
 TOPIC, RECORDS, PARTITIONS = "timeline", 130, 3
 #: Records of a topic that no slice of a search reads to its end, and the one that a search finds.
-MANY, NEEDLE = 600_000, 1_000
+MANY, NEEDLE = 400_000, 1_000
 ZONE = "Asia/Tokyo"
 _MINUTE_MS, _FLUSH_S = 60_000, 120
+#: A search of all of `many` on a busy machine.
+_SEARCH_S = 200
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +82,7 @@ def shown(page: str) -> list[int]:
 
 
 def link(page: str, words: str) -> str:
-    found = re.search(rf'<a href="([^"]+)"[^>]*>{words}</a>', page)
+    found = re.search(rf'<a [^>]*?href="([^"]+)"[^>]*>{words}</a>', page)
     return found[1].replace("&amp;", "&") if found else ""
 
 
@@ -115,7 +117,7 @@ def test_filter_with_pages_finds_each_match_once(plain: ConsoleProcess) -> None:
     while address:
         page = visitor.get(address)
         found += shown(page)
-        address = link(page, "Older")
+        address = link(page, "Older") or link(page, "Continue")  # a slow machine ends a slice early
     assert found == [number for number in range(RECORDS) if "7" in str(number)][::-1]
 
 
@@ -243,8 +245,9 @@ def test_search_goes_on_in_slices_with_progress_until_it_is_stopped(messages: Br
     take_screenshot(messages, tmp_path, "console-search.png")
     messages.tab_to(messages.find(".continue"))
     messages.press(Keys.ENTER)
-    messages.await_text("1 shown of")
-    messages.await_text("to the first record of the range")
+    messages.await_text("1 shown of", _SEARCH_S)
+    messages.await_text("to the first record of the range", _SEARCH_S)
+    assert "odradek consume many -o beginning --value" in messages.text
     assert f'{{"n": {NEEDLE}}}' in messages.find("#records-rows").text and not messages.all(".continue")
     assert messages.errors() == []
 
@@ -253,6 +256,7 @@ def test_search_continues_without_scripts(plain: ConsoleProcess) -> None:
     visitor = Visitor(plain.address)
     page, found, slices = visitor.get(f"/topics/many/messages?order=oldest&value=%22n%22%3A%20{MANY - 5}%7D"), 0, 1
     while address := re.search(r'class="button continue" href="([^"]+)"', page):
+        assert not link(page, "Later")  # it would lead to the same page
         page, slices = visitor.get(address[1].replace("&amp;", "&")), slices + 1
         found += f'{{"n": {MANY - 5}}}' in page
     assert found == 1 and slices > 1

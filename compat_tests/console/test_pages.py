@@ -48,7 +48,7 @@ def test_page_shows_its_words_and_meets_wcag_aa(browser: Browser, path: str) -> 
     assert browser.errors() == []
 
 
-@pytest.mark.parametrize("path", ["/", "/topics/orders", "/groups/billing"])
+@pytest.mark.parametrize("path", PAGES)
 def test_page_meets_wcag_aa_in_the_dark(browser: Browser, path: str) -> None:
     browser.scheme("dark")
     browser.open(path)
@@ -121,7 +121,7 @@ def test_screenshots_of_the_guide_are_made(
     browser.scheme(scheme)
     browser.open(path)
     if path in ("/", "/topics/orders"):  # the chart has a line
-        browser.await_true(lambda: len((browser.find(".chart").get_attribute("data-times") or "").split()) > 3)
+        browser.await_true(lambda: browser.chart_points() > 3)
     browser.driver.execute_script(script)
     browser.await_text(words)
     take_screenshot(browser, tmp_path, name)

@@ -218,7 +218,7 @@ class _Merge:
         self._reader, self._maker, self._query, self._passes = reader, maker, query, passes
         self._made = made
         self._is_newest = query.order == NEWEST
-        self._began, self._deadline = began, began + min(seconds, MOST_SECONDS)
+        self._deadline = began + min(seconds, MOST_SECONDS)
         self._hard_deadline = began + MOST_SECONDS
         self._read_bytes = self._shown_bytes = 0
         self._taken: dict[Place, int] = {}
@@ -237,7 +237,7 @@ class _Merge:
                 made.ended = "the first record of the range" if self._is_newest else "the end of the log"
                 break
             if self._is_over():
-                made.ended = self._limit_words()
+                made.ended = "the limit of one request"
                 self._take(lanes, to_the_end=True)
                 break
             size = self._read_round(waiting, size)
@@ -253,11 +253,6 @@ class _Merge:
             or self._shown_bytes >= MOST_SHOWN_BYTES
             or time.monotonic() > self._deadline
         )
-
-    def _limit_words(self) -> str:
-        if time.monotonic() > self._deadline:
-            return f"{self._deadline - self._began:g} s: continue from there"
-        return "the limit of one request: continue from there"
 
     # ---- edges
 

@@ -53,26 +53,27 @@ def _search(backend: Backend, request: Request, query: Query, title: str) -> Pag
         found.records.reverse()
     table = records_table(found.records, columns_of(request))
     table.grows = query.has_filter and bool(found.edges)
-    parts: list[Part] = [
-        _progress(request, query, found, found.scanned, len(found.records), found.total),
-        *unread(query.topic, found),
-        table,
-        _pages(request, query, found, is_back=is_back),
-    ]
+    progress = _progress(request, query, found, found.scanned, len(found.records), found.total)
+    pages = _pages(request, query, found, is_back=is_back)
+    if progress.next:
+        pages.after = ""  # "Continue" leads there
+    parts: list[Part] = [progress, *unread(query.topic, found), table, pages]
     return Page(title, parts, "/topics", above=_above(request, query, found), below=_below(query))
 
 
 def _slice(backend: Backend, request: Request, query: Query, title: str) -> Page:
     """The next slice of a search: rows for the table's end, and the progress."""
-    shown, read, total = (max(0, number_of(request, name, 0)) for name in ("shown", "read", "total"))
+    shown, read, took, total = (max(0, number_of(request, name, 0)) for name in ("shown", "read", "took", "total"))
     found = _read(backend, dataclasses.replace(query, limit=max(1, query.limit - shown)))
+    found.seconds += took / 1000
     shown, read = shown + len(found.records), read + found.scanned
     table = records_table(found.records, columns_of(request))
-    parts: list[Part] = [
-        _progress(request, query, found, read, shown, total),
-        table,
-        _pages(request, query, found, is_back=False),
-    ]
+    progress = _progress(request, query, found, read, shown, total)
+    pages = _pages(request, query, found, is_back=False)
+    pages.before = ""  # the page began before this slice
+    if progress.next:
+        pages.after = ""
+    parts: list[Part] = [progress, table, pages]
     return Page(title, parts, "/topics", fragment="slice.html")
 
 
@@ -85,7 +86,14 @@ def _progress(request: Request, query: Query, found: Found, read: int, shown: in
     is_full = shown >= query.limit
     if not found.edges or is_full or "back" in request.query_params:
         return Progress(0, 0, words)
-    more = {"at": edges_text(found.edges), "slice": 1, "shown": shown, "read": read, "total": total}
+    more = {
+        "at": edges_text(found.edges),
+        "slice": 1,
+        "shown": shown,
+        "read": read,
+        "took": round(found.seconds * 1000),
+        "total": total,
+    }
     positions = list(found.edges.items())[:_MOST_EDGES]
     return Progress(
         total - found.left,
@@ -136,7 +144,8 @@ def _below(query: Query) -> list[Part]:
 
 def command(query: Query) -> str:
     """`odradek consume` with the same records, in the order of the log."""
-    start = query.start or ("beginning" if query.order != NEWEST or query.until else f"-{query.limit}")
+    reads_all = query.has_filter or query.until or query.order != NEWEST
+    start = query.start or ("beginning" if reads_all else f"-{query.limit}")
     words = ["odradek", "consume", query.topic, "-o", start]
     words += ["-p", str(query.partition)] if query.partition is not None else []
     options = (("--until", query.until), ("--key", query.key), ("--value", query.value), ("--where", query.where))

@@ -32,7 +32,7 @@ RANGES = {
 MOST_COLUMNS = 20
 _TEXTS = ("key", "value", "header", "where", "key_form", "value_form")
 #: Parameters of one request of a search, which its form and its links leave out.
-_OF_A_SLICE = ("at", "back", "slice", "shown", "read", "total", "run", "tail", "download")
+_OF_A_SLICE = ("at", "back", "slice", "shown", "read", "took", "total", "tail", "download")
 
 
 def query_of(request: Request) -> Query:

@@ -29,7 +29,7 @@ from ..views.formats import NONE, number, numbers, size
 from ..views.parts import Badge, Bar, Charts, Facts, Field, Form, Link, Page, Pages, Part, Table
 from ..views.replicas import replicas_drawn
 from ..views.sparkline import chart
-from ..views.units import with_unit
+from ..views.units import in_unit_of, with_unit
 from .paging import here, listed, number_of, paged, path_to
 
 #: Partitions on one page of a topic.
@@ -251,14 +251,14 @@ _CHOICES = {
 
 def _config_table(name: str, configs: dict[str, dict[str, Any]]) -> Table:
     """Configs that differ from their default first. Each row has a form, whose empty value is the default."""
-    rows = sorted(configs.items(), key=lambda one: (not _differs(one[1]), one[0]))
+    rows = sorted(configs.items(), key=lambda one: (not _differs(*one), one[0]))
     shown = [
         (
             key,
             _config_form(name, key, value),
             with_unit(key, value["value"]),
-            Badge("differs", "warn") if _differs(value) else "",
-            _default_of(value),
+            Badge("differs", "warn") if _differs(key, value) else "",
+            _default_of(key, value),
             _SOURCES.get(value["config_source"], str(value["config_source"]).lower()),
         )
         for key, value in rows
@@ -281,16 +281,16 @@ def _config_form(name: str, key: str, value: dict[str, Any]) -> Any:
     return Form("", f"{path_to('topics', name)}/config", [Field("name", "", key, "hidden"), field], "Set")
 
 
-def _differs(value: dict[str, Any]) -> bool:
-    return bool(value["config_source"] != "DEFAULT_CONFIG" and value["value"] != _default_of(value))
+def _differs(key: str, value: dict[str, Any]) -> bool:
+    return bool(value["config_source"] != "DEFAULT_CONFIG" and value["value"] != _default_of(key, value))
 
 
-def _default_of(value: dict[str, Any]) -> str:
+def _default_of(key: str, value: dict[str, Any]) -> str:
     """The value without the topic's own: of the broker's configuration, or Kafka's."""
     own = "DYNAMIC_TOPIC_CONFIG"
     for one in value.get("synonyms") or ():
         if str(one.get("config_source", one.get("source"))) != own:
-            return str(one["value"])
+            return in_unit_of(key, str(one["name"]), str(one["value"]))
     return str(value["value"]) if value["config_source"] != own else NONE
 
 

@@ -14,7 +14,7 @@ from odradek.console.views.documents import MOST_NODES, field_of, hex_dump, path
 from odradek.console.views.parts import Node
 from odradek.console.views.replicas import replicas_drawn
 from odradek.console.views.texts import is_drawn, json_text
-from odradek.console.views.units import with_unit
+from odradek.console.views.units import in_unit_of, with_unit
 
 
 def count(node: Node) -> int:
@@ -90,6 +90,20 @@ def test_fields_have_paths_and_values() -> None:
 )
 def test_configs_have_units(key: str, value: str, shown: str) -> None:
     assert with_unit(key, value) == shown
+
+
+@pytest.mark.parametrize(
+    ("key", "synonym", "value", "shown"),
+    [
+        ("retention.ms", "log.retention.hours", "168", "604800000"),
+        ("retention.ms", "log.retention.minutes", "2", "120000"),
+        ("retention.ms", "log.retention.ms", "5", "5"),
+        ("retention.ms", "log.retention.hours", "-1", "-1"),
+        ("segment.bytes", "log.segment.bytes", "7", "7"),
+    ],
+)
+def test_defaults_of_brokers_have_the_unit_of_the_topics_key(key: str, synonym: str, value: str, shown: str) -> None:
+    assert in_unit_of(key, synonym, value) == shown
 
 
 def test_replicas_of_a_broker_stand_below_each_other_with_their_state() -> None:
