@@ -28,7 +28,6 @@ class TelemetrySubsystem(Subsystem):
     """The metrics that clients push to this broker. Raises InvalidConfig."""
 
     name = "client telemetry"
-    follows_images = True
 
     def __init__(
         self, config: BrokerConfig, clock: Clock, lines: RepeatedLines, pools: ThreadPools, listeners: ListenerSet
@@ -43,6 +42,7 @@ class TelemetrySubsystem(Subsystem):
         collector = None if url is None else Collector(url, lines)
         self.clients = ClientTelemetry(config, clock, lines, pools.cpu, collector)
         listeners.on_connection_lost.append(self.clients.disconnected)
+        self.follows_images = True
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
         """Follows the subscriptions of a new image."""
