@@ -1,4 +1,4 @@
-"""One node, a broker or a controller or both: the composition root, which knows all subsystems and which none of them knows.
+"""One node, a broker or a controller or both: the composition root, which lists the subsystems. None of them imports it.
 
 The order of a start: addresses are taken (their ports go into the registration) and health is served, log directories
 opened (or formatted) and logs recovered, the controller replays its metadata log and the first image is published, the
@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from time import perf_counter, time
 from typing import TYPE_CHECKING
 
+from ..metadata.image import EMPTY_IMAGE
+from ..metadata.unsupported import unsupported
 from ..version import __version__
 from .access.subsystem import AccessSubsystem
+from .controller.change_lines import log_changes
 from .controller.formatting import ensure_formatted
 from .controller.subsystem import ControllerSubsystem
 from .coordinators.subsystem import CoordinatorsSubsystem
@@ -25,16 +28,15 @@ from .observability.subsystem import ObservabilitySubsystem
 from .partitions.directories import open_directories
 from .partitions.subsystem import PartitionsSubsystem
 from .produce.subsystem import DataPathSubsystem
-from .publisher import Publisher
 from .replicas.subsystem import ReplicasSubsystem
 from .runtime.background import BackgroundTasks
 from .runtime.clock import Clock
 from .runtime.counters import DamageCounters, Metrics
-from .runtime.halting import decide
+from .runtime.halting import UnsupportedMetadata, cause_of, decide
 from .runtime.late_imports import LateImports
 from .runtime.log_lines import RepeatedLines
 from .runtime.metadata_cache import MetadataCache
-from .runtime.stopping import Stop, stop_each
+from .runtime.subsystem import Stop, Subsystem, stop_each
 from .runtime.thread_pools import ThreadPools
 from .runtime.turn_budget import Stopwatch, TurnWatch
 from .runtime.turns import Turns
@@ -44,15 +46,75 @@ from .share.subsystem import ShareSubsystem
 from .telemetry.subsystem import TelemetrySubsystem, is_on
 
 if TYPE_CHECKING:
+    from ..metadata.delta import MetadataDelta
+    from ..metadata.image import MetadataImage
     from ..storage.directory import LogDirectory
     from .config.broker_config import BrokerConfig
     from .services import CommonServices
-    from .subsystem import Subsystem
 
 log = logging.getLogger("odradek.broker")
+publisher_log = logging.getLogger("odradek.publisher")
 
 #: A clock, or what the seconds since 1970 are read from.
 AnyClock = Clock | Stopwatch
+
+
+class Publisher:
+    """Makes the subsystems of a node follow a new image, in a fixed order: a partition exists before Metadata names it.
+
+    1. the broker's dynamic configuration, since logs and roles are made by it;
+    2. the subsystems in the order of their start: access rules, logs and roles of partitions, coordinators, whose shards
+       live in some of them;
+    3. the image that Metadata and the other handlers answer from.
+
+    Thousands of partitions take a while, so there are steps, between which other work may have the loop (`sliced_work.py`).
+    Partitions with coordinators come last, in one step with the coordinators: no shard outlives its leadership.
+    """
+
+    def __init__(self, config: BrokerConfig, metadata: MetadataCache, subsystems: Sequence[Subsystem]) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._subsystems = subsystems
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Publishes an image without a pause; see `steps`."""
+        for _ in self.steps(delta, image):
+            pass
+
+    def steps(self, delta: MetadataDelta, image: MetadataImage) -> Iterator[None]:
+        """Publishes an image in steps. `delta` leads to it from the image that is published now. Raises
+        UnsupportedMetadata before any part has followed it.
+        """
+        published = self._metadata.image
+        assert image.offset >= published.offset, f"offset {image.offset} published after {published.offset}"
+        why = unsupported(delta, image)
+        if why is not None:
+            raise UnsupportedMetadata(why)
+        with self._contained("the broker's configuration"):
+            self._config.apply(delta, image)
+        for subsystem in self._subsystems:
+            if subsystem.follows_images:
+                with self._contained(subsystem.name):
+                    yield from subsystem.publish(delta, image)
+        is_first = published is EMPTY_IMAGE
+        log_changes(self._config.node_id, published, delta, image)
+        self._metadata.image = image
+        for function in self._metadata.on_published:
+            with self._contained(f"{function}", is_first=is_first):
+                function(image)
+
+    @contextmanager
+    def _contained(self, what: str, *, is_first: bool | None = None) -> Iterator[None]:
+        """Contains the failure of one part to follow the metadata: a request led here. The other parts still follow, and so
+        does this one with the next image. A node whose first image fails does not start.
+        """
+        try:
+            yield
+        except Exception as failure:
+            is_first = self._metadata.image is EMPTY_IMAGE if is_first is None else is_first
+            if is_first or cause_of(failure) is not None:
+                raise
+            publisher_log.exception("a bug: applying the metadata to %s failed", what)
 
 
 class BrokerServer:
@@ -137,7 +199,7 @@ class BrokerServer:
             self.controller = self._make_controller()
             self._serve(NodeServices(*self._common()))
             return (self.controller,)
-        config, clock, metadata, listeners = self.config, self.clock, self.metadata, self.network.listeners
+        config, clock, metadata = self.config, self.clock, self.metadata
         self.partitions = PartitionsSubsystem(
             config, clock, metadata, self.metrics, self.lines, self.pools, self.background, self.directories, self.halt
         )
@@ -167,33 +229,7 @@ class BrokerServer:
             self.network.peers,
             self.controller,
         )
-        self.data_path = DataPathSubsystem(
-            config,
-            clock,
-            metadata,
-            self.pools,
-            self.turns,
-            deadlines,
-            wakeups,
-            self.access,
-            listeners,
-            hosted,
-            self.replicas,
-            self.coordinators,
-        )
-        self.share = ShareSubsystem(
-            config,
-            clock,
-            metadata,
-            self.metrics,
-            self.pools,
-            listeners,
-            hosted,
-            leaders,
-            self.coordinators,
-            self.data_path.fetch,
-            self.network.peers,
-        )
+        self._make_request_paths(deadlines, wakeups)
         self._serve(
             Services(
                 *self._common(),
@@ -206,6 +242,35 @@ class BrokerServer:
             )
         )
         return (self.partitions, self.controller, self.replicas, self.coordinators, self.data_path, self.share)
+
+    def _make_request_paths(self, deadlines: Deadlines, wakeups: Wakeups) -> None:
+        self.data_path = DataPathSubsystem(
+            self.config,
+            self.clock,
+            self.metadata,
+            self.pools,
+            self.turns,
+            deadlines,
+            wakeups,
+            self.access,
+            self.network.listeners,
+            self.partitions.hosted,
+            self.replicas,
+            self.coordinators,
+        )
+        self.share = ShareSubsystem(
+            self.config,
+            self.clock,
+            self.metadata,
+            self.metrics,
+            self.pools,
+            self.network.listeners,
+            self.partitions.hosted,
+            self.replicas.leaders,
+            self.coordinators,
+            self.data_path.fetch,
+            self.network.peers,
+        )
 
     def _make_controller(self) -> ControllerSubsystem:
         return ControllerSubsystem(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...metadata.image import EMPTY_IMAGE
 from ...replication.controller.security.policies import Policies
-from ..runtime.stopping import stop_each
+from ..runtime.subsystem import Subsystem, stop_each
 from .audit import AuditLog
 from .authentication.sasl_listeners import SaslListeners
 from .quotas.client_quotas import ClientQuotas
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from .quotas.client_quotas import OwnQuotas
 
 
-class AccessSubsystem:
+class AccessSubsystem(Subsystem):
     """Logins, authorization with its audit log, quotas of clients, and a user's own policies. Raises InvalidConfig."""
 
     name = "access"
+    follows_images = True
 
     def __init__(self, config: BrokerConfig, clock: Clock, metadata: MetadataCache) -> None:
         self._metadata = metadata

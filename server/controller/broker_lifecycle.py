@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..network.listener_set import ListenerSet
     from ..runtime.clock import Clock
-    from ..runtime.lazy import Lazy
     from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import Lazy
     from .broker_sessions import BrokerSessionWatch
     from .channel import Forwarding
     from .driver import QuorumDriver

@@ -27,7 +27,7 @@ from ..network.sockets.addresses import encoded_client_host
 if TYPE_CHECKING:
     from ...client.peers import Peers
     from ..runtime.clock import Clock
-    from ..runtime.lazy import Lazy
+    from ..runtime.subsystem import Lazy
     from .commits import ClientFields
     from .driver import QuorumDriver
 

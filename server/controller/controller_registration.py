@@ -8,8 +8,8 @@ from .registration import new_incarnation_id
 
 if TYPE_CHECKING:
     from ..runtime.clock import Clock
-    from ..runtime.lazy import Lazy
     from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import Lazy
     from .channel import Forwarding
     from .driver import QuorumDriver
     from .registration import Registration

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..runtime.background import BackgroundTasks
     from ..runtime.clock import Clock
-    from ..runtime.lazy import Lazy
     from ..runtime.log_lines import RepeatedLines
+    from ..runtime.subsystem import Lazy
     from ..runtime.thread_pools import ThreadPools
     from .metadata_log import Loaded, QuorumLog
     from .raft import QuorumRaft

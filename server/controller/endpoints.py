@@ -20,7 +20,7 @@ from ..network.endpoint import Endpoint
 if TYPE_CHECKING:
     from ...client.peers import Peers
     from ..config.broker_config import BrokerConfig
-    from ..runtime.lazy import Lazy
+    from ..runtime.subsystem import Lazy
 
 _FIRST_BOOTSTRAP_ID = -2
 _FETCH = "quorum-fetch"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..network.endpoint import Endpoint
     from ..runtime.background import BackgroundTasks
     from ..runtime.clock import Clock
-    from ..runtime.lazy import Lazy
+    from ..runtime.subsystem import Lazy
     from ..runtime.thread_pools import ThreadPool
     from .metadata_log import QuorumLog
     from .registration import Registration

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..runtime.background import BackgroundTasks
     from ..runtime.clock import Clock
-    from ..runtime.lazy import Lazy
+    from ..runtime.subsystem import Lazy
     from ..runtime.thread_pools import ThreadPool
     from .raft import QuorumRaft
     from .registration import Registration

@@ -7,18 +7,16 @@ needs them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ..runtime.lazy import Lazy
-from ..runtime.stopping import Stop, stop_each
+from ..runtime.subsystem import Lazy, Stop, Subsystem, stop_each
 from .driver import QuorumDriver
 from .registration import Registration
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
-    from ...metadata.delta import MetadataDelta
-    from ...metadata.image import BrokerImage, MetadataImage
+    from ...metadata.image import BrokerImage
     from ...protocol.schema import Message
     from ...storage.directory import LogDirectory
     from ..access.subsystem import AccessSubsystem
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from .tasks import TokenExpiry
 
 
-class ControllerSubsystem:
+class ControllerSubsystem(Subsystem):
     """The quorum as this node takes part in it, and this node as its controllers see it.
 
     `cluster_id`: as the directories are formatted. `directories`: open. `partitions`: None on a node that is no broker.
@@ -118,10 +116,6 @@ class ControllerSubsystem:
         self._watch_brokers()
         if not self.driver.is_alone:
             await self._join_quorum()
-
-    def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
-        """Nothing: it is the controller's own image."""
-        return ()
 
     async def run(self) -> None:
         """Returns when this broker is unfenced. Its listeners accept connections."""

@@ -21,8 +21,8 @@ from .share_state_driver import coordinator_key
 if TYPE_CHECKING:
     from ...client.peers import Peers
     from ..controller.cluster_view import Leaders
-    from ..runtime.lazy import Lazy
     from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import Lazy
     from .share_state_driver import ShareStateDriver
 
 Reply = Callable[[Any], None]

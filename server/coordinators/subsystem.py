@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ..runtime.internal_topics import TRANSACTION_STATE_TOPIC
-from ..runtime.lazy import Lazy
-from ..runtime.stopping import stop_each
+from ..runtime.subsystem import Lazy, Subsystem, stop_each
 from .coordinator_driver import GroupDriver
 from .topic_creation import CREATE_TOPICS_VERSION, StreamsTopics, TopicCreation
 
@@ -33,10 +32,11 @@ if TYPE_CHECKING:
     from .transaction_verification import TransactionVerification
 
 
-class CoordinatorsSubsystem:
+class CoordinatorsSubsystem(Subsystem):
     """The drivers of the shards that this broker leads, and what they need of other nodes."""
 
     name = "coordinators"
+    follows_images = True
 
     def __init__(
         self,
@@ -73,9 +73,6 @@ class CoordinatorsSubsystem:
         }
         self.streams_topics = Lazy(lambda: StreamsTopics(self._create_topics_for))
         partitions.unmade.on_made.append(self._take_up)
-
-    async def start(self) -> None:
-        """Nothing: shards come with the roles of partitions."""
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
         """Makes and drops shards by the roles of a new image, those of transactions whatever becomes of those of groups."""
@@ -153,4 +150,4 @@ class CoordinatorsSubsystem:
 
 
 def _ignore() -> None:
-    """Nobody waits for the topic: the client asks for it again."""
+    """Ignores the outcome: the client asks for the topic again."""

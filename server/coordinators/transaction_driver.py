@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
-    from ..runtime.lazy import Lazy
     from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import Lazy
     from .coordinator_driver import GroupDriver
     from .topic_creation import TopicCreation
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..controller.cluster_view import Leaders
     from ..runtime.clock import Clock
-    from ..runtime.lazy import Lazy
+    from ..runtime.subsystem import Lazy
     from .pending_requests import Client
     from .transaction_driver import TransactionDriver
 

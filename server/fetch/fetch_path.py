@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ..replicas.replication import Replication
     from ..replicas.scrubber import Scrubber
     from ..runtime.clock import Clock
-    from ..runtime.lazy import Lazy
     from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import Lazy
     from .sessions import FetchContext, FetchSessions
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..runtime.lazy import Lazy
-from ..runtime.stopping import Stop, stop_each
+from ..runtime.subsystem import Lazy, Stop, Subsystem, stop_each
 from .call import BROKER, CONTROLLER
 from .descriptors import DESCRIPTORS
 from .dispatch import Dispatcher
@@ -15,8 +13,6 @@ from .listener_set import ListenerSet
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
-    from ...metadata.delta import MetadataDelta
-    from ...metadata.image import MetadataImage
     from ..access.subsystem import AccessSubsystem
     from ..config.broker_config import BrokerConfig
     from ..runtime.clock import Clock
@@ -28,7 +24,7 @@ if TYPE_CHECKING:
     from .dispatch import Endpoints
 
 
-class NetworkSubsystem:
+class NetworkSubsystem(Subsystem):
     """Listeners, dispatchers and peers.
 
     The start takes the addresses: their ports go into the registration. The listeners accept connections from `accept`, when
@@ -87,10 +83,6 @@ class NetworkSubsystem:
     async def refuse(self) -> None:
         """Closes the listeners and their connections, and drops the requests that are being handled in turns."""
         await stop_each((self.listeners.stop, self._turns.stop))
-
-    def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
-        """Nothing: requests take the image that is published."""
-        return ()
 
     async def stop(self) -> None:
         stops: list[Stop] = [self.listeners.receiving.stop, partial(DESCRIPTORS.forget, self.listeners)]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ..runtime.subsystem import Subsystem
+
 if TYPE_CHECKING:
-    from ...metadata.delta import MetadataDelta
-    from ...metadata.image import MetadataImage
     from ..config.broker_config import BrokerConfig
     from ..runtime.log_lines import RepeatedLines
     from ..runtime.thread_pools import ThreadPools
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from .http import MetricsServer
 
 
-class ObservabilitySubsystem:
+class ObservabilitySubsystem(Subsystem):
     """Serves health from its start to its stop, and metrics while the node's subsystems are there."""
 
     name = "observability"
@@ -44,10 +43,6 @@ class ObservabilitySubsystem:
         """Shows that the node is not ready any more."""
         if self.metrics_server is not None:
             self.metrics_server.is_stopping = True
-
-    def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
-        """Nothing: a scrape reads the state of its moment."""
-        return ()
 
     async def stop(self) -> None:
         if self.metrics_server is not None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from ..runtime.stopping import stop_each
+from ..runtime.subsystem import Subsystem, stop_each
 from .creation import IsrRules, ReplicaCreation, ReplicaOpening
 from .partitions import Partitions, ReplicaPlacement, UnmadePartitions
 from .roles import PartitionChanges, RoleAssignment
@@ -50,13 +50,14 @@ class ReplicaWork(Protocol):
         """Takes up damaged records that a read has met."""
 
 
-class PartitionsSubsystem:
+class PartitionsSubsystem(Subsystem):
     """The partitions by their names, and what opens, changes and reports them.
 
     `halt` ends a node that has no log directory any more.
     """
 
     name = "partitions"
+    follows_images = True
 
     def __init__(
         self,
@@ -104,9 +105,6 @@ class PartitionsSubsystem:
         roles = RoleAssignment(node_id, self._clock, self._broker_epoch, work.follow, work.heal)
         reconfiguration = Reconfiguration(self._config, self._metadata, settings, self.hosted)
         self._changes = PartitionChanges(node_id, self._metadata, self.hosted, creation, roles, reconfiguration)
-
-    async def start(self) -> None:
-        """Nothing: the first image opens the logs."""
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterator[None]:
         """Makes and removes replicas, and gives them their roles."""

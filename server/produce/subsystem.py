@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..fetch.fetch_path import FetchAuthorization, FetchPath, ReplicaSelector
 from ..fetch.sessions import FetchSessions
 from ..partitions.parked_fetch import FetchWaits
-from ..runtime.lazy import Lazy
+from ..runtime.subsystem import Lazy, Subsystem
 from .produce import ProducePath
 
 if TYPE_CHECKING:
-    from ...metadata.delta import MetadataDelta
-    from ...metadata.image import MetadataImage
     from ..access.subsystem import AccessSubsystem
     from ..config.broker_config import BrokerConfig
     from ..coordinators.subsystem import CoordinatorsSubsystem
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
     from .transactional_produce import TransactionalProduce
 
 
-class DataPathSubsystem:
+class DataPathSubsystem(Subsystem):
     """The paths of Produce and Fetch, and the sessions of Fetch."""
 
     name = "data path"
@@ -76,16 +73,6 @@ class DataPathSubsystem:
         )
         self.produce = ProducePath(clock, deadlines, partitions, replicas.leaders)
         self.transactional = Lazy(self._make_transactional)
-
-    async def start(self) -> None:
-        """Nothing: requests alone use it."""
-
-    def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
-        """Nothing: waiting requests follow the partitions."""
-        return ()
-
-    async def stop(self) -> None:
-        """Nothing: waiting requests end with their connections."""
 
     def _is_hosted(self, key: PartitionKey, uses_topic_ids: bool) -> bool:
         partitions = self._partitions

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition
     from ..runtime.clock import Clock
     from ..runtime.counters import DamageCounters
-    from ..runtime.lazy import Lazy
+    from ..runtime.subsystem import Lazy
     from ..runtime.thread_pools import ThreadPool
     from .cleaner import LogCleaner
     from .maintenance import LogMaintenance

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..controller.channel import Forwarding
     from ..partitions.hosted_partition import Replica
     from ..runtime.clock import Clock
-    from ..runtime.lazy import Lazy
+    from ..runtime.subsystem import Lazy
 
 log = logging.getLogger("odradek.replicas")
 

@@ -1,18 +1,16 @@
 """The work on the replicas of this broker, as one subsystem: retention, compaction, scrubbing, healing, moves, replication.
 
 These parts meet each other: the cleaner leaves a replica alone that moves or is healed, the healer waits for the cleaner.
-A broker without replicas elsewhere never makes what sends requests to other brokers.
+A broker whose partitions have one replica never makes what sends requests to other brokers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..controller.cluster_view import Leaders
 from ..partitions.directories import DirectoryReports
-from ..runtime.lazy import Lazy
-from ..runtime.stopping import Stop, stop_each
+from ..runtime.subsystem import Lazy, Stop, Subsystem, stop_each
 from .cleaner import LogCleaner
 from .healing import Healer
 from .maintenance import LogMaintenance
@@ -21,8 +19,6 @@ from .scrubber import Scrubber
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
-    from ...metadata.delta import MetadataDelta
-    from ...metadata.image import MetadataImage
     from ...protocol.records.errors import BatchError
     from ...replication.isr import IsrProposal
     from ..config.broker_config import BrokerConfig
@@ -39,7 +35,7 @@ if TYPE_CHECKING:
     from .replication import Replication
 
 
-class ReplicasSubsystem:
+class ReplicasSubsystem(Subsystem):
     """The work on replicas. It fills the port of the partitions (`ReplicaWork`)."""
 
     name = "replicas"
@@ -89,10 +85,6 @@ class ReplicasSubsystem:
         self.maintenance.start()
         self.cleaner.start()
         self.scrubber.start()
-
-    def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
-        """Nothing: the partitions hand on what changes."""
-        return ()
 
     async def stop(self) -> None:
         stops: list[Stop] = [self.healer.stop, self.scrubber.stop, self.cleaner.stop, self.maintenance.stop]

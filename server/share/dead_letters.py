@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from ..network.endpoint import Endpoint
     from ..partitions.hosted_partition import HostedPartition
     from ..runtime.clock import Clock
-    from ..runtime.lazy import Lazy
     from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import Lazy
     from ..runtime.thread_pools import ThreadPool
 
 

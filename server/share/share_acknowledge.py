@@ -19,8 +19,8 @@ from .share_sessions import SessionKey
 if TYPE_CHECKING:
     from ...metadata.image import MetadataImage
     from ..runtime.counters import Metrics, TopicMetrics
-    from ..runtime.lazy import Lazy
     from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import Lazy
     from .share_partitions import SharePartitions
 
 RENEW_VERSION = 2

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ..coordinators.persister import Persister
     from ..network.endpoint import Endpoint
     from ..partitions.partitions import Partitions
-    from ..runtime.lazy import Lazy
+    from ..runtime.subsystem import Lazy
 
 
 # Looks up the first and end offsets of partitions for consumers, with one request to each leader.

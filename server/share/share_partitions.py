@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
-    from ..runtime.lazy import Lazy
     from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import Lazy
     from .dead_letters import DeadLetters
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..runtime.internal_topics import SHARE_GROUP_STATE_TOPIC
-from ..runtime.lazy import Lazy
+from ..runtime.subsystem import Lazy, Subsystem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from .share_sessions import ShareSession, ShareSessions
 
 
-class ShareSubsystem:
+class ShareSubsystem(Subsystem):
     """Share partitions and sessions, the states of groups at the persister, and the persister's shards on this broker."""
 
     name = "share groups"
+    follows_images = True
 
     def __init__(
         self,
@@ -81,9 +82,6 @@ class ShareSubsystem:
         self.states = Lazy(self._make_states)
         partitions.unmade.on_made.append(self._take_up)
         coordinators.internal_topics[SHARE_GROUP_STATE_TOPIC] = self._ensure_topic
-
-    async def start(self) -> None:
-        """Nothing: the parts are made with their first use."""
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
         """Follows a new image."""

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ...metadata.configs import InvalidConfig
+from ..runtime.subsystem import Subsystem
 
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta
@@ -23,7 +24,7 @@ _ENDPOINT_KEY = "odradek.telemetry.otlp.endpoint"
 _LIBRARY = "opentelemetry.proto.metrics.v1"
 
 
-class TelemetrySubsystem:
+class TelemetrySubsystem(Subsystem):
     """The metrics that clients push to this broker. Raises InvalidConfig."""
 
     name = "client telemetry"
@@ -41,9 +42,7 @@ class TelemetrySubsystem:
         collector = None if url is None else Collector(url, lines)
         self.clients = ClientTelemetry(config, clock, lines, pools.cpu, collector)
         listeners.on_connection_lost.append(self.clients.disconnected)
-
-    async def start(self) -> None:
-        """Nothing: pushes come with requests."""
+        self.follows_images = True
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
         """Follows the subscriptions of a new image."""

@@ -99,7 +99,7 @@ def test_conflict_is_an_error_that_names_both(
 )
 def test_listener_that_asks_for_security_is_never_served_without(tmp_path: Path, form: str, protocol: str) -> None:
     with pytest.raises(InvalidConfig):
-        BrokerServer(BrokerConfig(properties(tmp_path, form.replace("{p}", protocol)))).listeners.bind()
+        BrokerServer(BrokerConfig(properties(tmp_path, form.replace("{p}", protocol)))).network.listeners.bind()
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
@@ -109,7 +109,7 @@ def test_broker_that_only_connects_to_controllers_over_tls_uses_tls(tmp_path: Pa
         "process.roles=broker\nnode.id=2\ncontroller.listener.names=CONTROLLER\nlisteners=PLAINTEXT://:0\n"
         f"{CONTROLLER}listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:{protocol}\n"
     )
-    tls = BrokerServer(BrokerConfig(properties(tmp_path, file))).listeners.tls
+    tls = BrokerServer(BrokerConfig(properties(tmp_path, file))).network.listeners.tls
     tls.open()
     assert tls.of("CONTROLLER") is not None
     assert tls.of("PLAINTEXT") is None

@@ -243,7 +243,7 @@ def test_a_node_that_runs_is_ended_in_one_place() -> None:
                 found.append((path.relative_to(ROOT).as_posix(), called))
     # The second ends a process that was told to stop, and hangs.
     ends = [("cli/start_command.py", "os._exit")] * 2
-    assert sorted(found) == [*ends, ("server/node.py", "self.failed.set_result")]
+    assert sorted(found) == [*ends, ("server/broker.py", "self.failed.set_result")]
 
 
 def test_the_documents_list_every_cause_with_its_reason() -> None:

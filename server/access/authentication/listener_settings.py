@@ -21,7 +21,7 @@ from .scram import ScramUsers, scram_mechanism
 
 if TYPE_CHECKING:
     from ...config.broker_config import BrokerConfig
-    from ...runtime.lazy import Lazy
+    from ...runtime.subsystem import Lazy
     from .oauth import KeySets
 
 JAAS = "sasl.jaas.config"

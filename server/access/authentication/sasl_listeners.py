@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ....metadata.configs import InvalidConfig
-from ...runtime.lazy import Lazy
+from ...runtime.subsystem import Lazy
 
 if TYPE_CHECKING:
     from ....client.sasl import Login

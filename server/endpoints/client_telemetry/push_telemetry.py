@@ -1,6 +1,6 @@
 """PushTelemetry (key 72), version 0: metrics of a client, as OTLP (KIP-714).
 
-The errors and their order are in `server/telemetry.py`. An unreadable push is INVALID_RECORD.
+The errors and their order are in `server/telemetry/client_telemetry.py`. An unreadable push is INVALID_RECORD.
 """
 
 from __future__ import annotations

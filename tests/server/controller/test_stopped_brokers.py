@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from odradek.server.controller import stopped_brokers
 from odradek.server.controller.stopped_brokers import StoppedBrokers
-from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache
+from odradek.server.runtime.subsystem import Lazy
 
 
 def broker(broker_id: int, *, fenced: bool = False) -> Any:

@@ -19,8 +19,8 @@ from odradek.server.controller.broker_lifecycle import BrokerLifecycle
 from odradek.server.controller.channel import Forwarding
 from odradek.server.controller.registration import Registration
 from odradek.server.network.endpoint import Endpoint
-from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache
+from odradek.server.runtime.subsystem import Lazy
 
 DEADLINE_S = 30
 

@@ -22,8 +22,8 @@ from odradek.protocol.messages.vote import VoteRequest
 from odradek.protocol.schema import Message
 from odradek.server.controller.stopped_brokers import StoppedBrokers
 from odradek.server.network.endpoint import Endpoint
-from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache
+from odradek.server.runtime.subsystem import Lazy
 
 from compat_tests.broker_process import free_port
 

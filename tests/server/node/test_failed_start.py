@@ -42,6 +42,7 @@ STEPS: tuple[Callable[..., Any], ...] = (
     BrokerServer.start,
     BrokerServer._start,
     BrokerServer._make_subsystems,
+    BrokerServer._make_request_paths,
     BrokerServer._make_controller,
     BrokerServer._serve,
     NetworkSubsystem.start,

@@ -18,7 +18,7 @@ from odradek.replication.isr import IsrProposal
 from odradek.server.replicas import isr_changes as alter_partition
 from odradek.server.replicas.isr_changes import IsrChanges
 from odradek.server.runtime.clock import Clock
-from odradek.server.runtime.lazy import Lazy
+from odradek.server.runtime.subsystem import Lazy
 
 from tests.server.harness.replicas import eventually
 

@@ -30,8 +30,8 @@ from odradek.protocol.messages.create_topics import CreatableTopicResult, Create
 from odradek.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.cluster_view import Leaders
-from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache
+from odradek.server.runtime.subsystem import Lazy
 from odradek.server.share.dead_letters import Counters, DeadLetters
 
 GROUP, QUEUE = "g", "dlq.t"

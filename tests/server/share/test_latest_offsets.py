@@ -14,7 +14,7 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from odradek.server.runtime.lazy import Lazy
+from odradek.server.runtime.subsystem import Lazy
 from odradek.server.share.share_groups import End, Ends, LatestOffsets
 
 HERE, THERE, LEADERLESS = ("t", 0), ("t", 1), ("t", 2)

@@ -13,8 +13,8 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages import read_share_group_state as read
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.runtime.clock import Clock
-from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache
+from odradek.server.runtime.subsystem import Lazy
 from odradek.server.share.share_partitions import ShareConfigs, SharePartitions
 
 KEY = ShareKey("group", b"t" * 16, 0)

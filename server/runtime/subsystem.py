@@ -1,0 +1,70 @@
+"""A subsystem of a node: one class with parts of its own, which takes its dependencies as arguments.
+
+Parts that few brokers need are `Lazy`: a broker without share groups has none of their state, and imports none of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from ...metadata.delta import MetadataDelta
+    from ...metadata.image import MetadataImage
+
+log = logging.getLogger("odradek.broker")
+
+T = TypeVar("T")
+
+Stop = Callable[[], Awaitable[None] | None]
+
+
+class Subsystem:
+    """The composition root (broker.py) lists the subsystems of a node, starts them in order, and stops them in reverse."""
+
+    name: str
+    #: Whether it takes up new images.
+    follows_images = False
+
+    async def start(self) -> None:
+        """Starts it; the subsystems before it have started."""
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
+        """Follows a new image, in steps. The subsystems before it have followed it."""
+        return ()
+
+    async def stop(self) -> None:
+        """Stops what the start has made, however far it came. The subsystems after it have stopped."""
+
+
+async def stop_each(stops: Iterable[Stop]) -> None:
+    """Calls each, one after the other: one that fails keeps no other from its own. Logs failures, and raises the first of
+    them in the end.
+    """
+    failures: list[Exception] = []
+    for stop in stops:
+        try:
+            waiting = stop()
+            if waiting is not None:
+                await waiting
+        except Exception as failure:
+            log.exception("a part of the node does not stop; the others do")
+            failures.append(failure)
+    if failures:
+        raise failures[0]
+
+
+class Lazy(Generic[T]):
+    """A part that is made by its first call. `made` is None until then."""
+
+    __slots__ = ("_make", "made")
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self.made: T | None = None
+
+    def __call__(self) -> T:
+        if self.made is None:
+            self.made = self._make()
+        return self.made
