@@ -27,7 +27,7 @@ PACKAGES = (
     "server/produce",
 )
 _TABLES = "metadata/configs/*"
-#: Its functions run while its package is imported, before a mutant could take their place.
+#: Functions that run while their package is imported, before a mutant could take their place.
 _RUN_AT_IMPORT = "protocol/records/lower_record.py"
 #: The folders of their tests. Left out are compat_tests/ and tests that start processes, since what they start runs without
 #: the mutant; and tests without a limit of time, which take minutes.
