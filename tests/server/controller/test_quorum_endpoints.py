@@ -57,6 +57,16 @@ def test_own_endpoint_and_those_of_voters_precede_what_was_learnt() -> None:
     assert [found.find(node_id) for node_id in (1, 2, 3, -2, 9)] == [OWN, voter, LEADERS, FIRST, None]
 
 
+def test_first_endpoint_of_a_leader_counts() -> None:
+    request: Any = wire.begin_request("cluster", KEY, 2, EPOCH)
+    several = QuorumEndpoints(2, "cluster", lambda: VoterSet.of(()), [LEADERS, FIRST, OWN], {})
+    several.add_listener_endpoints(request)
+    assert len(request.leader_endpoints) == 3
+    found = endpoints()
+    found.learn_leader(request, EPOCH)
+    assert found.find(2) == LEADERS
+
+
 def test_response_names_the_endpoint_of_the_leader() -> None:
     asked, other = endpoints(own=LEADERS, node_id=2), endpoints()
     response = wire.vote_response(ErrorCode.NONE, 2, EPOCH, False)

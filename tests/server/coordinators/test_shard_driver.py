@@ -525,6 +525,7 @@ def test_damaged_log_is_loaded_again_until_it_is_healed(
         await after_ms(20)
         driver.submit(HeartbeatRequest(), 4, Somebody(), lambda response: driver.answers.append(response.error_code))
         assert driver.answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE] and len(noted) == 1
+        assert caplog.text.count("cannot be loaded yet") == 1
         await after_ms(DAMAGE_RELOAD_DELAY_MS - 60)
         assert len(noted) == 1
         await after_ms(120)

@@ -150,7 +150,20 @@ def test_session_that_grows_over_the_limit_ends() -> None:
     assert (
         run_to_completion(sessions.open(request(101, session, 1), VERSION, 0)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     )
-    assert (len(sessions), sessions.partition_count) == (0, 0)
+    assert (len(sessions), sessions.partition_count, sessions.evictions) == (0, 0, 1)
+
+
+def test_session_at_the_limit_that_does_not_grow_stays() -> None:
+    sessions = FetchSessions(10, partition_limit=100)
+    first, second = begun(sessions, partitions=60), begun(sessions, partitions=40)
+    for epoch in (1, 2):
+        assert opened(sessions, request(0, first, epoch)).session is not None
+    assert opened(sessions, request(40, second, 1)).session is not None, "it names what it has"
+    grown = run_to_completion(sessions.open(request(41, second, 2), VERSION, 0))
+    assert grown is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(sessions), sessions.partition_count, sessions.evictions) == (1, 60, 1)
+    assert opened(sessions, request(61, first, 3)).session is not None
+    assert sessions.partition_count == 61
 
 
 def hosts_the_first(count: int) -> FetchSessions:

@@ -1,0 +1,42 @@
+"""JoinGroup into a consumer group: which members it takes, by the policy, the size of the group and its protocol."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from odradek.coordinator.groups.consumer import migration
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.join_group import JoinGroupRequest
+
+FULL = ErrorCode.GROUP_MAX_SIZE_REACHED
+WRONG = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+@pytest.mark.parametrize(
+    ("policy", "member", "instance", "size", "is_supported", "error"),
+    [
+        ("bidirectional", "", None, 1, True, ErrorCode.NONE),
+        ("bidirectional", "", None, 2, True, FULL),
+        ("bidirectional", "new", None, 2, True, FULL),
+        ("bidirectional", "m0", None, 2, True, ErrorCode.NONE),
+        ("bidirectional", "m0", None, 3, True, ErrorCode.NONE),
+        ("bidirectional", "", "i0", 2, True, ErrorCode.NONE),
+        ("bidirectional", "", "other", 2, True, FULL),
+        ("upgrade", "m0", None, 1, False, WRONG),
+        ("upgrade", "", None, 2, False, FULL),
+        ("disabled", "m0", None, 1, True, WRONG),
+        ("disabled", "", None, 2, True, WRONG),
+    ],
+)
+def test_join_is_checked_by_policy_size_and_protocol(
+    policy: str, member: str, instance: str | None, size: int, is_supported: bool, error: ErrorCode,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(migration, "_supports", lambda group, request: is_supported)
+    state: Any = SimpleNamespace(config=SimpleNamespace(consumer_migration_policy=policy, consumer_max_size=2))
+    members = {f"m{number}": object() for number in range(size)}
+    group: Any = SimpleNamespace(members=members, static_members={"i0": "m0"})
+    request = JoinGroupRequest(group_id="g", group_instance_id=instance)
+    assert migration._validate_join(state, group, request, member) == error
