@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ...client.probes import is_gone
 from ...metadata.image import BrokerImage
@@ -29,15 +29,12 @@ from ...replication.controller.controller import error_response
 from ...replication.controller.maintenance import FenceBrokerRequest, MoveLeadersRequest
 from ...replication.controller.result import RequestError
 from ...replication.controller.state import BrokerSessions
-from ..network.api_endpoint import Place
-from ..network.call import Call
 
 if TYPE_CHECKING:
     from ..network.call import ClientConnection
     from ..runtime.clock import Clock
     from ..runtime.metadata_cache import MetadataCache
     from .driver import QuorumDriver
-    from .subsystem import ControllerSubsystem
     from .tasks import PeriodicTasks
 
 log = logging.getLogger("odradek.broker_sessions")
@@ -46,24 +43,6 @@ log = logging.getLogger("odradek.broker_sessions")
 LATE_MS = 1000
 
 Reply = Callable[[Any], None]
-
-
-class SessionServices(Protocol):
-    """The parts of a node that requests of brokers use."""
-
-    @property
-    def controller(self) -> ControllerSubsystem: ...
-
-
-def to_broker_sessions(services: SessionServices, call: Call) -> Message | None:
-    """Has the active controller decide a broker's registration or heartbeat."""
-    broker_sessions = services.controller.sessions
-    assert broker_sessions is not None, "a node without a controller has no controller listener"
-    broker_sessions.ask(call.request, call.version, call.reply, call.connection)
-    return None
-
-
-BROKER_SESSIONS = Place("the active controller, by way of its sessions of brokers", to_broker_sessions)
 
 
 class BrokerSessionWatch:

@@ -92,3 +92,14 @@ THIS_CONTROLLER = Place("the active controller, which its sender must find", to_
 QUORUM = Place("the quorum's state machine of this node", to_quorum)
 #: Apache Kafka's brokers forward these requests in an Envelope, ours as they are.
 QUORUM_LEADER = Place("the leader of the quorum", to_quorum_leader, is_enveloped=True)
+
+
+def to_broker_sessions(services: QuorumServices, call: Call) -> Message | None:
+    """Has the active controller decide a broker's registration or heartbeat."""
+    broker_sessions = services.controller.sessions
+    assert broker_sessions is not None, "a node without a controller has no controller listener"
+    broker_sessions.ask(call.request, call.version, call.reply, call.connection)
+    return None
+
+
+BROKER_SESSIONS = Place("the active controller, by way of its sessions of brokers", to_broker_sessions)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ...protocol.apis import Api
     from ..access.authentication.gate import SaslGate
     from ..access.quotas.sensors import Meters
-    from .listener_set import ListenerSet
     from .route import Route
+    from .shared_parts import SharedParts
 
 log = logging.getLogger("odradek.dispatch")
 quota_log = logging.getLogger("odradek.quotas")
@@ -65,7 +65,7 @@ class ConnectionListener(Protocol):
     kind: ListenerKind
 
     @property
-    def shared(self) -> ListenerSet:
+    def shared(self) -> SharedParts:
         """The parts that all listeners of the node share."""
 
 

@@ -28,7 +28,7 @@ from .sockets.bound_sockets import bound_sockets
 if TYPE_CHECKING:
     from ..access.authentication.gate import SaslListener
     from ..config.listeners import Listeners
-    from .listener_set import ListenerSet
+    from .shared_parts import SharedParts
     from .tls.handshaking import Handshaking
 
 log = logging.getLogger("odradek.listener")
@@ -50,7 +50,7 @@ class Listener:
 
     def __init__(
         self,
-        shared: ListenerSet,
+        shared: SharedParts,
         endpoint: Endpoint,
         kind: ListenerKind,
         dispatcher: Dispatcher,

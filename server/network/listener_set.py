@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from ...client.connection import SOFTWARE
 from ...metadata.configs import InvalidConfig
-from ..access.tls.node_tls import NodeTls
 from .call import BROKER, CONTROLLER, ListenerKind
-from .connection_limits import ConnectionLimits
 from .descriptors import DESCRIPTORS
 from .dispatch import Dispatcher
 from .endpoint import Endpoint
 from .listener import Listener
 from .receive_budget import ReceiveBudget
-from .transfer_turns import TransferTurns
+from .shared_parts import SharedParts
 
 if TYPE_CHECKING:
     from ..access.audit import AuditLog
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from ..config.listeners import ListenerEndpoint
     from ..runtime.clock import Clock
     from ..runtime.log_lines import RepeatedLines
-    from ..runtime.slow_requests import SlowRequests
     from ..runtime.turns import Turns
 
 log = logging.getLogger("odradek.listener")
@@ -42,8 +39,8 @@ _KEYS = frozenset(("listeners", "listener.security.protocol.map"))
 _ANY_HOST = ("", "0.0.0.0", "::")
 
 
-class ListenerSet:
-    """Opens and closes the listeners of a node, and has what all of them and their connections share.
+class ListenerSet(SharedParts):
+    """Opens and closes the listeners of a node.
 
     `dispatchers`: by the kind of listener. `other_nodes` returns how many nodes this node may have connections to.
     `sasl`: the SASL of a listener with a security protocol.
@@ -61,33 +58,13 @@ class ListenerSet:
         other_nodes: Callable[[], int],
         sasl: MakeSasl,
     ) -> None:
-        self.config = config
-        self.clock = clock
-        #: Lines of the log that peers provoke.
-        self.lines = lines
-        self.audit = audit
-        self.turns = turns
-        self.quotas = quotas
-        self.turn_watch = turns.watch
-        #: The log of slow requests; None unless odradek.slow.request.ms is set.
-        self.slow_requests: SlowRequests | None = None
-        self.limits = ConnectionLimits(config)
-        self.tls = NodeTls(config)
-        #: The bytes that all connections move in one turn of the loop.
-        self.transfers = TransferTurns()
-        #: Called with each connection that ended.
-        self.on_connection_lost: list[Callable[[Any], None]] = []
+        super().__init__(config, clock, lines, audit, turns, quotas)
         self._sasl = sasl
         self.other_nodes = other_nodes
-        #: The memory for requests that have not come whole.
         self.receiving = ReceiveBudget(config.get("queued.max.request.bytes"), self)
         self._dispatchers = dispatchers
         self._listeners: list[Listener] = []
         self._tasks: set[asyncio.Task[None]] = set()
-
-    def connection_lost(self, connection: Any) -> None:
-        for function in self.on_connection_lost:
-            function(connection)
 
     def __iter__(self) -> Iterator[Listener]:
         return iter(self._listeners)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ..access.principals import PrincipalBuilder
     from .call import ListenerKind
     from .dispatch import Dispatcher
-    from .listener_set import ListenerSet
+    from .shared_parts import SharedParts
 
 
 class Listening(Protocol):
@@ -29,7 +29,7 @@ class Listening(Protocol):
     read_view: memoryview
 
     @property
-    def shared(self) -> ListenerSet:
+    def shared(self) -> SharedParts:
         """The parts that all listeners of the node share."""
 
     def opened(self, connection: Any, transport: asyncio.Transport) -> None:
