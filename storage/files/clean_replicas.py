@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from ...protocol.checksum import crc32c
 from .checkpoints import TopicPartition
+from .modes import RIGHTS_OF_OTHERS
 from .open_files import read_if_exists, write_atomically
 
 CLEAN_REPLICAS_FILE = "odradek-clean-replicas"
@@ -90,8 +91,11 @@ def _clean_log(noted: list[Any] | None) -> CleanLog | None:
 
 
 def folder_time(path: str) -> int | None:
-    """Returns the time of a replica's folder in nanoseconds; None where it cannot be read."""
+    """Returns the time of a replica's folder in nanoseconds; None where it cannot be read, or is open to others, as older
+    versions left it: a look at the folder takes their rights.
+    """
     try:
-        return os.stat(path).st_mtime_ns
+        found = os.stat(path)
     except OSError:
         return None
+    return None if found.st_mode & RIGHTS_OF_OTHERS else found.st_mtime_ns

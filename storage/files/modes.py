@@ -14,7 +14,8 @@ FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 #: Missing folders above one: other users may pass, and write nothing.
 _PARENT_MODE = 0o755
-_OTHERS = 0o077
+#: The rights of others in a mode.
+RIGHTS_OF_OTHERS = 0o077
 
 
 def make_folder(path: str | os.PathLike[str]) -> None:
@@ -37,9 +38,9 @@ def restrict(path: str | os.PathLike[str]) -> bool:
     """
     try:
         mode = os.lstat(path).st_mode
-        if not mode & _OTHERS or mode & stat.S_ISVTX or stat.S_ISLNK(mode):
+        if not mode & RIGHTS_OF_OTHERS or mode & stat.S_ISVTX or stat.S_ISLNK(mode):
             return False
-        os.chmod(path, stat.S_IMODE(mode) & ~_OTHERS)
+        os.chmod(path, stat.S_IMODE(mode) & ~RIGHTS_OF_OTHERS)
     except OSError:
         return False
     return True

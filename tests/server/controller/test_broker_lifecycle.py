@@ -30,8 +30,8 @@ from odradek.server.controller.broker_lifecycle import (
 from odradek.server.controller.registration import Registration
 from odradek.server.network.endpoint import Endpoint
 from odradek.server.partitions.partitions import CORDONED_KEY
-from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache
+from odradek.server.runtime.subsystem import Lazy
 
 from tests.replication.controller_transcript import Transcript
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns, with_broker

@@ -32,9 +32,9 @@ from odradek.server.controller.producer_ids import ProducerIds
 from odradek.server.controller.registration import Registration
 from odradek.server.controller.tasks import PeriodicTasks, TokenExpiry
 from odradek.server.network.endpoint import Endpoint
-from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.log_lines import RepeatedLines
 from odradek.server.runtime.metadata_cache import MetadataCache
+from odradek.server.runtime.subsystem import Lazy
 
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 

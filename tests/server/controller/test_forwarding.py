@@ -17,7 +17,7 @@ from odradek.replication.controller.result import RequestError
 from odradek.server.controller import channel
 from odradek.server.controller.channel import FORWARDING_TIMEOUT_MS, RETRY_BACKOFF_MS, Forwarding
 from odradek.server.network.endpoint import Endpoint
-from odradek.server.runtime.lazy import Lazy
+from odradek.server.runtime.subsystem import Lazy
 
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 

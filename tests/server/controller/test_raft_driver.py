@@ -40,7 +40,7 @@ from odradek.server.controller.raft import QuorumRaft, reject_token
 from odradek.server.controller.state_file import read_quorum_state
 from odradek.server.network.endpoint import Endpoint
 from odradek.server.runtime.background import BackgroundTasks
-from odradek.server.runtime.lazy import Lazy
+from odradek.server.runtime.subsystem import Lazy
 from odradek.storage.files.open_files import LogDirectoryFailure
 
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns

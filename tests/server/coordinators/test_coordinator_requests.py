@@ -48,8 +48,8 @@ from odradek.server.coordinators.transaction_verification import Membership, Tra
 from odradek.server.network.endpoint import Endpoint
 from odradek.server.partitions.batch_validation import AppendResult
 from odradek.server.partitions.hosted_partition import Marker
-from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.log_lines import RepeatedLines
+from odradek.server.runtime.subsystem import Lazy
 
 from tests.replication.controller_transcript import Transcript
 from tests.server.harness.shard_driver import Somebody

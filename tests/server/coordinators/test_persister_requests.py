@@ -18,7 +18,7 @@ from odradek.server.coordinators.persister import (
     submit_here,
 )
 from odradek.server.network.endpoint import Endpoint
-from odradek.server.runtime.lazy import Lazy
+from odradek.server.runtime.subsystem import Lazy
 
 from tests.server.harness.shard_driver import Somebody
 from tests.server.harness.virtual_time import after_ms, simulated

@@ -23,9 +23,9 @@ from odradek.server.partitions.partitions import (
     cordoned_ids,
 )
 from odradek.server.partitions.roles import RoleAssignment
-from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.log_lines import RepeatedLines
 from odradek.server.runtime.metadata_cache import MetadataCache
+from odradek.server.runtime.subsystem import Lazy
 from odradek.storage.directory import LogDirectory
 from odradek.storage.files.identity import MetaProperties, write_meta_properties
 from odradek.storage.files.open_files import LogDirectoryFailure

@@ -22,7 +22,7 @@ from odradek.server.network.endpoint import Endpoint
 from odradek.server.replicas import healing
 from odradek.server.replicas.healing import PATIENT_TRIES, RETRY_S, Healer, NotThere, ReplicaReader
 from odradek.server.runtime.counters import DamageCounters
-from odradek.server.runtime.lazy import Lazy
+from odradek.server.runtime.subsystem import Lazy
 from odradek.storage.files.open_files import LogDirectoryFailure
 
 from tests.server.harness.hosted import NOW_MS, TOPIC_ID, Hosted, batch, joined

@@ -27,7 +27,7 @@ from odradek.server.replicas.maintenance import LOGS_AT_A_TIME, LogMaintenance
 from odradek.server.replicas.moves import bytes_from
 from odradek.server.replicas.replication import Replication
 from odradek.server.replicas.replication_quota import FOLLOWERS, LEADERS, ReplicationQuota
-from odradek.server.runtime.lazy import Lazy
+from odradek.server.runtime.subsystem import Lazy
 from odradek.storage.files.open_files import LogDirectoryFailure
 from odradek.storage.segments.damage import PoisonedBatch, SegmentSuspected
 

@@ -213,6 +213,9 @@ async def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_reads_there(tmp
         replicas.create(1, 2)
         replicas.produce(1, b"v")
         await replicas.equal(1, 2)
+        await eventually(
+            lambda: replicas.hosted(2).high_watermark == 1, "the follower knows that the record is committed"
+        )
         sent = await replicas.fetch(1, rack_id="b")
         assert (sent.error_code, sent.preferred_read_replica, bytes(sent.records)) == (0, 2, b"")
         read = await replicas.fetch(2, rack_id="b")
