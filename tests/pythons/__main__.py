@@ -22,7 +22,7 @@ from tests.pythons.interpreters import other_interpreters, this_interpreter
 #: `benchmarks` and `kerberos`.
 LEFT_OUT = (
     "tests/benchmarks", "tests/docs", "tests/kernel", "tests/pythons", "tests/spark", "tests/test_*.py",
-    "tests/protocol/test_codecs_benchmark.py", "tests/security/test_kerberos*.py",
+    "tests/console/test_base_install.py", "tests/protocol/test_codecs_benchmark.py", "tests/security/test_kerberos*.py",
 )  # fmt: skip
 #: The part that `make test` runs, in about a minute for each version: what depends on the interpreter. That is threads and
 #: their ends, memory, the compiled kernel, compiled loops, recovery, brokers in the process of the tests, and the test kit.
