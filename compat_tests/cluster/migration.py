@@ -35,7 +35,7 @@ from . import ways
 from .guests import Counting, Guest, ShareReader, committed_values
 from .mixed import DynamicMixedCluster, MixedCluster
 from .orders import TOPIC, KafkaPythonSender, LibrdkafkaSender, Sender
-from .readers import Billing, KafkaPythonReader, Reader
+from .readers import Billing, ConsumerProtocolReader, KafkaPythonReader, Reader
 from .scenario import Scenario
 from .secured import SecuredDynamicMixedCluster, SecuredMixedCluster, access_of
 from .spark_client import SparkQuery
@@ -173,7 +173,11 @@ def execute(options: argparse.Namespace, directory: Path) -> None:
             LibrdkafkaSender("librdkafka", cluster.bootstrap),
             KafkaPythonSender("kafka-python", cluster.bootstrap),
         ]
-        readers: list[Reader] = [Billing(cluster.bootstrap), KafkaPythonReader("kafka-python", cluster.bootstrap)]
+        readers: list[Reader] = [
+            Billing(cluster.bootstrap),
+            ConsumerProtocolReader(cluster.bootstrap),
+            KafkaPythonReader("kafka-python", cluster.bootstrap),
+        ]
         if options.guests:
             readers.append(ShareReader(cluster.bootstrap))
             assert isinstance(readers[-1], ShareReader)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import Counter
+from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaConsumer
@@ -57,8 +58,8 @@ class Billing(Reader):
         self.group = "billing"
         self._rewinds = threading.Event()
 
-    def read(self) -> None:
-        settings = {
+    def settings(self) -> dict[str, Any]:
+        return {
             "bootstrap.servers": self.bootstrap,
             "group.id": self.group,
             "auto.offset.reset": "earliest",
@@ -67,7 +68,9 @@ class Billing(Reader):
             **RECOVERY,
             **access.librdkafka(),
         }
-        consumer = Consumer(settings)
+
+    def read(self) -> None:
+        consumer = Consumer(self.settings())
         consumer.subscribe([TOPIC])
         while not self._is_over.is_set():
             if self._rewinds.is_set():
@@ -85,6 +88,17 @@ class Billing(Reader):
         """Makes the group read everything again, from the beginning."""
         self.seen.clear()
         self._rewinds.set()
+
+
+class ConsumerProtocolReader(Billing):
+    """A group of librdkafka with the consumer protocol (KIP-848)."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(bootstrap)
+        self.name, self.client, self.group = "read with the consumer protocol", "librdkafka", "consumer-protocol"
+
+    def settings(self) -> dict[str, Any]:
+        return super().settings() | {"group.protocol": "consumer"}
 
 
 class KafkaPythonReader(Reader):
