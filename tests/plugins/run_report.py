@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections import Counter
@@ -38,6 +39,12 @@ _OTHER_BUDGET = 600
 
 _times: list[tuple[str, float, float]] = []
 _missing: Counter[str] = Counter()
+
+
+def pytest_configure() -> None:
+    """Programs in the background inherit that SIGINT is ignored, and hand it on: commands under test would not end by it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _cpu_s() -> float:
