@@ -167,17 +167,19 @@ def page(
 ) -> str:
     kcat = written.get("kcat -P -l")
     met = {
-        "at least as fast as `kcat -J`": "kcat -J" in large and large["kcat -J"].times_seconds >= 1,
-        "10 times kafka-console-consumer on small reads": small["kafka-console-consumer"].times_seconds >= 10,
-        f"`odradek produce` in {MOST_TIMES_CPU} times the CPU time of `kcat -P -l`": kcat is not None
-        and kcat.times_cpu >= 1 / MOST_TIMES_CPU,
+        "reads as fast as `kcat -J`": "kcat -J" in large and large["kcat -J"].times_seconds >= 1,
+        "small ones 10 times the Java tool": small["kafka-console-consumer"].times_seconds >= 10,
+        f"writes in {MOST_TIMES_CPU} times kcat's CPU": kcat is not None and kcat.times_cpu >= 1 / MOST_TIMES_CPU,
         f"completion in {MOST_COMPLETION_S:g} s": all(one < MOST_COMPLETION_S for one, _ in completed.values()),
     }
-    targets = "\n".join(f"- Target: {words}: {'met' if is_met else 'missed'}" for words, is_met in met.items())
     head = (
         f"- Reads and writes of one Odradek broker on {os.cpu_count()} cores, medians of {rounds} rounds.\n"
         "- A round runs each command twice, forth and back, each process from start to end; ratios are within a round.\n"
         f"- The machine's load was {os.getloadavg()[1]:.1f}, this benchmark included: above 2, CPU seconds say more.\n"
+    )
+    targets = "\n".join(
+        f"- Targets {words}: {'; '.join(name for name, is_met in met.items() if is_met is wanted) or 'none'}."
+        for words, wanted in (("met", True), ("missed", False))
     )
     why = (
         "kcat's librdkafka pauses for a second whenever its queue is full; `odradek consume` sets that pause to 5 ms. In "
