@@ -98,7 +98,7 @@ class NeedsAny:
 
 @dataclass(frozen=True, slots=True)
 class NeedsIf:
-    """A requirement of some requests. `words`: of which."""
+    """A requirement of some requests, which `words` names."""
 
     words: str
     condition: Callable[[AskedRequest], bool]
@@ -118,7 +118,7 @@ class NeedsOn:
 
 @dataclass(frozen=True, slots=True)
 class NeedsBy:
-    """A requirement that no data can say. `words`: what it is."""
+    """A requirement that no data can say. `words` describes it."""
 
     words: str
     decide: Callable[[AuthorizationSession, Any], ErrorCode | None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from odradek.metadata.delta import MetadataDelta
@@ -45,50 +45,16 @@ from odradek.server.coordinators.transaction_driver import (
     of_distinct_producers,
 )
 from odradek.server.coordinators.transaction_verification import Membership, TransactionVerification
-from odradek.server.network.endpoint import Endpoint
 from odradek.server.partitions.batch_validation import AppendResult
 from odradek.server.partitions.hosted_partition import Marker
 from odradek.server.runtime.log_lines import RepeatedLines
-from odradek.server.runtime.subsystem import Lazy
 
 from tests.replication.controller_transcript import Transcript
+from tests.server.harness.scripted_network import ELSEWHERE, Network
 from tests.server.harness.shard_driver import Somebody
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
-ELSEWHERE = Endpoint("PLAINTEXT", "other", 9092)
 CLIENT = Somebody()
-
-
-class Sent(NamedTuple):
-    endpoint: Endpoint
-    request: Any
-    reply: Callable[[Any], None]
-    timeout_ms: int
-    purpose: str
-
-
-class Network:
-    """The leaders and peers of a broker: `leads` names the partitions that it leads itself."""
-
-    def __init__(self, *leads: int) -> None:
-        self.leads = set(leads)
-        self.sent: list[Sent] = []
-        self.absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-    def other_leader(self, topic: str, index: int) -> Endpoint | None:
-        return None if index in self.leads else ELSEWHERE
-
-    def absent_error(self, topic: str, index: int) -> int:
-        return self.absent
-
-    def send(
-        self, endpoint: Endpoint, request: Message, reply: Callable[[Any], None], *, timeout_ms: int, purpose: str
-    ) -> None:
-        self.sent.append(Sent(endpoint, request, reply, timeout_ms, purpose))
-
-    @property
-    def peers(self) -> Any:
-        return Lazy(lambda: self)
 
 
 # ---- shards

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages import read_share_group_state as read
-from odradek.protocol.schema import Message
 from odradek.server.coordinators.persister import (
     FIRST_BACKOFF_MS,
     MOST_TRIES,
@@ -17,46 +16,13 @@ from odradek.server.coordinators.persister import (
     reject_all,
     submit_here,
 )
-from odradek.server.network.endpoint import Endpoint
 from odradek.server.runtime.subsystem import Lazy
 
+from tests.server.harness.scripted_network import ELSEWHERE, Network
 from tests.server.harness.shard_driver import Somebody
 from tests.server.harness.virtual_time import after_ms, simulated
 
-ELSEWHERE = Endpoint("PLAINTEXT", "other", 9092)
 CLIENT = Somebody()
-
-
-class Sent(NamedTuple):
-    endpoint: Endpoint
-    request: Any
-    reply: Callable[[Any], None]
-    timeout_ms: int
-    purpose: str
-
-
-class Network:
-    """The leaders and peers of a broker: `leads` names the partitions that it leads itself."""
-
-    def __init__(self, *leads: int) -> None:
-        self.leads = set(leads)
-        self.sent: list[Sent] = []
-        self.absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-    def other_leader(self, topic: str, index: int) -> Endpoint | None:
-        return None if index in self.leads else ELSEWHERE
-
-    def absent_error(self, topic: str, index: int) -> int:
-        return self.absent
-
-    def send(
-        self, endpoint: Endpoint, request: Message, reply: Callable[[Any], None], *, timeout_ms: int, purpose: str
-    ) -> None:
-        self.sent.append(Sent(endpoint, request, reply, timeout_ms, purpose))
-
-    @property
-    def peers(self) -> Any:
-        return Lazy(lambda: self)
 
 
 # ---- the persister
