@@ -166,19 +166,19 @@ def measure_idle(cluster: GrowingCluster, partitions: int, note: Note) -> None:
 
 
 def measure_death(cluster: GrowingCluster, victim: int, topics: list[str], what: str, note: Note) -> None:
-    witness = next(node for node_id, node in cluster.nodes.items() if node_id != victim)
-    led = sum(cluster.leaders(name, witness).count(victim) for name in topics)
+    observer = next(node for node_id, node in cluster.nodes.items() if node_id != victim)
+    led = sum(cluster.leaders(name, observer).count(victim) for name in topics)
     cluster.nodes[victim].kill()
     with Bystander(cluster, but=victim) as bystander:
         began, before = time.perf_counter(), cluster.cpu_s()
-        cluster.await_led(topics, victim, witness)
+        cluster.await_led(topics, victim, observer)
         seconds, cpu_s = time.perf_counter() - began, cluster.cpu_s() - before
     note(f"kill -9 of {what}, which led {led:,}: until all are led", seconds, "s")
     note(f"longest wait of a bystander after kill -9 of {what}", bystander.longest_ms, "ms")
     note(f"CPU of the others for each leader elected after kill -9 of {what}", cpu_s / max(1, led) * 1e6, "us")
     began = time.perf_counter()
     cluster.nodes[victim].start()
-    cluster.await_all_in_sync(topics, witness)
+    cluster.await_all_in_sync(topics, observer)
     note(f"{what} comes back: until all are in sync", time.perf_counter() - began, "s")
 
 

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from .node_place import NODE_FILE, PLAN_FILE, log_dirs_of
+from .data_locations import NODE_FILE, PLAN_FILE, log_dirs_of
 
 if TYPE_CHECKING:
     from ..protocol.internal.cluster_metadata import UserScramCredentialRecord

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..server.runtime.gc_policy import GC_PAUSES, LongCollections
 from .broker_properties import properties_of
 from .console_process import check_installed, check_listeners, console_beside
+from .data_locations import remember
 from .logs import FORMATS, log_to_standard_error, logger_level
-from .node_place import remember
 from .options import FAILED, MISUSED, UsageError, add_configuration, complain, host, port, process_count, warn
-from .preloading import preload
 from .stop_signals import ignore_stop_signals, stop_on_signals
+from .warmup import preload
 
 if TYPE_CHECKING:
     from ..server.broker import BrokerServer

@@ -19,15 +19,15 @@ from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopics
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 from compat_tests.authorization import cluster_probes, probes
-from compat_tests.authorization.probes import Probe
-from compat_tests.authorization.stand import (
+from compat_tests.authorization.harness import (
     ABSENT,
     DOOMED,
     EXISTING,
     STANDARD_AUTHORIZER,
-    Stand,
+    Harness,
     until,
 )
+from compat_tests.authorization.probes import Probe
 from compat_tests.authorization.variants import (
     ALLOWED,
     CLIENT,
@@ -53,24 +53,24 @@ _MOST_SHOWN = 40
 class Both:
     """Both brokers, prepared alike."""
 
-    def __init__(self, kafka: Stand, odradek: Stand) -> None:
-        self.stands = (kafka, odradek)
+    def __init__(self, kafka: Harness, odradek: Harness) -> None:
+        self.harnesses = (kafka, odradek)
         shared = kafka.versions.keys() & odradek.versions.keys()
         self.versions = {api: min(kafka.versions[api][1], odradek.versions[api][1]) for api in shared}
         self._threads = ThreadPoolExecutor(2)
 
     def each(self, function: str, *arguments: object) -> None:
-        list(self._threads.map(lambda stand: getattr(stand, function)(*arguments), self.stands))
+        list(self._threads.map(lambda harness: getattr(harness, function)(*arguments), self.harnesses))
 
     def differences(self, executed: Sequence[Probe], kind: ResourceType, variant: str, mark: str) -> list[str]:
         """Returns a line for each difference between the answers."""
         name = name_of(kind, variant, mark)
 
-        def answers(stand: Stand) -> list[dict[str, object]]:
-            target = stand.target(None if kind is ResourceType.CLUSTER else kind, name)
-            return [stand.answer(probe, target, self.versions) for probe in executed]
+        def answers(harness: Harness) -> list[dict[str, object]]:
+            target = harness.target(None if kind is ResourceType.CLUSTER else kind, name)
+            return [harness.answer(probe, target, self.versions) for probe in executed]
 
-        theirs, ours = self._threads.map(answers, self.stands)
+        theirs, ours = self._threads.map(answers, self.harnesses)
         return [
             f"{probe} | {variant} {mark} | {path}: {their.get(path, '(absent)')!r} but {our.get(path, '(absent)')!r}"
             for probe, their, our in zip(executed, theirs, ours, strict=True)
@@ -87,8 +87,8 @@ def both(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         ApacheKafka(tmp_path_factory.mktemp("kafka"), properties) as kafka,
         OdradekProcess(tmp_path_factory.mktemp("odradek"), ours) as odradek,
     ):
-        stands = Stand(kafka.bootstrap), Stand(odradek.bootstrap)
-        made = Both(*stands)
+        harnesses = Harness(kafka.bootstrap), Harness(odradek.bootstrap)
+        made = Both(*harnesses)
         made.each("prepare")
         yield made
         made.each("close")
@@ -158,14 +158,16 @@ def regex_rules() -> list[AclCreation]:
     ]
 
 
-def regex_topics(stand: Stand) -> set[str]:
+def regex_topics(harness: Harness) -> set[str]:
     """Returns the topics that the coordinator assigns to a member with a regular expression."""
     names = ("regex-described", "regex-read", "regex-hidden", "regex-without-rules")
     created = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
-    answer = stand.admin.call(CreateTopicsRequest(topics=created, timeout_ms=20_000), 7)
+    answer = harness.admin.call(CreateTopicsRequest(topics=created, timeout_ms=20_000), 7)
     ids = {topic.topic_id: topic.name for topic in answer.topics}
     described = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names])
-    until(lambda: not any(one.error_code for one in stand.admin.call(described, 12).topics), "the topics did not come")
+    until(
+        lambda: not any(one.error_code for one in harness.admin.call(described, 12).topics), "the topics did not come"
+    )
     member = {"group_id": REGEX_GROUP, "member_id": str(uuid.uuid4()), "topic_partitions": []}
     beat = ConsumerGroupHeartbeatRequest(
         **member, member_epoch=0, rebalance_timeout_ms=60_000, subscribed_topic_regex=REGEX
@@ -173,21 +175,21 @@ def regex_topics(stand: Stand) -> set[str]:
     found = set()
 
     def is_assigned() -> bool:
-        response = stand.client.call(beat, 1)
+        response = harness.client.call(beat, 1)
         assert response.error_code == 0, (response.error_code, response.error_message)
         beat.member_epoch = response.member_epoch
         found.update(ids[one.topic_id] for one in (response.assignment.topic_partitions if response.assignment else ()))
         return bool(found)
 
     until(is_assigned, "nothing was assigned")
-    stand.client.call(ConsumerGroupHeartbeatRequest(**member, member_epoch=-1), 1)
+    harness.client.call(ConsumerGroupHeartbeatRequest(**member, member_epoch=-1), 1)
     return found
 
 
 def test_regular_expressions_find_what_may_be_described(both: Both) -> None:
     both.each("create_rules", regex_rules())
     try:
-        kafka, odradek = (regex_topics(stand) for stand in both.stands)
+        kafka, odradek = (regex_topics(harness) for harness in both.harnesses)
         assert kafka == odradek == {"regex-described", "regex-read"}
     finally:
         both.each("delete_rules", regex_rules())

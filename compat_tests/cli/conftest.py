@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from compat_tests.cli.commands import Done, Run, odradek_command
-from compat_tests.cli.three import three_nodes
+from compat_tests.cli.three_node_cluster import three_nodes
 from compat_tests.oracle import ApacheKafka
 
 

@@ -16,7 +16,7 @@ from odradek.cli.client.connection import connection_of
 from odradek.cli.live.sampling import Sampler
 
 from compat_tests.cli.commands import Done, odradek_command
-from compat_tests.cli.three import three_nodes
+from compat_tests.cli.three_node_cluster import three_nodes
 from tests.cli.harness.clusters import asked
 
 DEADLINE_S = 60

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from compat_tests.cli.commands import odradek_command
-from compat_tests.cli.three import three_nodes
+from compat_tests.cli.three_node_cluster import three_nodes
 
 
 @pytest.fixture(scope="module")

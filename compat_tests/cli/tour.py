@@ -15,7 +15,7 @@ from pathlib import Path
 
 from compat_tests.cli.commands import odradek_command
 from compat_tests.cli.recording import STEPS
-from compat_tests.cli.three import three_nodes
+from compat_tests.cli.three_node_cluster import three_nodes
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "specialists" / "command-line-tour.md"
 HEAD = """# Tour of the command line

@@ -9,7 +9,7 @@ import pytest
 from odradek.testing.registry.server import SchemaRegistry
 
 from compat_tests.cli.commands import odradek_command
-from compat_tests.cli.three import three_nodes
+from compat_tests.cli.three_node_cluster import three_nodes
 from compat_tests.console.browser import Browser, chromium
 from compat_tests.console.process import ConsoleProcess, Visitor
 from compat_tests.oracle import ApacheKafka

@@ -26,9 +26,9 @@ from odradek.cli.cluster_plan import read_plan
 from odradek.cli.cluster_processes import node_pids
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 
-from compat_tests.authorization.stand import STANDARD_AUTHORIZER
+from compat_tests.authorization.harness import STANDARD_AUTHORIZER
 from compat_tests.cli.commands import odradek_command
-from compat_tests.cli.three import three_nodes
+from compat_tests.cli.three_node_cluster import three_nodes
 from compat_tests.console.harness.dead_letters import rejected
 from compat_tests.console.harness.hanging_transaction import write_hanging
 from compat_tests.console.harness.streams_group import answered

@@ -15,7 +15,7 @@ from odradek.cli.client.admin_calls import alter_configs
 from odradek.cli.client.connection import Connection
 from odradek.cli.client.properties import read_client_properties
 
-from compat_tests.authorization.stand import STANDARD_AUTHORIZER
+from compat_tests.authorization.harness import STANDARD_AUTHORIZER
 from compat_tests.broker_process import free_port
 from compat_tests.console.process import DEADLINE_S, ConsoleProcess, Visitor
 from compat_tests.odradek_process import OdradekProcess

@@ -13,8 +13,8 @@ from odradek.protocol.internal.classic_group_records import GroupMetadataKey, Of
 from odradek.protocol.internal.silent_member_records import SilentMembersKey
 from odradek.protocol.schema import Message
 
-from .ground import PROBE
 from .internal_records import History
+from .setup_steps import PROBE
 from .topic_log import TopicLog
 from .topic_names import TopicNames
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .ground import topic_of_groups as topic
 from .scenario import Given, Scenario, Step, ask, prepare, scenario
 from .scenarios.consumer_groups import beat, described, in_group, join, owning
 from .scenarios.group_migration import consumes, in_classic_group, synced
 from .scenarios.groups import member
+from .setup_steps import topic_of_groups as topic
 
 #: The generation in the last JoinGroup response to the classic member.
 GENERATION: Any = "@n"

@@ -10,8 +10,8 @@ from odradek.coordinator.groups.loading import decode_record
 from odradek.coordinator.groups.streams.group import RECORD_TYPES
 from odradek.protocol.schema import Message
 
-from .ground import PROBE
 from .internal_records import History
+from .setup_steps import PROBE
 from .topic_log import TopicLog
 from .topic_names import TopicNames
 

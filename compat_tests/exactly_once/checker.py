@@ -7,7 +7,7 @@ The conditions, after any kills:
 
 - every record of the first topic is in the last topic exactly once, in its partition and in order;
 - a read_committed reader that ran all the time has seen exactly the committed records, in order, and no aborted ones;
-- the broker's committed, stable and aborted records are those of its logs, read batch by batch (truth.py);
+- the broker's committed, stable and aborted records are those of its logs, read batch by batch (reference_log.py);
 - a read_uncommitted reader gets every record, aborted ones too;
 - no transaction is left open.
 """
@@ -37,7 +37,7 @@ from .cluster import ThreeBrokers
 from .copier import CLIENT, PROTOCOLS
 from .faults import CopierProcess, Faults, Route
 from .readers import READ_COMMITTED, READ_UNCOMMITTED, Follower, Seen, read_all
-from .truth import Truth, last_stable_offset, truth_of
+from .reference_log import ReferenceLog, last_stable_offset, reference_log_of
 
 TOPICS = ("first", "middle", "last")
 PARTITIONS = 3
@@ -165,13 +165,17 @@ def _check(bootstrap: str, follower: Follower, finding: Finding) -> None:
     # The transactions of killed copiers end at their timeouts.
     eventually(lambda: _are_stable(bootstrap), what="all transactions have ended", deadline_s=DRAIN_S)
     for topic in TOPICS:
-        truths = {index: truth_of(bootstrap, topic, index) for index in range(PARTITIONS)}
-        finding.aborted += sum(len(truth.aborted) for truth in truths.values())
-        problems = _problems_of(topic, truths, read_all(bootstrap, topic, PARTITIONS, READ_COMMITTED), "committed")
-        problems += _problems_of(topic, truths, read_all(bootstrap, topic, PARTITIONS, READ_UNCOMMITTED), "everything")
+        references = {index: reference_log_of(bootstrap, topic, index) for index in range(PARTITIONS)}
+        finding.aborted += sum(len(reference.aborted) for reference in references.values())
+        problems = _problems_of(topic, references, read_all(bootstrap, topic, PARTITIONS, READ_COMMITTED), "committed")
+        problems += _problems_of(
+            topic, references, read_all(bootstrap, topic, PARTITIONS, READ_UNCOMMITTED), "everything"
+        )
         if topic == TOPICS[-1]:
-            problems += _problems_of(topic, truths, follower.seen, "committed")
-        problems += [p for index, truth in truths.items() for p in _miscounted(finding.records, topic, index, truth)]
+            problems += _problems_of(topic, references, follower.seen, "committed")
+        problems += [
+            p for index, reference in references.items() for p in _miscounted(finding.records, topic, index, reference)
+        ]
         finding.problems += problems
 
 
@@ -184,18 +188,19 @@ def _are_stable(bootstrap: str) -> bool:
 
 def _all_ended(bootstrap: str) -> bool:
     return all(
-        last_stable_offset(bootstrap, topic, index) == (truth := truth_of(bootstrap, topic, index)).end_offset
-        and not truth.open
+        last_stable_offset(bootstrap, topic, index)
+        == (reference := reference_log_of(bootstrap, topic, index)).end_offset
+        and not reference.open
         for topic in TOPICS
         for index in range(PARTITIONS)
     )
 
 
-def _problems_of(topic: str, truths: dict[int, Truth], seen: Seen, what: str) -> list[str]:
+def _problems_of(topic: str, references: dict[int, ReferenceLog], seen: Seen, what: str) -> list[str]:
     """Returns the differences between a reader's records and the log."""
     found = []
-    for index, truth in truths.items():
-        expected = getattr(truth, what)
+    for index, reference in references.items():
+        expected = getattr(reference, what)
         for kind, offsets in (
             ("not shown", expected.keys() - seen[index].keys()),
             ("shown", seen[index].keys() - expected.keys()),
@@ -207,8 +212,8 @@ def _problems_of(topic: str, truths: dict[int, Truth], seen: Seen, what: str) ->
     return found
 
 
-def _miscounted(count: int, topic: str, index: int, truth: Truth) -> list[str]:
-    numbers = [int(value) for _, value in sorted(truth.committed.items())]
+def _miscounted(count: int, topic: str, index: int, reference: ReferenceLog) -> list[str]:
+    numbers = [int(value) for _, value in sorted(reference.committed.items())]
     expected = list(range(index, count, PARTITIONS))
     if numbers == expected:
         return []

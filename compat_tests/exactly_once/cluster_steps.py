@@ -34,7 +34,7 @@ from compat_tests.recipes import eventually
 from compat_tests.wire import WireClient
 
 from .cluster import NODES, ThreeBrokers
-from .commit_steps import DYING, ENDS, PARTITIONS, TOPIC, Round, Stand, arguments, execute_all
+from .commit_steps import DYING, ENDS, PARTITIONS, TOPIC, Harness, Round, arguments, execute_all
 from .dying import KINDS
 from .transactors import TRANSACTORS, Transactor
 
@@ -60,7 +60,7 @@ ROLES = {COORDINATOR: Role(1, _TRANSACTIONS), LEADER: Role(2, TOPIC), GROUPS: Ro
 LED, FOLLOWED = SIDES = ("led", "followed")
 
 
-class ClusterStand(Stand):
+class ClusterHarness(Harness):
     """The same three brokers for all rounds, as a context; each can get a plan to die."""
 
     def __init__(self, folder: Path, transactor: Transactor) -> None:
@@ -70,7 +70,7 @@ class ClusterStand(Stand):
         for node, process in self.brokers.nodes.items():
             process.python = (sys.executable, DYING, str(self._plans[node]))
 
-    def __enter__(self) -> ClusterStand:
+    def __enter__(self) -> ClusterHarness:
         self.brokers.__enter__()
         try:
             for role in ROLES.values():
@@ -150,14 +150,14 @@ def topics_of(role: str, side: str) -> tuple[str, ...]:
 
 
 def execute_roles(
-    stand: ClusterStand, roles: Iterable[str], sides: Iterable[str], kinds: Iterable[str], ends: Iterable[str]
+    harness: ClusterHarness, roles: Iterable[str], sides: Iterable[str], kinds: Iterable[str], ends: Iterable[str]
 ) -> dict[tuple[str, str, str], int]:
     """Returns the number of deaths of each role on each side, for each end of a transaction."""
     kinds, deaths = tuple(kinds), {}
     for role in roles:
         for side in sides:
             for end in ends:
-                count = execute_all(stand, kinds, end, role=role, topics=topics_of(role, side))
+                count = execute_all(harness, kinds, end, role=role, topics=topics_of(role, side))
                 deaths[role, side, end] = count
                 print(f"{end}, {role} at what is {side}: {count} deaths", flush=True)
     return deaths
@@ -171,10 +171,10 @@ def main() -> None:
     with (
         TemporaryDirectory(prefix="cluster-steps-") as name,
         TRANSACTORS[options.client]() as transactor,
-        ClusterStand(Path(name), transactor) as stand,
+        ClusterHarness(Path(name), transactor) as harness,
     ):
         execute_roles(
-            stand, options.roles or ROLES, options.sides or SIDES, options.kinds or KINDS, options.ends or ENDS
+            harness, options.roles or ROLES, options.sides or SIDES, options.kinds or KINDS, options.ends or ENDS
         )
 
 

@@ -32,8 +32,8 @@ from compat_tests.wire import WireClient
 from .copier import CLIENT
 from .dying import KINDS, Plan
 from .readers import READ_COMMITTED, Seen, read_all
+from .reference_log import ReferenceLog, last_stable_offset, reference_log_of
 from .transactors import TRANSACTORS, Transaction, Transactor
-from .truth import Truth, last_stable_offset, truth_of
 
 DYING = str(Path(__file__).with_name("dying.py"))
 _TIMEOUT_S = 30.0
@@ -65,7 +65,7 @@ class Standing(NamedTuple):
     offset: int
 
 
-class Stand:
+class Harness:
     """The setting of all rounds; a subclass runs a round in `execute`."""
 
     def __init__(self, bootstrap: str, transactor: Transactor) -> None:
@@ -114,23 +114,23 @@ class Stand:
 
     def standing(self, one: Round) -> Standing:
         """Returns the result once the transaction has ended."""
-        truths = eventually(
+        references = eventually(
             lambda: self._once_ended(one.name), what=f"{one.name}: it has ended", deadline_s=_DEADLINE_S
         )
-        return Standing({index: truth.committed for index, truth in enumerate(truths)}, self._committed())
+        return Standing({index: reference.committed for index, reference in enumerate(references)}, self._committed())
 
-    def _once_ended(self, name: str) -> list[Truth] | None:
+    def _once_ended(self, name: str) -> list[ReferenceLog] | None:
         """Returns the records of the partitions, once they and the coordinator agree that the transaction is over."""
         # A broker may die as late as now, since the client gets its answer before the markers are written. A leader
         # election may also be under way.
         with contextlib.suppress(OSError, AssertionError):
-            truths = [truth_of(self.bootstrap, TOPIC, index) for index in range(PARTITIONS)]
+            references = [reference_log_of(self.bootstrap, TOPIC, index) for index in range(PARTITIONS)]
             ends = [last_stable_offset(self.bootstrap, TOPIC, index) for index in range(PARTITIONS)]
             if (
-                ends == [truth.end_offset for truth in truths]
+                ends == [reference.end_offset for reference in references]
                 and _reported_of(self.bootstrap, name).transaction_state in _ENDED
             ):
-                return truths
+                return references
         return None
 
     def _committed(self) -> int:
@@ -142,7 +142,7 @@ class Stand:
         return eventually(reported, what="the group's offset is told", deadline_s=_DEADLINE_S)[0]
 
 
-class LoneStand(Stand):
+class LoneHarness(Harness):
     """A data directory for all rounds; each round starts a broker of its own."""
 
     def __init__(self, folder: Path, transactor: Transactor) -> None:
@@ -201,12 +201,12 @@ def committed(bootstrap: str, group: str, topic: str) -> int:
 
 
 def execute_all(
-    stand: Stand, kinds: Sequence[str], end: str, *, role: str = "broker", topics: tuple[str, ...] = ()
+    harness: Harness, kinds: Sequence[str], end: str, *, role: str = "broker", topics: tuple[str, ...] = ()
 ) -> int:
     """Runs rounds until a death at every step is covered. Returns the number of deaths."""
     deaths = 0
     for number in itertools.count(1):
-        died = sum(stand.execute(Round(Plan(kind, number, topics), end, role)) for kind in kinds)
+        died = sum(harness.execute(Round(Plan(kind, number, topics), end, role)) for kind in kinds)
         if not died:
             break
         deaths += died
@@ -224,9 +224,9 @@ def arguments(text: str | None) -> argparse.ArgumentParser:
 def main() -> None:
     options = arguments(__doc__).parse_args()
     with TemporaryDirectory(prefix="commit-steps-") as name, TRANSACTORS[options.client]() as transactor:
-        stand = LoneStand(Path(name), transactor)
+        harness = LoneHarness(Path(name), transactor)
         for end in options.ends or ENDS:
-            print(f"{end}: {execute_all(stand, options.kinds or KINDS, end)} deaths", flush=True)
+            print(f"{end}: {execute_all(harness, options.kinds or KINDS, end)} deaths", flush=True)
 
 
 if __name__ == "__main__":

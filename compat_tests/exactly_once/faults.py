@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from compat_tests.broker_process import BrokerProcess
-from compat_tests.rehearsal import Rehearsal, WatchedProcess
+from compat_tests.fault_scenario import FaultScenario, WatchedProcess
 
 from .cluster import ThreeBrokers
 
@@ -44,7 +44,7 @@ class CopierProcess(WatchedProcess):
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
-class Faults(Rehearsal):
+class Faults(FaultScenario):
     """Draws faults and applies them: kill -9 of the broker or of a copier, or a copier frozen for a while."""
 
     LONGEST_PEACE_S = 1.2

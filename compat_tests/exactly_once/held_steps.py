@@ -39,7 +39,7 @@ from .commit_steps import NO_OFFSET, committed
 from .copier import CLIENT, TIMEOUT_S, retried
 from .dying_client import OFFSET, VALUE, join_offset
 from .readers import READ_COMMITTED, read_all
-from .truth import last_stable_offset, truth_of
+from .reference_log import last_stable_offset, reference_log_of
 
 _ROOT = Path(__file__).resolve().parents[2]
 _DEADLINE_S = 120
@@ -163,15 +163,15 @@ class Standing(NamedTuple):
 def standing(bootstrap: str, topic: str) -> Standing:
     """Returns the committed result of the topic. No transaction may be open."""
     assert not _is_open(bootstrap, topic), "a transaction is still open"
-    values = list(truth_of(bootstrap, topic, 0).committed.values())
+    values = list(reference_log_of(bootstrap, topic, 0).committed.values())
     shown = list(read_all(bootstrap, topic, 1, READ_COMMITTED)[0].values())
     assert shown == values, f"read_committed was shown {shown}, committed is {values}"
     return Standing(values, committed(bootstrap, topic, topic))
 
 
 def _is_open(bootstrap: str, topic: str) -> bool:
-    truth = truth_of(bootstrap, topic, 0)
-    return bool(truth.open) or last_stable_offset(bootstrap, topic, 0) < truth.end_offset
+    reference = reference_log_of(bootstrap, topic, 0)
+    return bool(reference.open) or last_stable_offset(bootstrap, topic, 0) < reference.end_offset
 
 
 def main() -> None:

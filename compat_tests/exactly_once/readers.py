@@ -1,4 +1,4 @@
-"""librdkafka as a witness: the records that a reader of an isolation level gets, during faults and after them."""
+"""librdkafka as the reference client: the records that a reader of an isolation level gets, during faults and after them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from .copier import CLIENT
-from .truth import Records
+from .reference_log import Records
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 _DEADLINE_S = 60
@@ -23,7 +23,7 @@ def _reader(bootstrap: str, topic: str, partitions: int, isolation: str) -> Cons
         {
             **CLIENT,
             "bootstrap.servers": bootstrap,
-            "group.id": "witness",
+            "group.id": "reference",
             "isolation.level": isolation,
             "enable.auto.commit": False,
             "enable.partition.eof": True,

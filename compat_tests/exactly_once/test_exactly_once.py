@@ -15,7 +15,7 @@ from compat_tests.broker_process import BrokerProcess
 from compat_tests.exactly_once import checker, cluster_steps, commit_steps, dying_client, held_steps, transactors
 from compat_tests.exactly_once.cluster import ThreeBrokers
 from compat_tests.exactly_once.readers import READ_COMMITTED, READ_UNCOMMITTED, read_all
-from compat_tests.exactly_once.truth import last_stable_offset, truth_of
+from compat_tests.exactly_once.reference_log import last_stable_offset, reference_log_of
 from compat_tests.oracle import ApacheKafka
 from compat_tests.recipes import eventually, make_topic
 
@@ -46,8 +46,8 @@ def test_a_broker_that_dies_at_any_step_of_a_transaction_carries_it_out_as_a_who
 ) -> None:
     # The program also has aborts, and deaths `before` and `after`; `torn` is the hardest of the three.
     with transactors.TRANSACTORS[client]() as transactor:
-        stand = commit_steps.LoneStand(tmp_path, transactor)
-        deaths = commit_steps.execute_all(stand, ("torn",), commit_steps.COMMIT)
+        harness = commit_steps.LoneHarness(tmp_path, transactor)
+        deaths = commit_steps.execute_all(harness, ("torn",), commit_steps.COMMIT)
     # Appends: the producer id, the joined partitions and group (one or two), two records, the offset, the decision, three
     # markers.
     assert deaths >= 9
@@ -55,9 +55,9 @@ def test_a_broker_that_dies_at_any_step_of_a_transaction_carries_it_out_as_a_who
 
 def test_the_others_carry_out_as_a_whole_what_a_coordinator_or_a_leader_dies_in(tmp_path: Path) -> None:
     # The program also has aborts, deaths `before` and `after`, and deaths of followers.
-    with cluster_steps.ClusterStand(tmp_path, transactors.Librdkafka()) as stand:
+    with cluster_steps.ClusterHarness(tmp_path, transactors.Librdkafka()) as harness:
         deaths = cluster_steps.execute_roles(
-            stand, cluster_steps.ROLES, (cluster_steps.LED,), ("torn",), (commit_steps.COMMIT,)
+            harness, cluster_steps.ROLES, (cluster_steps.LED,), ("torn",), (commit_steps.COMMIT,)
         )
     # Coordinator: joined partitions, joined group, decision, completion. Leader: two records and their markers. Groups: an
     # offset and its marker.
@@ -75,14 +75,14 @@ def test_a_producer_that_dies_at_any_step_leaves_its_transaction_whole_or_not_at
     command = [sys.executable, "-m", "compat_tests.exactly_once.dying_client", bootstrap, topic, step]
     assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=240).returncode == -signal.SIGKILL
     eventually(
-        lambda: last_stable_offset(bootstrap, topic, 0) == truth_of(bootstrap, topic, 0).end_offset,
+        lambda: last_stable_offset(bootstrap, topic, 0) == reference_log_of(bootstrap, topic, 0).end_offset,
         what="its transaction is ended",
         deadline_s=120,
     )
-    truth = truth_of(bootstrap, topic, 0)
+    reference = reference_log_of(bootstrap, topic, 0)
     offset = commit_steps.committed(bootstrap, topic, topic)
     shown = list(read_all(bootstrap, topic, 1, READ_COMMITTED)[0].values())
-    assert shown == list(truth.committed.values())
+    assert shown == list(reference.committed.values())
     if step == "committing":
         assert (shown, offset) in (([dying_client.VALUE], 7), ([], commit_steps.NO_OFFSET))
     elif step == "committed":

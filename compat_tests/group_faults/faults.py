@@ -10,7 +10,7 @@ from pathlib import Path
 from compat_tests.asking import coordinator_of
 from compat_tests.broker_process import BrokerProcess
 from compat_tests.exactly_once.cluster import ThreeBrokers
-from compat_tests.rehearsal import Rehearsal, WatchedProcess
+from compat_tests.fault_scenario import FaultScenario, WatchedProcess
 
 from .ledger import SESSION_S, Freeze, Ledger, Life
 from .member import CONSUMER
@@ -105,7 +105,7 @@ class MemberProcess(WatchedProcess):
         self.is_leaving = True
 
 
-class Faults(Rehearsal):
+class Faults(FaultScenario):
     """The members of a group, and the faults that hit them."""
 
     def __init__(self, brokers: Brokers, topic: str, group: str, assignor: str, seed: int, folder: Path) -> None:

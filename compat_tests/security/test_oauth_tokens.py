@@ -34,7 +34,7 @@ class Case(NamedTuple):
     is_secured: bool = False
 
 
-class Ground:
+class TokenSetup:
     """An issuer over HTTP, one over HTTPS, and the cases."""
 
     def __init__(self, directory: Path) -> None:
@@ -110,52 +110,54 @@ def said_in(key: str, text: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    made = Ground(tmp_path_factory.mktemp("issuer"))
+def token_setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TokenSetup]:
+    made = TokenSetup(tmp_path_factory.mktemp("issuer"))
     made.plain.trusted += [issuer.key.public_key() for issuer in NODES.values()]
     with made.plain, made.secured.server:
         yield made
 
 
 @pytest.fixture(scope="module")
-def of_kafka(java_tools: None, ground: Ground) -> dict[str, tuple[str, list[Any]]]:
+def of_kafka(java_tools: None, token_setup: TokenSetup) -> dict[str, tuple[str, list[Any]]]:
     """Returns the result and the requests of Apache Kafka in each case."""
     words = []
-    for name, case in ground.cases.items():
+    for name, case in token_setup.cases.items():
         properties = {
-            _URL: ground.url(name),
+            _URL: token_setup.url(name),
             "sasl.login.retry.backoff.ms": "1",
             "sasl.login.retry.backoff.max.ms": "1",
             **case.properties,
         }
         words += [f"{PACKAGE}.{case.retriever}JwtRetriever", *(f"{key}={text}" for key, text in properties.items())]
         words += [*(f"jaas:{key}={text}" for key, text in case.options.items()), "--"]
-    urls = ",".join(ground.url(name) for name in ground.cases)
-    files = ",".join(text for case in ground.cases.values() for text in case.properties.values() if text[0] == "/")
+    urls = ",".join(token_setup.url(name) for name in token_setup.cases)
+    files = ",".join(text for case in token_setup.cases.values() for text in case.properties.values() if text[0] == "/")
     flags = [*QUICK_JVM, f"-D{_ALLOWED}.urls={urls}", f"-D{_ALLOWED}.files={files}"]
     command = [java(), *flags, "-cp", classpath(ORACLE), str(_SOURCE), *words]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
     results = done.stdout.split()
-    assert len(results) == len(ground.cases), done.stdout + done.stderr
-    found = {name: (result, ground.taken(name)) for name, result in zip(ground.cases, results, strict=True)}
-    ground.forget()
+    assert len(results) == len(token_setup.cases), done.stdout + done.stderr
+    found = {name: (result, token_setup.taken(name)) for name, result in zip(token_setup.cases, results, strict=True)}
+    token_setup.forget()
     return found
 
 
-def by_odradek(ground: Ground, name: str) -> str:
-    case = ground.cases[name]
+def by_odradek(token_setup: TokenSetup, name: str) -> str:
+    case = token_setup.cases[name]
     options = " ".join(f'{key}="{text}"' for key, text in case.options.items())
     retriever = {"sasl.oauthbearer.jwt.retriever.class": f"{PACKAGE}.{case.retriever}JwtRetriever"}
     try:
-        return "got" if first(login(ground.url(name), options, **retriever, **case.properties))["auth"] else "empty"
+        return (
+            "got" if first(login(token_setup.url(name), options, **retriever, **case.properties))["auth"] else "empty"
+        )
     except (InvalidConfig, AuthenticationFailed):
         return "failed"
 
 
 @pytest.mark.oracle
 def test_requests_for_tokens_are_those_of_apache_kafka(
-    ground: Ground, of_kafka: dict[str, tuple[str, list[Any]]]
+    token_setup: TokenSetup, of_kafka: dict[str, tuple[str, list[Any]]]
 ) -> None:
-    ours = {name: (by_odradek(ground, name), ground.taken(name)) for name in ground.cases}
+    ours = {name: (by_odradek(token_setup, name), token_setup.taken(name)) for name in token_setup.cases}
     assert ours == of_kafka
     assert {result for result, _ in ours.values()} == {"got", "failed"}

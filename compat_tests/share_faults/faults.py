@@ -8,9 +8,9 @@ from pathlib import Path
 
 from compat_tests.broker_process import BrokerProcess
 from compat_tests.exactly_once.cluster import ThreeBrokers
+from compat_tests.fault_scenario import FaultScenario, WatchedProcess
 from compat_tests.java.fetch import ORACLE, classpath, java
 from compat_tests.java.tool import JVM_FLAGS
-from compat_tests.rehearsal import Rehearsal, WatchedProcess
 
 from .group import SharedTopic
 
@@ -74,7 +74,7 @@ class MemberProcess(WatchedProcess):
             process.wait()
 
 
-class Faults(Rehearsal):
+class Faults(FaultScenario):
     """Draws faults: kill -9 of a broker (any, or a coordinator) or of a member; a member leaves or is frozen."""
 
     def __init__(self, seed: int, brokers: Brokers, members: list[MemberProcess], shared: SharedTopic) -> None:

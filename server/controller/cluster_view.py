@@ -143,6 +143,6 @@ class Leaders:
         found = image.topic_by_id(topic) if isinstance(topic, bytes) else image.topic(topic)
         if found is None:
             return ErrorCode.UNKNOWN_TOPIC_ID if isinstance(topic, bytes) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if (found.name, index) in self._partitions.unmade:
+        if (found.name, index) in self._partitions.pending:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if index in found.partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -141,7 +141,7 @@ class GroupShardDriver(ShardDriver[GroupShard]):
         self._turn()
         shard = self._shard
         if shard is None:
-            done(self._why_not)
+            done(self._unavailable_error)
             return
         result = self.partition.end_transaction(marker, self._clock())
         if result.error:
@@ -155,15 +155,15 @@ class GroupShardDriver(ShardDriver[GroupShard]):
         """Writes what the next coordinator is to know. `done` gets an error code, or 0 when that is committed."""
         shard, now = self._shard, self._clock()
         if shard is None:
-            done(self._why_not)
+            done(self._unavailable_error)
             return
         try:
             shard.hand_over(now)
         except Exception:
             self._failed_by_bug("the handover")
-            done(self._why_not)
+            done(self._unavailable_error)
             return
-        self._took(shard, now)
+        self._collect_output(shard, now)
         self._turn()
         self.partition.when_committed(self.partition.log_end_offset, done)
 

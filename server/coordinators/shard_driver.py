@@ -170,7 +170,7 @@ class ShardDriver(Generic[ShardT]):
         self._loop = asyncio.get_running_loop()
         self._shard: ShardT | None = None
         #: The error for requests while there is no shard.
-        self._why_not = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        self._unavailable_error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self._loading: asyncio.Task[None] | None = None
         self._reload: asyncio.TimerHandle | None = None
         #: Takes failures to load the shard.
@@ -206,7 +206,7 @@ class ShardDriver(Generic[ShardT]):
         self._reload = None
         if self.partition.offline or not self.partition.is_leader:
             return  # the next image will report it
-        self._why_not = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        self._unavailable_error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if self.partition.log_start_offset == self.partition.log_end_offset:
             self._loaded(self._new_loader())
         else:
@@ -233,7 +233,7 @@ class ShardDriver(Generic[ShardT]):
             return
         except Exception as error:
             self.background.failed(self._load_task, error)
-            self._why_not = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            self._unavailable_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
             self._load_later()
             return
         finally:
@@ -251,7 +251,7 @@ class ShardDriver(Generic[ShardT]):
         if not self._is_damaged:
             log.error("%s cannot be loaded yet; loading is retried: %s", self.partition.name, damage)
         self._is_damaged = True
-        self._why_not = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        self._unavailable_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         self.partition.on_damage(self.partition, damage)
         self._load_later()
 
@@ -282,14 +282,14 @@ class ShardDriver(Generic[ShardT]):
         self.background.succeeded(self._load_task)
         shard: ShardT = loader.loaded(self.partition.log_end_offset, self._clock())
         self._shard = shard
-        self._took(shard, self._clock())
+        self._collect_output(shard, self._clock())
 
     # Requests.
 
     def submit(self, request: Message, version: int, client: Client, reply: Callable[[Any], None]) -> None:
         shard = self._shard
         if shard is None:
-            reply(self._error_response(request, version, self._why_not))
+            reply(self._error_response(request, version, self._unavailable_error))
             return
         pending = Pending(request, version, reply)
         self._open.add(pending)
@@ -300,7 +300,7 @@ class ShardDriver(Generic[ShardT]):
         except Exception:
             self._failed_by_bug(f"{type(request).__name__} of {client.client_id}", [(pending, None)])
             return
-        self._took(shard, now)
+        self._collect_output(shard, now)
 
     def _message(self, pending: Pending, version: int, client: Client) -> Any:
         """Returns the shard's input for a request; `pending` is the token."""
@@ -315,9 +315,9 @@ class ShardDriver(Generic[ShardT]):
         except Exception:
             self._failed_by_bug(type(message).__name__)
             return
-        self._took(shard, now)
+        self._collect_output(shard, now)
 
-    def _took(self, shard: ShardT, now: int) -> None:
+    def _collect_output(self, shard: ShardT, now: int) -> None:
         """Collects the shard's decisions. A reply without pending records need not wait for the end of the turn."""
         output = shard.take()
         if output.records or self._records:
@@ -441,7 +441,7 @@ class ShardDriver(Generic[ShardT]):
 
     def resign(self, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
         """Drops the shard and its unwritten decisions. Waiting requests fail with `error`."""
-        self._why_not = error
+        self._unavailable_error = error
         self.background.forget(self._load_task)
         for handle in (self._loading, self._wakeup, self._reload):
             if handle is not None:

@@ -72,7 +72,7 @@ class CoordinatorsSubsystem(Subsystem):
             TRANSACTION_STATE_TOPIC: lambda: self.transactions().ensure_topic(_ignore),
         }
         self.streams_topics = Lazy(lambda: StreamsTopics(self._create_topics_for))
-        partitions.unmade.on_made.append(self._take_up)
+        partitions.pending.on_made.append(self._take_up)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
         """Makes and drops shards by the roles of a new image, those of transactions whatever becomes of those of groups."""

@@ -343,7 +343,7 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
 
     def _send(self, markers: SendMarkers) -> None:
         if not markers.partitions:
-            self._tell(markers, frozenset())
+            self._hand_written(markers, frozenset())
         for partition in markers.partitions:
             self._send_one(markers, partition, 0)
 
@@ -352,7 +352,7 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
             return
         topic, index = partition
         if self._metadata.image.partition(topic, index) is None and tries >= TRIES_FOR_UNKNOWN_PARTITIONS:
-            self._tell(markers, frozenset({partition}))
+            self._hand_written(markers, frozenset({partition}))
             return
         marker = Marker(
             markers.producer_id, markers.producer_epoch, markers.committed, self.epoch, markers.transaction_version
@@ -361,7 +361,7 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
 
     def _sent(self, markers: SendMarkers, partition: TopicPartition, tries: int, overtaken: int, error: int) -> None:
         if not error:
-            self._tell(markers, frozenset({partition}))
+            self._hand_written(markers, frozenset({partition}))
         elif error in _OVERTAKEN:
             self._overtaken(markers, partition, tries, overtaken + 1)
         else:
@@ -390,9 +390,9 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
                 decision,
                 partition,
             )
-            self._tell(markers, frozenset({partition}))
+            self._hand_written(markers, frozenset({partition}))
 
-    def _tell(self, markers: SendMarkers, partitions: frozenset[TopicPartition]) -> None:
+    def _hand_written(self, markers: SendMarkers, partitions: frozenset[TopicPartition]) -> None:
         shard = self._shard
         if shard is None:
             return
@@ -400,4 +400,4 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
         shard.handle(
             MarkersWritten(markers.transactional_id, markers.producer_id, markers.producer_epoch, partitions), now
         )
-        self._took(shard, now)
+        self._collect_output(shard, now)

@@ -139,7 +139,7 @@ def _find(services: Services, call: Call, key: str) -> Found:
     if driver is None:
         return NOT_SERVED
     place = (driver.topic, driver.partition_for(key))
-    if place in services.partitions.hosted.unmade:
+    if place in services.partitions.hosted.pending:
         return NOT_AVAILABLE
     node = services.replicas.leaders.current_leader(call.listener, *place).node
     return NOT_AVAILABLE if node is None else Found(ErrorCode.NONE, node.id, node.host, node.port)

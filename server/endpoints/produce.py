@@ -53,8 +53,8 @@ from ..produce.produce import (
     add_leaders,
     denied_topics,
     end_unanswered,
+    is_write_cached_as_allowed,
     sequence_of,
-    surely_writes,
 )
 from ..produce.produce import NONE_DENIED as _NONE_DENIED
 from ..runtime.internal_topics import ADMIN_CLIENT_ID
@@ -83,7 +83,7 @@ _TRANSACTIONAL_ID = Each(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
 def handle(services: Services, call: Call) -> ProduceResponse | None:
     denied = _NONE_DENIED
     authorizer, has_transactional = services.access.authorizer, _has_transactional(call.request)
-    if authorizer is not None and (has_transactional or not surely_writes(authorizer, call)):
+    if authorizer is not None and (has_transactional or not is_write_cached_as_allowed(authorizer, call)):
         session = authorizer.session(call)
         if has_transactional and not _may_use_transaction(session, call.request):
             return _reject(call, _UNAUTHORIZED)

@@ -488,12 +488,12 @@ class Fetch(ParkedFetch):
         pieces = [piece_of(one, may_wait=may_wait) for one in found]
         if session is not None:
             session_id = session.id
-            found, pieces = self._tell(found, pieces)
+            found, pieces = self._update_session(found, pieces)
         elif context.opens_session and context.partitions:
             session_id = path.sessions.begin(
                 context, path.clock.now_ms(), is_follower=self._replica_id >= 0, connection=self._call.connection
             )
-            self._tell(found, pieces)
+            self._update_session(found, pieces)
         response = FetchResponse(
             0, _NONE, session_id, topics_of(found, pieces, uses_ids=context.uses_topic_ids), NO_NODES
         )
@@ -501,7 +501,7 @@ class Fetch(ParkedFetch):
             add_leaders(path.leaders, self._call.listener, found, response)
         return response
 
-    def _tell(self, found: list[Found], pieces: list[Any]) -> tuple[list[Found], list[Any]]:
+    def _update_session(self, found: list[Found], pieces: list[Any]) -> tuple[list[Found], list[Any]]:
         """Notes the offsets sent to a session; leaves out partitions without changes."""
         session = self._context.session
         kept: list[Found] = []

@@ -8,7 +8,7 @@ it wait: the done prefix of `calls` is what may be sent. The connection stops re
 while
 - the peer does not read: more than `WRITE_HIGH_WATER_BYTES` of responses wait in the transport;
 - `MAX_UNANSWERED_CALLS` are waiting;
-- something holds the connection (`holds.py`): for example a parked Fetch, whose response may be large.
+- something holds the connection (`backpressure.py`): for example a parked Fetch, whose response may be large.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any, cast
 from ...client.shown_text import shown_reason
 from ...storage.segments.segment import LogSlice
 from ..runtime.turn_budget import TURN_BUDGET_S
+from .backpressure import RECEIVING, TURN, HeldConnection
 from .call import Call, ProtocolViolation, RequestDispatch
 from .file_sender import AnswerSender, FileSender
 from .frame_buffer import READ_BUFFER_BYTES, FrameBuffer, grown, rejected_size
-from .holds import RECEIVING, TURN, HeldConnection
 from .transfer_turns import LEAST_BYTES
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class Connection(HeldConnection):
         self._take(self._release_buffer(), end)
 
     def _grow(self, buffer: FrameBuffer) -> bool:
-        """False when there is no memory for that now; `memory_came` is called later."""
+        """False when there is no memory for that now; `on_memory_available` is called later."""
         size = min(self._needed, max(FIRST_FRAME_BUFFER_BYTES, 4 * len(buffer)))
         if not self._receiving.may_grow(self, size - len(buffer)):
             return False
@@ -207,7 +207,7 @@ class Connection(HeldConnection):
         self._receiving.give_back(self, len(buffer))
         return buffer
 
-    def memory_came(self) -> None:
+    def on_memory_available(self) -> None:
         """There may be memory for the rest of a frame."""
         self._resume()
 

@@ -22,7 +22,7 @@ from ..runtime.turns import Task, Work
 from .answer_size import arrays_of, is_large
 from .api_endpoint import ApiEndpoint, BoundHandle
 from .call import Call, ClientConnection, ProtocolViolation, Relay, RequestDispatch
-from .departed_peers import has_left
+from .disconnect_detection import has_left
 from .frame_buffer import READ_BUFFER_BYTES
 from .portions import LARGEST_PORTION, LARGEST_WAITING_PORTION, Merged, Portion, Portioning, has_more_than, portions
 from .route import Route
@@ -82,7 +82,7 @@ def take(
 
     if route.prepare is None:
         begin()
-    else:  # modules, too, are imported before there are many objects that will go: see `cli/preloading.py`
+    else:  # modules, too, are imported before there are many objects that will go: see `cli/warmup.py`
         route.prepare(begin)
     return False
 

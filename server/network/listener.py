@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..access.principals import principal_builder
 from ..config.listeners import CannotListen
+from .backpressure import CREATION_RATE
 from .call import CONTROLLER, ListenerKind
 from .connection import Connection
 from .descriptors import BROKERS, CLIENTS, CONTROLLERS, DESCRIPTORS
 from .dispatch import Dispatcher
 from .endpoint import Endpoint
 from .frame_buffer import READ_BUFFER_BYTES
-from .holds import CREATION_RATE
 from .sockets.acceptor import SECURED_ACCEPTS_PER_TURN, Acceptor
 from .sockets.addresses import client_host, plain_address
 from .sockets.bound_sockets import bound_sockets

@@ -61,7 +61,7 @@ class ReceivingConnection(Protocol):
     def received(self) -> int:
         """The bytes of it that have come."""
 
-    def memory_came(self) -> None:
+    def on_memory_available(self) -> None:
         """Goes on receiving if there is memory now."""
 
     def drop_for(self, reason: str) -> None:
@@ -94,7 +94,7 @@ class ReceiveBudget:
         self._timer: asyncio.TimerHandle | None = None
 
     def may_grow(self, connection: ReceivingConnection, count: int) -> bool:
-        """Takes `count` more bytes, or has the connection wait: its `memory_came` is called."""
+        """Takes `count` more bytes, or has the connection wait: its `on_memory_available` is called."""
         if self.taken + count > self.limit and connection.needed > SMALL_REQUEST_BYTES:
             turn = self._turn
             if turn is not None and turn is not connection and turn.needed < MUCH_SMALLER * connection.needed:
@@ -131,7 +131,7 @@ class ReceiveBudget:
             if self._turn is not None:
                 return
             del self._waiting[connection]
-            connection.memory_came()
+            connection.on_memory_available()
 
     def _watch(self) -> None:
         if self._timer is None:

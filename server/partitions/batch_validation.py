@@ -91,24 +91,24 @@ class OpenedAtOnce(threading.local):
     """The work that the loop of this thread does during one request; each request has its own time."""
 
     def __init__(self) -> None:
-        self.room = Room()
+        self.budget = InlineBudget()
 
     def takes(self, records: int, now_ms: int) -> bool:
         """Returns whether the loop may walk this many more records."""
-        room = self.room.of_request(now_ms)
-        if not 0 < records <= room.records_left:
+        budget = self.budget.of_request(now_ms)
+        if not 0 < records <= budget.records_left:
             return False
-        room.records_left -= records
+        budget.records_left -= records
         return True
 
     def decompress(self, codec: int, packed: Any, records: int, now_ms: int) -> Buffer | None:
         """Returns the payload, valid until the next call; None when a thread must do the work. Raises CorruptBatch."""
         if len(packed) > OPENED_AT_ONCE_BYTES or not self.takes(records, now_ms):
             return None
-        return self.room.decompress(codec, packed)
+        return self.budget.decompress(codec, packed)
 
 
-class Room:
+class InlineBudget:
     """The rest of that work, and the memory for it."""
 
     __slots__ = ("bytes_left", "records_left", "request_ms", "scratch")
@@ -119,7 +119,7 @@ class Room:
         #: Made for the first request: other threads need none.
         self.scratch = memoryview(b"")
 
-    def of_request(self, now_ms: int) -> Room:
+    def of_request(self, now_ms: int) -> InlineBudget:
         if now_ms != self.request_ms:
             self.begin(now_ms)
         return self
@@ -615,20 +615,20 @@ def pure_plain_header(
     header = _new_tuple(BatchHeader, fields)
     if not rules.checked_codecs >> codec & 1:
         return header if max_timestamp <= now_ms + rules.timestamp_after_max_ms else None
-    room = AT_ONCE.room.of_request(now_ms)
-    if count > room.records_left or (codec and len(records) - HEADER_BYTES > OPENED_AT_ONCE_BYTES):
+    budget = AT_ONCE.budget.of_request(now_ms)
+    if count > budget.records_left or (codec and len(records) - HEADER_BYTES > OPENED_AT_ONCE_BYTES):
         return None
-    return header if _has_good_records(records, header, now_ms, rules, room) else None
+    return header if _has_good_records(records, header, now_ms, rules, budget) else None
 
 
-def _has_good_records(records: Any, header: BatchHeader, now_ms: int, rules: AppendRules, room: Room) -> bool:
+def _has_good_records(records: Any, header: BatchHeader, now_ms: int, rules: AppendRules, budget: InlineBudget) -> bool:
     """Returns whether the records match the header and the topic's rules, as far as the loop can check at once."""
     count, payload, start, most = header[12], records, HEADER_BYTES, INT_MAX
-    room.records_left -= count
+    budget.records_left -= count
     codec = header[5] & COMPRESSION_MASK
     if codec:
         try:
-            payload = room.decompress(codec, memoryview(records)[HEADER_BYTES:])
+            payload = budget.decompress(codec, memoryview(records)[HEADER_BYTES:])
         except CorruptBatch:
             return False
         if payload is None:
@@ -644,22 +644,22 @@ def _compiled_plain_header(
     records: Any, version: int, now_ms: int, rules: AppendRules, base_offset: int, leader_epoch: int
 ) -> BatchHeader | None:
     """Does the same by the kernel."""
-    room = AT_ONCE.room
-    if room.request_ms != now_ms:
-        room.begin(now_ms)
+    budget = AT_ONCE.budget
+    if budget.request_ms != now_ms:
+        budget.begin(now_ms)
     found = _validate_batch(
-        records, room.scratch, version, now_ms, rules.timestamp_before_max_ms, rules.timestamp_after_max_ms,
-        rules.max_decompressed_bytes, rules.compact, rules.checked_codecs, room.records_left,
-        OPENED_AT_ONCE_BYTES if room.bytes_left > 0 else 0, base_offset, leader_epoch,
+        records, budget.scratch, version, now_ms, rules.timestamp_before_max_ms, rules.timestamp_after_max_ms,
+        rules.max_decompressed_bytes, rules.compact, rules.checked_codecs, budget.records_left,
+        OPENED_AT_ONCE_BYTES if budget.bytes_left > 0 else 0, base_offset, leader_epoch,
     )  # fmt: skip
     if found is None or crc32c(memoryview(records)[21:]) != found[4]:
         return None
     header: BatchHeader = _new_tuple(BatchHeader, found[:13])
     made = found[13]
     if made == _UNOPENED:
-        return header if _has_good_records(records, header, now_ms, rules, room) else None
-    room.bytes_left -= made
-    room.records_left -= header[12]
+        return header if _has_good_records(records, header, now_ms, rules, budget) else None
+    budget.bytes_left -= made
+    budget.records_left -= header[12]
     return header
 
 

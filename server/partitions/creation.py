@@ -311,7 +311,7 @@ class ReplicaCreation:
                 error = LogDirectoryFailure(directory.path, f"creating {topic}-{index}", error)
             self._not_made((topic, index), error, path if is_new else None)
             return None
-        self._partitions.unmade.made(topic, index)
+        self._partitions.pending.made(topic, index)
         if directory.directory_id != registration.directory(self._node_id):
             self._reports.add(hosted)
         return hosted
@@ -326,4 +326,4 @@ class ReplicaCreation:
         if not (failure.is_full or failure.is_shortage):
             self._partitions.directory_failed(failure)
             return
-        self._partitions.unmade.add(key, failure, hosted.log if hosted is not None else None, new_path)
+        self._partitions.pending.add(key, failure, hosted.log if hosted is not None else None, new_path)

@@ -115,7 +115,7 @@ def _not_yet(image: MetadataImage, topic: str, topic_id: bytes, index: int, regi
     raise AssertionError(f"nothing makes {topic}-{index}")
 
 
-class UnmadePartitions:
+class PendingPartitions:
     """The partitions that wait for room."""
 
     def __init__(self, node_id: int, clock: Clock, metadata: MetadataCache, lines: RepeatedLines) -> None:
@@ -154,7 +154,7 @@ class UnmadePartitions:
         if new_path is not None:
             self._remove(new_path)
         words = f"{key[0]}-{key[1]} cannot be created yet; creation is retried: {failure}"
-        self._lines.log(log, logging.ERROR, "", ("unmade", failure.directory), words)
+        self._lines.log(log, logging.ERROR, "", ("pending", failure.directory), words)
         self._waiting.pop(key, None)
         self._waiting[key] = None
         self._plan(RETRY_S)
@@ -211,20 +211,20 @@ class UnmadePartitions:
 class Partitions:
     """By topic and index, and by topic id and index.
 
-    `unmade`: the partitions that are tried again until there is room for them. `on_directory_failed` is called after a
+    `pending`: the partitions that are tried again until there is room for them. `on_directory_failed` is called after a
     directory has failed: without any, the broker cannot go on.
     """
 
     def __init__(
         self,
         directories: list[LogDirectory],
-        unmade: UnmadePartitions,
+        pending: PendingPartitions,
         clock: Clock,
         lines: RepeatedLines,
         on_directory_failed: Callable[[LogDirectoryFailure], object],
     ) -> None:
         self.directories = directories
-        self.unmade = unmade
+        self.pending = pending
         self._clock = clock
         self._lines = lines
         self._on_directory_failed = on_directory_failed
@@ -296,7 +296,7 @@ class Partitions:
 
     def close(self, broker_epoch: int) -> None:
         """Closes every log, and marks in each directory that the shutdown was clean."""
-        self.unmade.stop()
+        self.pending.stop()
         for directory in self.directories:
             if directory.is_online:
                 try:

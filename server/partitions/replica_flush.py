@@ -68,16 +68,16 @@ class ReplicaFlush:
         replica, flushed = self._replica, self._replica.log
         while self._wanted and not self._is_running:
             if replica.offline or replica.is_removed:
-                self._tell(_KAFKA_STORAGE_ERROR if replica.offline else _NOT_LEADER_OR_FOLLOWER)
+                self._complete(_KAFKA_STORAGE_ERROR if replica.offline else _NOT_LEADER_OR_FOLLOWER)
                 continue
             try:
                 pending = flushed.prepare_flush(max(offset for offset, _ in self._wanted))
             except LogDirectoryFailure as failure:
                 replica.on_failure(failure)
-                self._tell(_KAFKA_STORAGE_ERROR)
+                self._complete(_KAFKA_STORAGE_ERROR)
                 continue
             if pending is None:
-                self._tell(_NONE)
+                self._complete(_NONE)
                 continue
             self._is_running = True
             running = replica.pools.disk.start(pending.run)
@@ -91,16 +91,16 @@ class ReplicaFlush:
         if failure is None:
             flushed.flushed(pending, self._now_ms)
             if replica.log is flushed:
-                self._tell_flushed(flushed)
+                self._complete_flushed(flushed)
         elif not isinstance(failure, LogDirectoryFailure):
             log.error("a bug: %s could not be flushed", replica.name, exc_info=failure)
-            self._tell(_KAFKA_STORAGE_ERROR)
+            self._complete(_KAFKA_STORAGE_ERROR)
         elif not replica.is_removed and replica.log is flushed:
             # Otherwise its files may be gone: it was deleted, or moved to another directory, meanwhile.
             replica.on_failure(failure)
         self._go_on()
 
-    def _tell_flushed(self, flushed: Log) -> None:
+    def _complete_flushed(self, flushed: Log) -> None:
         """Calls callbacks. Records truncated meanwhile need not be waited for."""
         waiting, self._wanted = self._wanted, deque()
         for offset, then in waiting:
@@ -111,7 +111,7 @@ class ReplicaFlush:
             else:
                 self._wanted.append((offset, then))
 
-    def _tell(self, error: int) -> None:
+    def _complete(self, error: int) -> None:
         waiting, self._wanted = self._wanted, deque()
         for _, then in waiting:
             then(error)

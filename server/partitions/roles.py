@@ -95,13 +95,13 @@ class PartitionChanges:
         self._creation = creation
         self._roles = roles
         self._reconfiguration = reconfiguration
-        partitions.unmade.make = self._apply_partition
+        partitions.pending.make = self._apply_partition
 
     def steps(self, delta: MetadataDelta, image: MetadataImage) -> Iterator[None]:
         """Applies `delta`, which led to `image`, in steps; `image` is published after the last one. The changes of
         internal topics are in that last step, since their coordinators have to change with them.
         """
-        with self._partitions.unmade.paused():
+        with self._partitions.pending.paused():
             yield from self._steps(delta, image)
 
     def stop(self) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..runtime.subsystem import Subsystem, stop_each
 from .creation import IsrRules, ReplicaCreation, ReplicaOpening
-from .partitions import Partitions, ReplicaPlacement, UnmadePartitions
+from .partitions import Partitions, PendingPartitions, ReplicaPlacement
 from .roles import PartitionChanges, RoleAssignment
 from .topic_settings import Reconfiguration, SettingsByTopic
 
@@ -79,8 +79,8 @@ class PartitionsSubsystem(Subsystem):
         self._pools = pools
         self._directories = directories
         self._halt = halt
-        unmade = UnmadePartitions(config.node_id, clock, metadata, lines)
-        self.hosted = Partitions(directories, unmade, clock, lines, self._directory_failed)
+        pending = PendingPartitions(config.node_id, clock, metadata, lines)
+        self.hosted = Partitions(directories, pending, clock, lines, self._directory_failed)
         self.hosted.background = background
         self._controller: Controller | None = None
         self._changes: PartitionChanges | None = None

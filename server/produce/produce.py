@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 NONE_DENIED: Set[Any] = frozenset()
 
 
-def surely_writes(authorization: Authorization, call: Call) -> bool:
+def is_write_cached_as_allowed(authorization: Authorization, call: Call) -> bool:
     """Returns whether cached decisions allow the client to write to all topics. False may also mean an outdated cache.
 
     Every Produce calls it. So it reads the level of the audit log once for 64 decisions only.

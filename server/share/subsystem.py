@@ -80,7 +80,7 @@ class ShareSubsystem(Subsystem):
         self.dead_letters = Lazy(self._make_dead_letters)
         #: The shards of the persister that this broker leads.
         self.states = Lazy(self._make_states)
-        partitions.unmade.on_made.append(self._take_up)
+        partitions.pending.on_made.append(self._take_up)
         coordinators.internal_topics[SHARE_GROUP_STATE_TOPIC] = self._ensure_topic
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:

@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from ...server.network.call import Call
     from ...server.network.route import Route
     from .disk import DiskEffect
-    from .striking import Struck
+    from .striking import InterceptedRequest
 
 
 # The effects of faults on a request: each is a class with `strike`.
 #
-# `strike(struck)` decides over one request: it answers (`struck.answer`), lets the request go on to the broker
-# (`struck.proceed`) with or without a change to the answer, later or now, or ends the connection.
+# `strike(request)` decides over one request: it answers (`request.answer`), lets the request go on to the broker
+# (`request.proceed`) with or without a change to the answer, later or now, or ends the connection.
 
 
 class Effect(Protocol):
     """The effect of a fault."""
 
-    def strike(self, struck: Struck) -> None:
+    def strike(self, request: InterceptedRequest) -> None:
         """Strikes a request."""
 
 
@@ -56,15 +56,15 @@ class Fail:
     after: bool = False
     _next: int = 0
 
-    def strike(self, struck: Struck) -> None:
+    def strike(self, request: InterceptedRequest) -> None:
         error = self.errors[min(self._next, len(self.errors) - 1)]
         self._next += 1
         if error is None:
-            struck.proceed()
-        elif self.after or struck.call.api.name == "Metadata":
-            struck.proceed(lambda response: struck.answer(struck.with_errors(response, error)))
+            request.proceed()
+        elif self.after or request.call.api.name == "Metadata":
+            request.proceed(lambda response: request.answer(request.with_errors(response, error)))
         else:
-            struck.fail(error)
+            request.fail(error)
 
 
 @dataclass(slots=True)
@@ -74,13 +74,13 @@ class Delay:
     seconds: float
     after: bool = False
 
-    def strike(self, struck: Struck) -> None:
+    def strike(self, request: InterceptedRequest) -> None:
         if self.after:
-            struck.hold()
-            struck.proceed(lambda response: struck.later(self.seconds, lambda: struck.answer(response)))
+            request.hold()
+            request.proceed(lambda response: request.later(self.seconds, lambda: request.answer(response)))
         else:
-            struck.keep()
-            struck.later(self.seconds, struck.proceed)
+            request.keep()
+            request.later(self.seconds, request.proceed)
 
 
 @dataclass(slots=True)
@@ -89,11 +89,11 @@ class Drop:
 
     after: bool = False
 
-    def strike(self, struck: Struck) -> None:
+    def strike(self, request: InterceptedRequest) -> None:
         if self.after:
-            struck.proceed(lambda response: struck.abort())
+            request.proceed(lambda response: request.abort())
         else:
-            struck.abort()
+            request.abort()
 
 
 @dataclass(slots=True)
@@ -102,10 +102,10 @@ class Hang:
 
     after: bool = False
 
-    def strike(self, struck: Struck) -> None:
-        struck.hold()
+    def strike(self, request: InterceptedRequest) -> None:
+        request.hold()
         if self.after:
-            struck.proceed(lambda response: None)
+            request.proceed(lambda response: None)
 
 
 @dataclass(slots=True)
@@ -114,8 +114,8 @@ class Truncate:
 
     size: int
 
-    def strike(self, struck: Struck) -> None:
-        struck.proceed(lambda response: struck.answer_part(response, self.size))
+    def strike(self, request: InterceptedRequest) -> None:
+        request.proceed(lambda response: request.answer_part(response, self.size))
 
 
 @dataclass(slots=True)
@@ -124,26 +124,26 @@ class Throttle:
 
     milliseconds: int
 
-    def strike(self, struck: Struck) -> None:
-        struck.call.throttle_time_ms = max(struck.call.throttle_time_ms, self.milliseconds)
-        struck.proceed()
+    def strike(self, request: InterceptedRequest) -> None:
+        request.call.throttle_time_ms = max(request.call.throttle_time_ms, self.milliseconds)
+        request.proceed()
 
 
 @dataclass(slots=True)
 class Pause:
     """Keeps requests until the fault is cancelled; then the broker takes them in their order."""
 
-    waiting: list[Struck] = field(default_factory=list)
+    waiting: list[InterceptedRequest] = field(default_factory=list)
 
-    def strike(self, struck: Struck) -> None:
-        struck.keep()
-        self.waiting.append(struck)
+    def strike(self, request: InterceptedRequest) -> None:
+        request.keep()
+        self.waiting.append(request)
 
     def end(self) -> None:
         """Lets the requests go on."""
         waiting, self.waiting = self.waiting, []
-        for struck in waiting:
-            struck.resume()
+        for request in waiting:
+            request.resume()
 
 
 def described(effect: Any) -> str:
@@ -194,12 +194,12 @@ class Fault:
         self._seen = 0
         self._changed = threading.Condition()
 
-    def strike(self, struck: Struck) -> bool:
+    def strike(self, request: InterceptedRequest) -> bool:
         """Strikes a request that fits, unless its turn has not come. Called on the loop's thread of a broker."""
-        call = struck.call
+        call = request.call
         if not self._takes(f"{call.api.name} v{call.version} of {call.client_id}"):
             return False
-        self.effect.strike(struck)  # type: ignore[union-attr]  # requests meet no faults of disks
+        self.effect.strike(request)  # type: ignore[union-attr]  # requests meet no faults of disks
         return True
 
     def strike_write(self, path: str, doing: str) -> None:

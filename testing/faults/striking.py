@@ -48,7 +48,7 @@ class Strikes(Protocol):
     def match(self) -> Any:
         """The `Match` that the request fits."""
 
-    def strike(self, struck: Struck) -> bool:
+    def strike(self, request: InterceptedRequest) -> bool:
         """Strikes a request that fits, unless its turn has not come."""
 
 
@@ -70,7 +70,7 @@ class Flow:
     def go_on(self, answered: Answered) -> None:
         """Lets the next fault strike, or else the handler take the request. `answered` gets the response."""
         for fault in self._fits:
-            if fault.strike(Struck(self, fault, answered)):
+            if fault.strike(InterceptedRequest(self, fault, answered)):
                 return
         inner = _struck_call(self.call, answered)
         response = self._handle(inner)
@@ -84,7 +84,7 @@ class Flow:
             self.call.reply(response)
 
 
-class Struck:
+class InterceptedRequest:
     """A request as one fault has it. All methods belong to the loop's thread.
 
     `answer` sends a response, None where the protocol gives none, past the faults that struck before.

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.archive.harness.broker import Stand
+from tests.archive.harness.broker import Harness
 
 
 @pytest.fixture(scope="module")
-def stand(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    made = Stand(tmp_path_factory.mktemp("broker"))
+def harness(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    made = Harness(tmp_path_factory.mktemp("broker"))
     with made.process:
         yield made

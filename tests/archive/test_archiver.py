@@ -16,7 +16,7 @@ from odradek.archive import ArchiveError, ArchiveOptions, Archiver
 from odradek.archive.store import Table
 from odradek.columns import ScanError, ValueSchema
 
-from tests.archive.harness.broker import NOW_MS, Stand, rows_of_table
+from tests.archive.harness.broker import NOW_MS, Harness, rows_of_table
 from tests.archive.harness.tables import KINDS, open_table, source_of
 
 _DEADLINE_S = 60
@@ -27,10 +27,10 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def archive(stand: Stand, kind: str, folder: Path, *topics: str, **options: Any) -> Any:
+def archive(harness: Harness, kind: str, folder: Path, *topics: str, **options: Any) -> Any:
     """One run up to the end of the topics."""
     made = Archiver(
-        stand.client, topics, lambda topic: open_table(kind, folder, topic), ArchiveOptions(**options)
+        harness.client, topics, lambda topic: open_table(kind, folder, topic), ArchiveOptions(**options)
     )  # fmt: skip
     return made.run(once=True)
 
@@ -41,24 +41,24 @@ def table_of(kind: str, folder: Path, topic: str, *, dead_letters: bool = False)
     return pa.concat_tables([source.read(one, 0, 1 << 40) for one in sorted(partitions)])
 
 
-def test_tables_equal_the_records_that_a_consumer_reads(stand: Stand, kind: str, tmp_path: Path) -> None:
+def test_tables_equal_the_records_that_a_consumer_reads(harness: Harness, kind: str, tmp_path: Path) -> None:
     topic = f"equal_{kind}"
-    stand.create(topic, 2, segment_bytes=1 << 20)
+    harness.create(topic, 2, segment_bytes=1 << 20)
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
-        stand.fill(topic, 1200, compression_type=codec)
-    stand.fill(topic, 300, partition=1)
-    stand.fill_transactions(topic)
-    (done,) = archive(stand, kind, tmp_path, topic, file_bytes=1 << 20)
-    expected = stand.read(topic)
+        harness.fill(topic, 1200, compression_type=codec)
+    harness.fill(topic, 300, partition=1)
+    harness.fill_transactions(topic)
+    (done,) = archive(harness, kind, tmp_path, topic, file_bytes=1 << 20)
+    expected = harness.read(topic)
     assert rows_of_table(table_of(kind, tmp_path, topic)) == expected
     assert (done.rows, done.dead_letter_records) == (len(expected), 0)
-    stand.grow(topic, 3)
-    stand.fill(topic, 40, partition=2)
-    stand.fill_transactions(topic, 4)
-    (again,) = archive(stand, kind, tmp_path, topic)
-    assert rows_of_table(table_of(kind, tmp_path, topic)) == stand.read(topic)
-    assert again.rows == len(stand.read(topic)) - len(expected)
-    (nothing,) = archive(stand, kind, tmp_path, topic)
+    harness.grow(topic, 3)
+    harness.fill(topic, 40, partition=2)
+    harness.fill_transactions(topic, 4)
+    (again,) = archive(harness, kind, tmp_path, topic)
+    assert rows_of_table(table_of(kind, tmp_path, topic)) == harness.read(topic)
+    assert again.rows == len(harness.read(topic)) - len(expected)
+    (nothing,) = archive(harness, kind, tmp_path, topic)
     assert (nothing.rows, nothing.commits) == (0, 0)
 
 
@@ -82,8 +82,10 @@ def until(check: Any) -> Any:
     return found
 
 
-def test_records_of_the_active_segment_are_in_the_table_while_the_archiver_runs(stand: Stand, tmp_path: Path) -> None:
-    stand.create("fresh")
+def test_records_of_the_active_segment_are_in_the_table_while_the_archiver_runs(
+    harness: Harness, tmp_path: Path
+) -> None:
+    harness.create("fresh")
     errors: list[Exception] = []
 
     def rows() -> int:
@@ -93,36 +95,36 @@ def test_records_of_the_active_segment_are_in_the_table_while_the_archiver_runs(
             return 0
 
     made = Archiver(
-        stand.client, ["fresh"], lambda topic: open_table("parquet", tmp_path, topic), ArchiveOptions(freshness_s=0.4),
+        harness.client, ["fresh"], lambda topic: open_table("parquet", tmp_path, topic), ArchiveOptions(freshness_s=0.4),
         on_error=lambda topic, error: errors.append(error),
     )  # fmt: skip
     with running(made):
         for count in (3, 5, 9):
-            stand.write("fresh", [b"v"] * (count - rows()))
+            harness.write("fresh", [b"v"] * (count - rows()))
             until(lambda count=count: rows() == count)
     assert errors == []
 
 
-def test_an_error_of_one_topic_does_not_stop_the_others(stand: Stand, tmp_path: Path) -> None:
-    stand.create("healthy")
-    stand.write("healthy", [b"1", b"2"])
+def test_an_error_of_one_topic_does_not_stop_the_others(harness: Harness, tmp_path: Path) -> None:
+    harness.create("healthy")
+    harness.write("healthy", [b"1", b"2"])
     with pytest.raises(Exception, match="missing"):
-        archive(stand, "parquet", tmp_path, "missing", "healthy")
+        archive(harness, "parquet", tmp_path, "missing", "healthy")
     assert table_of("parquet", tmp_path, "healthy").num_rows == 2
 
 
 def test_typed_columns_grow_and_rows_that_break_are_dead_letter_records(
-    stand: Stand, kind: str, tmp_path: Path
+    harness: Harness, kind: str, tmp_path: Path
 ) -> None:
     topic = f"typed_{kind}"
-    stand.create(topic)
+    harness.create(topic)
     first = [json.dumps({"id": one, "customer": f"c{one % 7}"}).encode() for one in range(200)]
-    stand.write(topic, [*first, b"no json", None])
-    (done,) = archive(stand, kind, tmp_path, topic, values=ValueSchema("json"))
+    harness.write(topic, [*first, b"no json", None])
+    (done,) = archive(harness, kind, tmp_path, topic, values=ValueSchema("json"))
     assert (done.rows, done.dead_letter_records) == (201, 1)
     second = [json.dumps({"id": 1000 + one, "note": "new"}).encode() for one in range(100)]
-    stand.write(topic, [*second, b'{"id": "many"}'])
-    (done,) = archive(stand, kind, tmp_path, topic, values=ValueSchema("json"))
+    harness.write(topic, [*second, b'{"id": "many"}'])
+    (done,) = archive(harness, kind, tmp_path, topic, values=ValueSchema("json"))
     assert (done.rows, done.dead_letter_records) == (100, 1)
     values = table_of(kind, tmp_path, topic).sort_by("offset").column("value").to_pylist()
     assert values[0] == {"id": 0, "customer": "c0", "note": None}
@@ -133,67 +135,69 @@ def test_typed_columns_grow_and_rows_that_break_are_dead_letter_records(
     assert dead.column("value").to_pylist() == [b"no json", b'{"id": "many"}']
     assert "JSON" in dead.column("reason")[0].as_py() and "many" in dead.column("reason")[1].as_py()
     with pytest.raises(ArchiveError, match="has typed values"):
-        archive(stand, kind, tmp_path, topic)
+        archive(harness, kind, tmp_path, topic)
 
 
 def test_records_with_timestamps_in_microseconds_are_dead_letter_records(
-    stand: Stand, kind: str, tmp_path: Path
+    harness: Harness, kind: str, tmp_path: Path
 ) -> None:
     topic = f"stamps_{kind}"
-    stand.create(topic)
-    producer = stand.producer()
+    harness.create(topic)
+    producer = harness.producer()
     for stamp in (NOW_MS, NOW_MS * 1000, -1, NOW_MS + 1):
         producer.produce(topic, b"v", timestamp=stamp)
     producer.flush(30)
-    (done,) = archive(stand, kind, tmp_path, topic)
+    (done,) = archive(harness, kind, tmp_path, topic)
     assert (done.rows, done.dead_letter_records) == (3, 1)
     assert table_of(kind, tmp_path, topic, dead_letters=True).column("offset").to_pylist() == [1]
 
 
-def test_deleted_records_stop_the_topic_or_leave_a_dead_letter_record(stand: Stand, kind: str, tmp_path: Path) -> None:
+def test_deleted_records_stop_the_topic_or_leave_a_dead_letter_record(
+    harness: Harness, kind: str, tmp_path: Path
+) -> None:
     topic = f"deleted_{kind}"
-    stand.create(topic)
-    stand.write(topic, [b"v"] * 20)
-    archive(stand, kind, tmp_path, topic)
-    stand.write(topic, [b"v"] * 20)
-    stand.delete_records(topic, {0: 30})
+    harness.create(topic)
+    harness.write(topic, [b"v"] * 20)
+    archive(harness, kind, tmp_path, topic)
+    harness.write(topic, [b"v"] * 20)
+    harness.delete_records(topic, {0: 30})
     with pytest.raises(ScanError, match="offset 20 is gone: the log starts at 30"):
-        archive(stand, kind, tmp_path, topic)
-    archive(stand, kind, tmp_path, topic, skip_unreadable=True)
+        archive(harness, kind, tmp_path, topic)
+    archive(harness, kind, tmp_path, topic, skip_unreadable=True)
     found = sorted(table_of(kind, tmp_path, topic).column("offset").to_pylist())
     assert found == [*range(20), *range(30, 40)]
     (reason,) = table_of(kind, tmp_path, topic, dead_letters=True).column("reason").to_pylist()
     assert reason.startswith(f"{topic}-0: offsets 20 to 29 cannot be read")
 
 
-def test_a_topic_that_was_created_again_is_an_error(stand: Stand, kind: str, tmp_path: Path) -> None:
+def test_a_topic_that_was_created_again_is_an_error(harness: Harness, kind: str, tmp_path: Path) -> None:
     topic = f"again_{kind}"
-    stand.create(topic)
-    stand.write(topic, [b"v"] * 20)
-    archive(stand, kind, tmp_path, topic)
-    stand.delete(topic)
-    until(lambda: _created(stand, topic))
-    stand.write(topic, [b"w"] * 5)
+    harness.create(topic)
+    harness.write(topic, [b"v"] * 20)
+    archive(harness, kind, tmp_path, topic)
+    harness.delete(topic)
+    until(lambda: _created(harness, topic))
+    harness.write(topic, [b"w"] * 5)
     with pytest.raises(ArchiveError, match="ends at offset 5, and the table covers it up to 20"):
-        archive(stand, kind, tmp_path, topic)
-    stand.write(topic, [b"w"] * 25)
+        archive(harness, kind, tmp_path, topic)
+    harness.write(topic, [b"w"] * 25)
     with pytest.raises(ArchiveError, match=f"topic {topic} was deleted and created again"):
-        archive(stand, kind, tmp_path, topic)
+        archive(harness, kind, tmp_path, topic)
     assert table_of(kind, tmp_path, topic).num_rows == 20
 
 
-def _created(stand: Stand, topic: str) -> bool:
+def _created(harness: Harness, topic: str) -> bool:
     try:
-        stand.create(topic)
+        harness.create(topic)
     except Exception:  # the deletion is not complete
         return False
     return True
 
 
-def test_a_turn_that_fails_leaves_no_row_and_the_next_one_has_all(stand: Stand, kind: str, tmp_path: Path) -> None:
+def test_a_turn_that_fails_leaves_no_row_and_the_next_one_has_all(harness: Harness, kind: str, tmp_path: Path) -> None:
     topic = f"fails_{kind}"
-    stand.create(topic)
-    stand.write(topic, [b"v"] * 50)
+    harness.create(topic)
+    harness.write(topic, [b"v"] * 50)
     failures, commits = [OSError("disk full")], []
 
     class Failing:
@@ -212,7 +216,7 @@ def test_a_turn_that_fails_leaves_no_row_and_the_next_one_has_all(stand: Stand, 
             commits.append(covered)
 
     made = Archiver(
-        stand.client, [topic], lambda topic: Failing(open_table(kind, tmp_path, topic)),  # type: ignore[arg-type, return-value]
+        harness.client, [topic], lambda topic: Failing(open_table(kind, tmp_path, topic)),  # type: ignore[arg-type, return-value]
         ArchiveOptions(freshness_s=0.2), on_error=lambda topic, error: None,
     )  # fmt: skip
     thread = threading.Thread(target=made.run)
@@ -220,4 +224,4 @@ def test_a_turn_that_fails_leaves_no_row_and_the_next_one_has_all(stand: Stand, 
     until(lambda: commits)
     made.stop()
     thread.join(_DEADLINE_S)
-    assert rows_of_table(table_of(kind, tmp_path, topic)) == stand.read(topic)
+    assert rows_of_table(table_of(kind, tmp_path, topic)) == harness.read(topic)

@@ -11,22 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.archive.harness.broker import Stand
+from tests.archive.harness.broker import Harness
 from tests.archive.harness.tables import source_of
 
 
-def run(stand: Stand, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "odradek", *words, "-b", stand.process.bootstrap]
+def run(harness: Harness, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "odradek", *words, "-b", harness.process.bootstrap]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == status, done.stderr
     return done
 
 
-def test_archive_follows_its_topics_until_a_signal_and_reports_the_rows(stand: Stand, tmp_path: Path) -> None:
-    stand.create("orders")
-    stand.write("orders", [b'{"id": 1}', b"broken"])
+def test_archive_follows_its_topics_until_a_signal_and_reports_the_rows(harness: Harness, tmp_path: Path) -> None:
+    harness.create("orders")
+    harness.write("orders", [b'{"id": 1}', b"broken"])
     command = [sys.executable, "-m", "odradek", "archive", "orders", "--warehouse", str(tmp_path), "--output", "json"]
-    command += ["--value-format", "json", "--freshness", "0.3", "-b", stand.process.bootstrap]
+    command += ["--value-format", "json", "--freshness", "0.3", "-b", harness.process.bootstrap]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 60
         while not (tmp_path / "kafka/orders/data").exists():
@@ -49,7 +49,7 @@ def test_archive_follows_its_topics_until_a_signal_and_reports_the_rows(stand: S
     ],
 )
 def test_mistakes_are_one_line_and_a_status(
-    stand: Stand, words: list[str], status: int, message: str, tmp_path: Path
+    harness: Harness, words: list[str], status: int, message: str, tmp_path: Path
 ) -> None:
-    done = run(stand, *(str(tmp_path / one) if len(one) == 1 else one for one in words), status=status)
+    done = run(harness, *(str(tmp_path / one) if len(one) == 1 else one for one in words), status=status)
     assert message in done.stderr and "Traceback" not in done.stderr and done.stderr.count("\n") <= 2

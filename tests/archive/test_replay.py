@@ -13,108 +13,108 @@ from confluent_kafka import Consumer, TopicPartition
 from odradek.archive import ArchiveError, ArchiveOptions, Archiver, Replay, ReplayRange
 from odradek.columns import ValueSchema
 
-from tests.archive.harness.broker import NOW_MS, Stand
+from tests.archive.harness.broker import NOW_MS, Harness
 from tests.archive.harness.tables import KINDS, open_table, source_of
 
 _DEADLINE_S = 60
 
 
 @pytest.fixture(scope="module")
-def tables(stand: Stand, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tables(harness: Harness, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tables of both kinds of a topic with two partitions, one with transactions."""
     folder = tmp_path_factory.mktemp("tables")
-    stand.create("orders", 2)
-    stand.fill("orders", 700, partition=0)
-    stand.fill("orders", 500, partition=1, compression_type="zstd")
-    stand.fill_transactions("orders")
-    producer = stand.producer()
+    harness.create("orders", 2)
+    harness.fill("orders", 700, partition=0)
+    harness.fill("orders", 500, partition=1, compression_type="zstd")
+    harness.fill_transactions("orders")
+    producer = harness.producer()
     producer.produce("orders", b"no timestamp", partition=1, timestamp=-1)
     assert producer.flush(30) == 0
     for kind in KINDS:
-        archive(stand, kind, folder / kind, "orders")
+        archive(harness, kind, folder / kind, "orders")
     return folder
 
 
-def archive(stand: Stand, kind: str, folder: Path, topic: str, **options: Any) -> None:
-    made = Archiver(stand.client, [topic], lambda one: open_table(kind, folder, one), ArchiveOptions(**options))
+def archive(harness: Harness, kind: str, folder: Path, topic: str, **options: Any) -> None:
+    made = Archiver(harness.client, [topic], lambda one: open_table(kind, folder, one), ArchiveOptions(**options))
     made.run(once=True)
 
 
-def records(stand: Stand, topic: str) -> list[Any]:
+def records(harness: Harness, topic: str) -> list[Any]:
     """The records of a topic without their offsets, in order."""
-    return [(row[0], *row[2:]) for row in stand.read(topic)]
+    return [(row[0], *row[2:]) for row in harness.read(topic)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_replayed_records_are_those_of_the_topic_in_order(stand: Stand, kind: str, tables: Path) -> None:
-    stand.create(f"again-{kind}", 2)
+def test_replayed_records_are_those_of_the_topic_in_order(harness: Harness, kind: str, tables: Path) -> None:
+    harness.create(f"again-{kind}", 2)
     source = source_of(kind, tables / kind, "orders")
-    done = Replay(source, stand.client, f"again-{kind}").run()
-    assert done.records == len(stand.read("orders"))
-    assert records(stand, f"again-{kind}") == records(stand, "orders")
-    again = Replay(source, stand.client, f"again-{kind}").run()
+    done = Replay(source, harness.client, f"again-{kind}").run()
+    assert done.records == len(harness.read("orders"))
+    assert records(harness, f"again-{kind}") == records(harness, "orders")
+    again = Replay(source, harness.client, f"again-{kind}").run()
     assert (again.records, again.transactions) == (0, 0)
-    assert Replay(source, stand.client, f"again-{kind}", name="another").run().records == done.records
+    assert Replay(source, harness.client, f"again-{kind}", name="another").run().records == done.records
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ranges_select_partitions_offsets_and_timestamps(stand: Stand, kind: str, tables: Path) -> None:
+def test_ranges_select_partitions_offsets_and_timestamps(harness: Harness, kind: str, tables: Path) -> None:
     topic = f"range-{kind}"
-    stand.create(topic, 2)
+    harness.create(topic, 2)
     first, last = NOW_MS + 20_000_000, NOW_MS + 80_000_000
     within = ReplayRange([0], 100, 600, first, last)
-    Replay(source_of(kind, tables / kind, "orders"), stand.client, topic, within).run()
+    Replay(source_of(kind, tables / kind, "orders"), harness.client, topic, within).run()
     expected = [
         row
-        for row in stand.read("orders")
+        for row in harness.read("orders")
         if row[0] == 0 and 100 <= row[1] < 600 and row[2] is not None and first <= row[2] < last
     ]
-    assert records(stand, topic) == [(row[0], *row[2:]) for row in expected] and expected
+    assert records(harness, topic) == [(row[0], *row[2:]) for row in expected] and expected
 
 
-def test_tables_that_cannot_be_replayed_are_errors(stand: Stand, tables: Path, tmp_path: Path) -> None:
-    stand.create("narrow", 1)
+def test_tables_that_cannot_be_replayed_are_errors(harness: Harness, tables: Path, tmp_path: Path) -> None:
+    harness.create("narrow", 1)
     with pytest.raises(ArchiveError, match="topic narrow has 1 partitions, and the table has partition 1"):
-        Replay(source_of("parquet", tables / "parquet", "orders"), stand.client, "narrow")
-    stand.create("json")
-    stand.write("json", [b'{"a": 1}', b'{"a": 2 }', b"no json"])
-    archive(stand, "parquet", tmp_path, "json", values=ValueSchema("json"))
+        Replay(source_of("parquet", tables / "parquet", "orders"), harness.client, "narrow")
+    harness.create("json")
+    harness.write("json", [b'{"a": 1}', b'{"a": 2 }', b"no json"])
+    archive(harness, "parquet", tmp_path, "json", values=ValueSchema("json"))
     with pytest.raises(ArchiveError, match="typed values without their bytes: archive with --keep-value"):
-        Replay(source_of("parquet", tmp_path, "json"), stand.client, "narrow")
-    archive(stand, "parquet", tmp_path / "bytes", "json", values=ValueSchema("json"), keep_value=True)
-    Replay(source_of("parquet", tmp_path / "bytes", "json"), stand.client, "narrow").run()
-    Replay(source_of("parquet", tmp_path / "bytes", "json", dead_letters=True), stand.client, "narrow").run()
-    assert [row[4] for row in records(stand, "narrow")] == [b'{"a": 1}', b'{"a": 2 }', b"no json"]
+        Replay(source_of("parquet", tmp_path, "json"), harness.client, "narrow")
+    archive(harness, "parquet", tmp_path / "bytes", "json", values=ValueSchema("json"), keep_value=True)
+    Replay(source_of("parquet", tmp_path / "bytes", "json"), harness.client, "narrow").run()
+    Replay(source_of("parquet", tmp_path / "bytes", "json", dead_letters=True), harness.client, "narrow").run()
+    assert [row[4] for row in records(harness, "narrow")] == [b'{"a": 1}', b'{"a": 2 }', b"no json"]
 
 
-def test_the_rate_is_a_limit(stand: Stand, tables: Path) -> None:
-    stand.create("slow", 2)
+def test_the_rate_is_a_limit(harness: Harness, tables: Path) -> None:
+    harness.create("slow", 2)
     began = time.monotonic()
     within = ReplayRange(start_offset=0, end_offset=50)
-    done = Replay(source_of("parquet", tables / "parquet", "orders"), stand.client, "slow", within, rate=200).run()
+    done = Replay(source_of("parquet", tables / "parquet", "orders"), harness.client, "slow", within, rate=200).run()
     assert done.records == 100 and time.monotonic() - began >= 0.5
 
 
-def test_a_replay_that_is_killed_continues_where_its_transactions_end(stand: Stand, tables: Path) -> None:
-    stand.create("killed", 2)
-    command = [sys.executable, "-m", "odradek", "replay", "kafka.orders", "killed", "-b", stand.process.bootstrap]
+def test_a_replay_that_is_killed_continues_where_its_transactions_end(harness: Harness, tables: Path) -> None:
+    harness.create("killed", 2)
+    command = [sys.executable, "-m", "odradek", "replay", "kafka.orders", "killed", "-b", harness.process.bootstrap]
     command += ["--warehouse", str(tables / "iceberg"), "--name", "killed"]
     with subprocess.Popen([*command, "--rate", "150"], stdout=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + _DEADLINE_S
-        while committed(stand, "killed") < 100:
+        while committed(harness, "killed") < 100:
             assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.05)
         process.kill()
-    before = len(stand.read("killed"))
-    assert 100 <= before < len(stand.read("orders"))
+    before = len(harness.read("killed"))
+    assert 100 <= before < len(harness.read("orders"))
     done = subprocess.run([*command, "--output", "plain"], capture_output=True, text=True, timeout=120, check=True)
-    assert records(stand, "killed") == records(stand, "orders")
-    assert int(done.stdout.split("\t")[1]) == len(stand.read("orders")) - before
+    assert records(harness, "killed") == records(harness, "orders")
+    assert int(done.stdout.split("\t")[1]) == len(harness.read("orders")) - before
 
 
-def committed(stand: Stand, name: str) -> int:
+def committed(harness: Harness, name: str) -> int:
     """The sum of the offsets that a replay has committed."""
-    consumer = Consumer(stand.client | {"group.id": f"odradek-replay-{name}"})
+    consumer = Consumer(harness.client | {"group.id": f"odradek-replay-{name}"})
     found = consumer.committed([TopicPartition(name, one) for one in (0, 1)], 30)
     consumer.close()
     return sum(max(one.offset, 0) for one in found)

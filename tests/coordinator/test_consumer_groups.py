@@ -31,7 +31,7 @@ T = b"t".ljust(16, b".")
 CONFIG = GroupsConfig(consumer_assignment_interval_ms=0, consumer_max_size=2)
 
 
-class Stand:
+class Harness:
     def __init__(self) -> None:
         self.shard = GroupShard(CONFIG)
         self.now = 1_000
@@ -66,8 +66,8 @@ class Stand:
 
 
 @pytest.fixture
-def stand() -> Stand:
-    return Stand()
+def harness() -> Harness:
+    return Harness()
 
 
 def given(response: Any) -> list[int] | None:
@@ -76,8 +76,8 @@ def given(response: Any) -> list[int] | None:
     return [index for topic in response.assignment.topic_partitions for index in topic.partitions]
 
 
-def test_first_member_writes_kafkas_records_and_gets_all_partitions(stand: Stand) -> None:
-    response, records = stand.beat("a", 0)
+def test_first_member_writes_kafkas_records_and_gets_all_partitions(harness: Harness) -> None:
+    response, records = harness.beat("a", 0)
     assert records == [
         "MemberMetadata",
         "Metadata",
@@ -87,29 +87,29 @@ def test_first_member_writes_kafkas_records_and_gets_all_partitions(stand: Stand
     ]
     assert (response.error_code, response.member_epoch, response.heartbeat_interval_ms) == (0, 2, 5_000)
     assert given(response) == [0, 1, 2, 3]
-    assert stand.beat("a", 2, [0, 1, 2, 3]) == (stand.beat("a", 2, [0, 1, 2, 3])[0], [])
+    assert harness.beat("a", 2, [0, 1, 2, 3]) == (harness.beat("a", 2, [0, 1, 2, 3])[0], [])
 
 
-def test_partition_moves_after_its_owner_revokes_it(stand: Stand) -> None:
-    stand.beat("a", 0)
-    joined, _ = stand.beat("b", 0)
+def test_partition_moves_after_its_owner_revokes_it(harness: Harness) -> None:
+    harness.beat("a", 0)
+    joined, _ = harness.beat("b", 0)
     assert (joined.member_epoch, given(joined)) == (3, [])
-    asked, records = stand.beat("a", 2, [0, 1, 2, 3])
+    asked, records = harness.beat("a", 2, [0, 1, 2, 3])
     assert (asked.member_epoch, given(asked), records) == (2, [0, 1], ["CurrentMemberAssignment"])
-    assert given(stand.beat("b", 3)[0]) is None
-    done, _ = stand.beat("a", 2, [0, 1])
+    assert given(harness.beat("b", 3)[0]) is None
+    done, _ = harness.beat("a", 2, [0, 1])
     assert done.member_epoch == 3
-    assert given(stand.beat("b", 3)[0]) == [2, 3]
+    assert given(harness.beat("b", 3)[0]) == [2, 3]
 
 
-def test_member_is_fenced_after_revocation_timeout(stand: Stand) -> None:
-    stand.beat("a", 0)
-    stand.beat("b", 0)
-    stand.beat("a", 2, [0, 1, 2, 3])
-    stand.now += 30_000
-    stand.beat("b", 3)
-    stand.shard.expire(stand.now)
-    first, *keys = [type(record.key).__name__ for record in stand.shard.take().records]
+def test_member_is_fenced_after_revocation_timeout(harness: Harness) -> None:
+    harness.beat("a", 0)
+    harness.beat("b", 0)
+    harness.beat("a", 2, [0, 1, 2, 3])
+    harness.now += 30_000
+    harness.beat("b", 3)
+    harness.shard.expire(harness.now)
+    first, *keys = [type(record.key).__name__ for record in harness.shard.take().records]
     assert first == "SilentMembersKey"
     assert keys == [
         "ConsumerGroupCurrentMemberAssignmentKey",
@@ -117,15 +117,15 @@ def test_member_is_fenced_after_revocation_timeout(stand: Stand) -> None:
         "ConsumerGroupMemberMetadataKey",
         "ConsumerGroupMetadataKey",
     ]
-    assert stand.beat("a", 2)[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    assert given(stand.beat("b", 3)[0]) == [0, 1, 2, 3]
+    assert harness.beat("a", 2)[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert given(harness.beat("b", 3)[0]) == [0, 1, 2, 3]
 
 
-def test_member_is_removed_after_session_timeout(stand: Stand) -> None:
-    stand.beat("a", 0)
-    stand.now += 45_000
-    stand.shard.expire(stand.now)
-    assert not stand.shard.state.groups["g"].members
+def test_member_is_removed_after_session_timeout(harness: Harness) -> None:
+    harness.beat("a", 0)
+    harness.now += 45_000
+    harness.shard.expire(harness.now)
+    assert not harness.shard.state.groups["g"].members
 
 
 @pytest.mark.parametrize(
@@ -145,109 +145,111 @@ def test_member_is_removed_after_session_timeout(stand: Stand) -> None:
     ],
 )
 def test_invalid_heartbeat_writes_no_records(
-    stand: Stand, member: str, epoch: int, fields: dict[str, Any], error: ErrorCode
+    harness: Harness, member: str, epoch: int, fields: dict[str, Any], error: ErrorCode
 ) -> None:
-    stand.beat("a", 0)
-    response, records = stand.beat(member, epoch, **fields)
+    harness.beat("a", 0)
+    response, records = harness.beat(member, epoch, **fields)
     assert (response.error_code, records) == (error, [])
 
 
-def test_join_fails_when_group_has_max_size(stand: Stand) -> None:
+def test_join_fails_when_group_has_max_size(harness: Harness) -> None:
     for member, error in (("a", 0), ("b", 0), ("c", ErrorCode.GROUP_MAX_SIZE_REACHED)):
-        assert stand.beat(member, 0)[0].error_code == error
+        assert harness.beat(member, 0)[0].error_code == error
 
 
-def test_returning_static_member_gets_its_assignment_back(stand: Stand) -> None:
-    stand.beat("a", 0, instance_id="i")
-    assert stand.beat("b", 0, instance_id="i")[0].error_code == ErrorCode.UNRELEASED_INSTANCE_ID
-    left, records = stand.beat("a", -2, instance_id="i")
+def test_returning_static_member_gets_its_assignment_back(harness: Harness) -> None:
+    harness.beat("a", 0, instance_id="i")
+    assert harness.beat("b", 0, instance_id="i")[0].error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+    left, records = harness.beat("a", -2, instance_id="i")
     assert (left.member_epoch, records) == (-2, ["CurrentMemberAssignment"])
-    back, _ = stand.beat("b", 0, instance_id="i")
+    back, _ = harness.beat("b", 0, instance_id="i")
     assert (back.member_epoch, given(back)) == (2, [0, 1, 2, 3])
-    assert stand.beat("a", 2, instance_id="i")[0].error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert harness.beat("a", 2, instance_id="i")[0].error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_regex_subscription_includes_new_topics(stand: Stand) -> None:
-    first, records = stand.beat("a", 0, subscribed_topic_names=[], subscribed_topic_regex="t.*")
+def test_regex_subscription_includes_new_topics(harness: Harness) -> None:
+    first, records = harness.beat("a", 0, subscribed_topic_names=[], subscribed_topic_regex="t.*")
     assert (first.member_epoch, given(first)) == (1, [])
     assert records == ["MemberMetadata", "CurrentMemberAssignment", "RegularExpression", "Metadata"]
-    reported, _ = stand.beat("a", 1, [])
+    reported, _ = harness.beat("a", 1, [])
     assert (reported.member_epoch, given(reported)) == (2, [0, 1, 2, 3])
-    stand.shard.handle(MetadataChanged(image_of({"t": 4, "t2": 1, "u": 1}), frozenset({"t2"})), 0)
-    stand.now += RESOLUTION_INTERVAL_MS + 1
-    assert stand.beat("a", 2, [0, 1, 2, 3])[1] == ["RegularExpression", "Metadata"]
-    grown, _ = stand.beat("a", 2, [0, 1, 2, 3])
+    harness.shard.handle(MetadataChanged(image_of({"t": 4, "t2": 1, "u": 1}), frozenset({"t2"})), 0)
+    harness.now += RESOLUTION_INTERVAL_MS + 1
+    assert harness.beat("a", 2, [0, 1, 2, 3])[1] == ["RegularExpression", "Metadata"]
+    grown, _ = harness.beat("a", 2, [0, 1, 2, 3])
     assert (grown.member_epoch, given(grown)) == (3, [0, 1, 2, 3, 0])
 
 
-def test_next_heartbeat_assigns_new_partitions(stand: Stand) -> None:
-    stand.beat("a", 0)
-    stand.shard.handle(MetadataChanged(image_of({"t": 5}), frozenset({"t"})), 0)
-    assert given(stand.beat("a", 2, [0, 1, 2, 3])[0]) == [0, 1, 2, 3, 4]
+def test_next_heartbeat_assigns_new_partitions(harness: Harness) -> None:
+    harness.beat("a", 0)
+    harness.shard.handle(MetadataChanged(image_of({"t": 5}), frozenset({"t"})), 0)
+    assert given(harness.beat("a", 2, [0, 1, 2, 3])[0]) == [0, 1, 2, 3, 4]
 
 
-def test_commits_and_fetches_with_wrong_member_epoch_fail(stand: Stand) -> None:
-    stand.beat("a", 0)
-    assert stand.commit("a", 2, 0) == 0
-    assert stand.commit("a", 3, 0) == ErrorCode.STALE_MEMBER_EPOCH
-    assert stand.commit("x", 2, 0) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert stand.commit("a", 2, 0, version=8) == ErrorCode.UNSUPPORTED_VERSION
+def test_commits_and_fetches_with_wrong_member_epoch_fail(harness: Harness) -> None:
+    harness.beat("a", 0)
+    assert harness.commit("a", 2, 0) == 0
+    assert harness.commit("a", 3, 0) == ErrorCode.STALE_MEMBER_EPOCH
+    assert harness.commit("x", 2, 0) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert harness.commit("a", 2, 0, version=8) == ErrorCode.UNSUPPORTED_VERSION
     for epoch, error in ((2, 0), (1, ErrorCode.STALE_MEMBER_EPOCH)):
         asked = OffsetFetchRequestGroup(group_id="g", member_id="a", member_epoch=epoch, topics=None)
-        assert stand.ask(OffsetFetchRequest(groups=[asked]), 9)[0].groups[0].error_code == error
+        assert harness.ask(OffsetFetchRequest(groups=[asked]), 9)[0].groups[0].error_code == error
 
 
-def test_member_with_old_epoch_commits_only_kept_partitions(stand: Stand) -> None:
-    stand.beat("a", 0)
-    stand.beat("b", 0)
-    stand.beat("a", 2, [0, 1, 2, 3])
-    stand.beat("a", 2, [0, 1])
-    assert stand.commit("a", 2, 0) == 0
-    assert stand.commit("a", 2, 2) == ErrorCode.STALE_MEMBER_EPOCH
+def test_member_with_old_epoch_commits_only_kept_partitions(harness: Harness) -> None:
+    harness.beat("a", 0)
+    harness.beat("b", 0)
+    harness.beat("a", 2, [0, 1, 2, 3])
+    harness.beat("a", 2, [0, 1])
+    assert harness.commit("a", 2, 0) == 0
+    assert harness.commit("a", 2, 2) == ErrorCode.STALE_MEMBER_EPOCH
 
 
-def test_list_and_describe_return_group_as_consumer_group(stand: Stand) -> None:
-    stand.beat("a", 0)
-    (listed,) = stand.ask(ListGroupsRequest(types_filter=["Consumer"]))[0].groups
+def test_list_and_describe_return_group_as_consumer_group(harness: Harness) -> None:
+    harness.beat("a", 0)
+    (listed,) = harness.ask(ListGroupsRequest(types_filter=["Consumer"]))[0].groups
     assert (listed.group_id, listed.group_type, listed.group_state) == ("g", "consumer", "Stable")
-    assert stand.ask(ListGroupsRequest(types_filter=["classic"]))[0].groups == []
-    (described,) = stand.ask(ConsumerGroupDescribeRequest(group_ids=["g"]))[0].groups
+    assert harness.ask(ListGroupsRequest(types_filter=["classic"]))[0].groups == []
+    (described,) = harness.ask(ConsumerGroupDescribeRequest(group_ids=["g"]))[0].groups
     assert (described.group_epoch, described.assignment_epoch, described.assignor_name) == (2, 2, "uniform")
     assert described.members[0].assignment == described.members[0].target_assignment
-    (classic,) = stand.ask(DescribeGroupsRequest(groups=["g"]), 6)[0].groups
+    (classic,) = harness.ask(DescribeGroupsRequest(groups=["g"]), 6)[0].groups
     assert (classic.error_code, classic.error_message) == (
         ErrorCode.GROUP_ID_NOT_FOUND,
         "Group g is not a classic group.",
     )
 
 
-def test_only_empty_group_can_be_deleted(stand: Stand) -> None:
-    stand.beat("a", 0)
+def test_only_empty_group_can_be_deleted(harness: Harness) -> None:
+    harness.beat("a", 0)
     request = DeleteGroupsRequest(groups_names=["g"])
-    assert stand.ask(request)[0].results[0].error_code == ErrorCode.NON_EMPTY_GROUP
-    stand.beat("a", -1)
-    response, records = stand.ask(request)
+    assert harness.ask(request)[0].results[0].error_code == ErrorCode.NON_EMPTY_GROUP
+    harness.beat("a", -1)
+    response, records = harness.ask(request)
     assert (response.results[0].error_code, records) == (
         0,
         ["-TargetAssignmentMetadata", "-PartitionMetadata", "-Metadata"],
     )
-    assert "g" not in stand.shard.state.groups
+    assert "g" not in harness.shard.state.groups
 
 
-def test_classic_join_succeeds_only_in_empty_consumer_group(stand: Stand) -> None:
-    stand.beat("a", 0)
+def test_classic_join_succeeds_only_in_empty_consumer_group(harness: Harness) -> None:
+    harness.beat("a", 0)
     join = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
     )
-    first = stand.ask(join, 5)[0]
+    first = harness.ask(join, 5)[0]
     assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
-    assert stand.ask(replace(join, member_id=first.member_id), 5)[0].error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    stand.beat("a", -1)
-    assert stand.ask(join, 5)[0].error_code == ErrorCode.MEMBER_ID_REQUIRED
-    assert "g" in stand.shard.state.groups
+    assert (
+        harness.ask(replace(join, member_id=first.member_id), 5)[0].error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    )
+    harness.beat("a", -1)
+    assert harness.ask(join, 5)[0].error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert "g" in harness.shard.state.groups
 
 
 def test_metadata_hash_equals_kafkas() -> None:
@@ -255,10 +257,10 @@ def test_metadata_hash_equals_kafkas() -> None:
     assert metadata_hash(image_of({"t": 4}), ["t"]) == 3609866707415828047
 
 
-def test_group_config_is_clamped_to_broker_bounds(stand: Stand) -> None:
+def test_group_config_is_clamped_to_broker_bounds(harness: Harness) -> None:
     for own, reported in (("7000", 7_000), ("1", 5_000), ("99999", 15_000)):
         configs = Map({(GROUP_RESOURCE, "g"): Map({"consumer.heartbeat.interval.ms": own})})
         image = image_of({"t": 4})._replace(configs=configs)
-        stand.shard.handle(MetadataChanged(image), 0)
-        assert stand.beat(f"m{own}", 0)[0].heartbeat_interval_ms == reported
-        stand.beat(f"m{own}", -1)
+        harness.shard.handle(MetadataChanged(image), 0)
+        assert harness.beat(f"m{own}", 0)[0].heartbeat_interval_ms == reported
+        harness.beat(f"m{own}", -1)

@@ -26,7 +26,7 @@ from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequ
 
 from tests.coordinator.group_logs import compacted, load_batches
 from tests.coordinator.group_simulation import image_of
-from tests.coordinator.harness.group_migration import VERSION, Stand, T
+from tests.coordinator.harness.group_migration import VERSION, Harness, T
 
 
 @pytest.mark.parametrize(
@@ -39,71 +39,71 @@ from tests.coordinator.harness.group_migration import VERSION, Stand, T
     ],
 )
 def test_policy_determines_group_kind_after_upgrade_and_downgrade(policy: str, up: str, down: str | None) -> None:
-    stand = Stand(policy)
-    stand.classic()
-    joined = stand.beat(0)
-    assert (stand.kind, joined.error_code) == (up, 0 if up == "consumer" else ErrorCode.GROUP_ID_NOT_FOUND)
+    harness = Harness(policy)
+    harness.classic()
+    joined = harness.beat(0)
+    assert (harness.kind, joined.error_code) == (up, 0 if up == "consumer" else ErrorCode.GROUP_ID_NOT_FOUND)
     if down is not None:
-        stand.beat(-1)
-        assert stand.kind == down
+        harness.beat(-1)
+        assert harness.kind == down
 
 
 def test_classic_member_revokes_partitions_by_rejoining() -> None:
-    stand = Stand()
-    old = stand.classic()
-    joined = stand.beat(0)
+    harness = Harness()
+    old = harness.classic()
+    joined = harness.beat(0)
     assert joined.assignment.topic_partitions == []
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=old)
-    assert stand.ask(beat, 3).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert harness.ask(beat, 3).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     # The member reports no partitions, like an eager member.
-    again = stand.join(old)
+    again = harness.join(old)
     assert (again.error_code, again.generation_id) == (0, joined.member_epoch)
-    assert stand.sync(old, again.generation_id).assignment == VERSION + encode(
+    assert harness.sync(old, again.generation_id).assignment == VERSION + encode(
         ConsumerProtocolAssignment(
             assigned_partitions=[ConsumerProtocolAssignmentTopicPartition(topic="t", partitions=[0])]
         ),
         1,
     )
-    assert [t.partitions for t in stand.beat(joined.member_epoch).assignment.topic_partitions] == [[1]]
+    assert [t.partitions for t in harness.beat(joined.member_epoch).assignment.topic_partitions] == [[1]]
 
 
 def test_reload_restores_group_in_migration() -> None:
-    stand = Stand()
-    old = stand.classic()
-    stand.beat(0)
-    stand.join(old)
-    before, after = stand.shard.state.find(ConsumerGroup, "g"), stand.loaded().state.find(ConsumerGroup, "g")
+    harness = Harness()
+    old = harness.classic()
+    harness.beat(0)
+    harness.join(old)
+    before, after = harness.shard.state.find(ConsumerGroup, "g"), harness.loaded().state.find(ConsumerGroup, "g")
     assert before is not None and after is not None
     for name in ("epoch", "target_epoch", "members", "targets", "holders", "name_users", "regex_users"):
         assert getattr(before, name) == getattr(after, name), name
-    stand.beat(-1)
-    again = stand.loaded().state.find(ClassicGroup, "g")
+    harness.beat(-1)
+    again = harness.loaded().state.find(ClassicGroup, "g")
     assert again is not None
     assert (list(again.members), again.generation_id) == ([old], 2)
 
 
 def test_group_is_downgraded_when_last_consumer_member_expires() -> None:
-    stand = Stand()
-    old = stand.classic()
-    stand.beat(0)
-    generation = stand.join(old).generation_id
-    stand.sync(old, generation)
+    harness = Harness()
+    old = harness.classic()
+    harness.beat(0)
+    generation = harness.join(old).generation_id
+    harness.sync(old, generation)
     for _ in range(5):
-        assert stand.kind == "consumer"
-        stand.now += 9_000
-        stand.ask(HeartbeatRequest(group_id="g", generation_id=generation, member_id=old), 3)
-    assert stand.kind == "classic"
+        assert harness.kind == "consumer"
+        harness.now += 9_000
+        harness.ask(HeartbeatRequest(group_id="g", generation_id=generation, member_id=old), 3)
+    assert harness.kind == "classic"
 
 
 def test_classic_member_is_removed_when_it_misses_the_rejoin_timeout() -> None:
-    stand = Stand()
-    old = stand.classic()
-    stand.beat(0)
+    harness = Harness()
+    old = harness.classic()
+    harness.beat(0)
     for _ in range(3):
-        stand.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id=old), 3)
-        stand.now += 5_000
-    stand.beat(2)
-    assert list(stand.shard.state.groups["g"].members) == ["new"]  # type: ignore[attr-defined]
+        harness.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id=old), 3)
+        harness.now += 5_000
+    harness.beat(2)
+    assert list(harness.shard.state.groups["g"].members) == ["new"]  # type: ignore[attr-defined]
 
 
 # The middle of a rebalance: the classic member has both partitions, and has no response yet.
@@ -111,87 +111,87 @@ def test_classic_member_is_removed_when_it_misses_the_rejoin_timeout() -> None:
 
 @pytest.mark.parametrize("is_reloaded", [False, True])
 def test_classic_members_partitions_survive_downgrade_and_upgrade(is_reloaded: bool) -> None:
-    stand = Stand()
-    old = stand.classic()
-    stand.beat(0)
-    stand.beat(-1)
-    assert stand.kind == "classic"
+    harness = Harness()
+    old = harness.classic()
+    harness.beat(0)
+    harness.beat(-1)
+    assert harness.kind == "classic"
     if is_reloaded:
-        stand.reload()
-    assert stand.given("other") == [], "the old member has not been asked to revoke"
-    again = stand.join(old, 0, 1)
-    stand.sync(old, again.generation_id)
-    assert stand.given("other") == [], "the old member has its assignment, but has not reported the revocation"
-    stand.join(old, 0)
-    assert stand.given("other") == [1]
+        harness.reload()
+    assert harness.given("other") == [], "the old member has not been asked to revoke"
+    again = harness.join(old, 0, 1)
+    harness.sync(old, again.generation_id)
+    assert harness.given("other") == [], "the old member has its assignment, but has not reported the revocation"
+    harness.join(old, 0)
+    assert harness.given("other") == [1]
 
 
 @pytest.mark.parametrize("is_reloaded", [False, True])
 def test_classic_member_keeps_all_partitions_after_two_consumer_members_leave(is_reloaded: bool) -> None:
     """No member with a pending target is left: the classic member keeps all partitions."""
-    stand = Stand()
-    old = stand.classic()
+    harness = Harness()
+    old = harness.classic()
     for _ in range(2):
-        stand.beat(0)
-        stand.beat(-1)
+        harness.beat(0)
+        harness.beat(-1)
     if is_reloaded:
-        stand.reload()
-    assert stand.given("other") == []
-    assert stand.group(ConsumerGroup).holders == {(T, 0): old, (T, 1): old}
+        harness.reload()
+    assert harness.given("other") == []
+    assert harness.group(ConsumerGroup).holders == {(T, 0): old, (T, 1): old}
 
 
 @pytest.mark.parametrize("is_reloaded", [False, True])
 def test_remaining_member_must_rejoin_after_downgrade_and_failover(is_reloaded: bool) -> None:
     """Without the rebalance the partitions of the last new-protocol member would never be assigned."""
-    stand = Stand()
-    old = stand.classic()
-    generation = stand.beat(0).member_epoch
-    stand.join(old)
-    stand.sync(old, generation)
-    assert stand.given("new") == [1]
-    stand.beat(-1)
+    harness = Harness()
+    old = harness.classic()
+    generation = harness.beat(0).member_epoch
+    harness.join(old)
+    harness.sync(old, generation)
+    assert harness.given("new") == [1]
+    harness.beat(-1)
     if is_reloaded:
-        stand.reload()
+        harness.reload()
     # A heartbeat with the group's generation.
-    beat = HeartbeatRequest(group_id="g", generation_id=stand.group(ClassicGroup).generation_id, member_id=old)
-    assert stand.ask(beat, 3).error_code == ErrorCode.REBALANCE_IN_PROGRESS
-    again = stand.join(old, 0)
-    stand.sync(old, again.generation_id, 0, 1)
-    stand.reload()
+    beat = HeartbeatRequest(group_id="g", generation_id=harness.group(ClassicGroup).generation_id, member_id=old)
+    assert harness.ask(beat, 3).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    again = harness.join(old, 0)
+    harness.sync(old, again.generation_id, 0, 1)
+    harness.reload()
     beat = HeartbeatRequest(group_id="g", generation_id=again.generation_id, member_id=old)
-    assert stand.ask(beat, 3).error_code == 0, "a completed rebalance does not start again"
+    assert harness.ask(beat, 3).error_code == 0, "a completed rebalance does not start again"
 
 
 def test_partitions_survive_upgrade_during_rebalance() -> None:
-    stand = Stand()
-    old = stand.classic()
+    harness = Harness()
+    old = harness.classic()
     # The leader's JoinGroup starts a rebalance, and another member joins before the assignment.
-    stand.join(old, 0, 1)
-    other = stand.join_too()
-    assert not stand.group(ClassicGroup).members[old].assignment
-    assert stand.given("new") == []
-    group = stand.group(ConsumerGroup)
+    harness.join(old, 0, 1)
+    other = harness.join_too()
+    assert not harness.group(ClassicGroup).members[old].assignment
+    assert harness.given("new") == []
+    group = harness.group(ConsumerGroup)
     assert group.holders == {(T, 0): old, (T, 1): old}
     assert other in group.members
 
 
 def test_partition_stays_unassigned_until_cooperative_member_revokes_it() -> None:
-    stand = Stand()
-    old = stand.classic()
-    generation = stand.join(old, 0, 1).generation_id
-    assert stand.sync(old, generation, 0).error_code == 0
-    assert stand.given("new") == [], "the member of the stable classic group has not rejoined yet"
-    stand.join(old, 0)
-    assert stand.given("new") == [1]
+    harness = Harness()
+    old = harness.classic()
+    generation = harness.join(old, 0, 1).generation_id
+    assert harness.sync(old, generation, 0).error_code == 0
+    assert harness.given("new") == [], "the member of the stable classic group has not rejoined yet"
+    harness.join(old, 0)
+    assert harness.given("new") == [1]
 
 
 def test_assignment_takes_precedence_over_partitions_reported_at_join() -> None:
     """The assignment is newer than the reported partitions of the JoinGroup."""
-    stand = Stand()
-    old = stand.classic()
-    stand.join(old, 0, 1)
-    other = stand.join_too()
-    generation = stand.join(old, 0).generation_id
+    harness = Harness()
+    old = harness.classic()
+    harness.join(old, 0, 1)
+    other = harness.join_too()
+    generation = harness.join(old, 0).generation_id
     part = ConsumerProtocolAssignmentTopicPartition(topic="t", partitions=[0])
     given = VERSION + encode(ConsumerProtocolAssignment(assigned_partitions=[part]), 1)
     request = SyncGroupRequest(
@@ -200,9 +200,9 @@ def test_assignment_takes_precedence_over_partitions_reported_at_join() -> None:
         member_id=old,
         assignments=[SyncGroupRequestAssignment(member_id=other, assignment=given)],
     )
-    assert stand.ask(request, 3).error_code == 0
-    stand.beat(0)
-    assert stand.group(ConsumerGroup).holders[T, 0] == other
+    assert harness.ask(request, 3).error_code == 0
+    harness.beat(0)
+    assert harness.group(ConsumerGroup).holders[T, 0] == other
 
 
 # Bugs that the simulation of migrations found.
@@ -210,90 +210,90 @@ def test_assignment_takes_precedence_over_partitions_reported_at_join() -> None:
 
 def test_classic_member_keeps_its_session_timeout_after_failover() -> None:
     """The session timeout of a classic member is its own, not the group's, also after a coordinator change."""
-    stand = Stand()
-    stand.classic()
-    stand.beat(0)
-    stand.reload()
-    session_ms = stand.config.consumer_session_timeout_ms
+    harness = Harness()
+    harness.classic()
+    harness.beat(0)
+    harness.reload()
+    session_ms = harness.config.consumer_session_timeout_ms
     assert session_ms > 10_000
-    stand.now += 10_000
-    stand.beat(2)
-    assert list(stand.group(ConsumerGroup).members) == ["new"]
+    harness.now += 10_000
+    harness.beat(2)
+    assert list(harness.group(ConsumerGroup).members) == ["new"]
 
 
 def test_static_member_gets_all_partitions_when_it_upgrades_during_rebalance() -> None:
     """The member changes nothing, so nothing else would trigger an assignment, and no partition would be assigned."""
-    stand = Stand()
-    assert stand.join(version=5, instance_id="i").error_code == 0
-    answer = stand.beat(0, instance_id="i")
+    harness = Harness()
+    assert harness.join(version=5, instance_id="i").error_code == 0
+    answer = harness.beat(0, instance_id="i")
     assert [topic.partitions for topic in answer.assignment.topic_partitions] == [[0, 1]]
 
 
 def test_stable_group_keeps_assignment_when_static_member_upgrades() -> None:
-    stand = Stand()
-    old = stand.join(version=5, instance_id="i").member_id
-    stand.sync(old, 1, 0, 1)
-    answer = stand.beat(0, instance_id="i")
+    harness = Harness()
+    old = harness.join(version=5, instance_id="i").member_id
+    harness.sync(old, 1, 0, 1)
+    answer = harness.beat(0, instance_id="i")
     assert (answer.member_epoch, [topic.partitions for topic in answer.assignment.topic_partitions]) == (1, [[0, 1]])
 
 
 def test_new_partitions_are_assigned_when_static_leader_upgrades() -> None:
     """The topic has grown, and the leader has left before it noticed."""
-    stand = Stand()
-    old = stand.join(version=5, instance_id="i").member_id
-    stand.sync(old, 1, 0, 1)
-    stand.shard.handle(MetadataChanged(image_of({"t": 3}), frozenset({"t"})), stand.now)
-    answer = stand.beat(0, instance_id="i")
+    harness = Harness()
+    old = harness.join(version=5, instance_id="i").member_id
+    harness.sync(old, 1, 0, 1)
+    harness.shard.handle(MetadataChanged(image_of({"t": 3}), frozenset({"t"})), harness.now)
+    answer = harness.beat(0, instance_id="i")
     assert [topic.partitions for topic in answer.assignment.topic_partitions] == [[0, 1, 2]]
 
 
 def test_outdated_ownership_claim_at_upgrade_is_ignored() -> None:
     """The member was away while another member got the partition, and returns while the group is briefly a classic one."""
-    stand = Stand()
-    old = stand.classic()
-    stand.beat(0)
-    other = stand.join().member_id
-    stand.beat(-1)
-    assert stand.join(other, 1) is None, "JoinGroup waits for the first member"
-    assert stand.given("new") == []
-    group = stand.group(ConsumerGroup)
+    harness = Harness()
+    old = harness.classic()
+    harness.beat(0)
+    other = harness.join().member_id
+    harness.beat(-1)
+    assert harness.join(other, 1) is None, "JoinGroup waits for the first member"
+    assert harness.given("new") == []
+    group = harness.group(ConsumerGroup)
     assert group.holders == {(T, 0): old, (T, 1): old}
     assert set(group.members[other].held()) == set()
 
 
 def test_member_epoch_is_positive_after_upgrade_without_generation() -> None:
     """With member epoch 0 its next heartbeat would be a join."""
-    stand = Stand()
-    stand.config = replace(stand.config, initial_rebalance_delay_ms=3_000)
-    stand.reload()
-    assert stand.join() is None
-    assert stand.beat(0, regex="nothing.*").member_epoch > 0
+    harness = Harness()
+    harness.config = replace(harness.config, initial_rebalance_delay_ms=3_000)
+    harness.reload()
+    assert harness.join() is None
+    assert harness.beat(0, regex="nothing.*").member_epoch > 0
 
 
 def test_downgraded_group_is_restored_when_its_first_generation_was_compacted() -> None:
     """The records of the former consumer group are still in the log."""
-    stand = Stand()
-    old = stand.classic()
-    stand.beat(0)
-    stand.beat(-1)
-    generation = stand.join(old, 0, 1).generation_id
-    assert stand.sync(old, generation, 0, 1).error_code == 0
-    stand.shard = load_batches(stand.config, compacted(stand.batches), stand.now, image_of({"t": 2}))
+    harness = Harness()
+    old = harness.classic()
+    harness.beat(0)
+    harness.beat(-1)
+    generation = harness.join(old, 0, 1).generation_id
+    assert harness.sync(old, generation, 0, 1).error_code == 0
+    harness.shard = load_batches(harness.config, compacted(harness.batches), harness.now, image_of({"t": 2}))
     beat = HeartbeatRequest(group_id="g", generation_id=generation, member_id=old)
-    assert stand.ask(beat, 3).error_code == 0, "no rebalance is in progress"
-    assert stand.given("new") == []
-    assert stand.group(ConsumerGroup).holders == {(T, 0): old, (T, 1): old}
+    assert harness.ask(beat, 3).error_code == 0, "no rebalance is in progress"
+    assert harness.given("new") == []
+    assert harness.group(ConsumerGroup).holders == {(T, 0): old, (T, 1): old}
 
 
 def test_assignments_are_known_when_compaction_left_only_classic_group() -> None:
     """The last static member of the new protocol returned with the old one, so the group was downgraded at once."""
-    stand = Stand()
-    stand.beat(0, instance_id="i")
-    answer = stand.join(version=5, instance_id="i")
-    assert stand.kind == "classic"
-    stand.shard = load_batches(stand.config, compacted(stand.batches), stand.now, image_of({"t": 2}))
-    assert stand.given("other") == []
-    assert stand.group(ConsumerGroup).holders == {(T, 0): answer.member_id, (T, 1): answer.member_id}
+    harness = Harness()
+    harness.beat(0, instance_id="i")
+    answer = harness.join(version=5, instance_id="i")
+    assert harness.kind == "classic"
+    harness.shard = load_batches(harness.config, compacted(harness.batches), harness.now, image_of({"t": 2}))
+    assert harness.given("other") == []
+    assert harness.group(ConsumerGroup).holders == {(T, 0): answer.member_id, (T, 1): answer.member_id}
 
 
 @pytest.mark.parametrize(
@@ -309,55 +309,55 @@ def test_assignments_are_known_when_compaction_left_only_classic_group() -> None
 def test_sync_of_classic_member_in_consumer_group_is_validated(
     fields: dict[str, object], version: int, error: ErrorCode
 ) -> None:
-    stand = Stand()
-    old = stand.classic()
-    stand.beat(0)
-    again = stand.join(old)
+    harness = Harness()
+    old = harness.classic()
+    harness.beat(0)
+    again = harness.join(old)
     request = SyncGroupRequest(group_id="g", generation_id=again.generation_id, member_id=old)
-    response = stand.ask(replace(request, **fields), version)
+    response = harness.ask(replace(request, **fields), version)
     assert response.error_code == error
     assert bool(response.assignment) == (error is ErrorCode.NONE)
 
 
 @pytest.mark.parametrize("epoch_ahead", [1, 7])
 def test_commit_of_classic_member_with_later_generation_has_an_error_of_its_protocol(epoch_ahead: int) -> None:
-    stand = Stand()
-    old = stand.classic()
-    stand.beat(0)
-    generation = stand.join(old).generation_id
-    stand.sync(old, generation)
+    harness = Harness()
+    old = harness.classic()
+    harness.beat(0)
+    generation = harness.join(old).generation_id
+    harness.sync(old, generation)
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="")
     topics = [OffsetCommitRequestTopic(name="t", partitions=[partition])]
     codes = []
     for member_id, epoch in (
         (old, generation),
         (old, generation + epoch_ahead),
-        ("new", stand.group(ConsumerGroup).members["new"].epoch + epoch_ahead),
+        ("new", harness.group(ConsumerGroup).members["new"].epoch + epoch_ahead),
     ):
         request = OffsetCommitRequest(
             group_id="g", generation_id_or_member_epoch=epoch, member_id=member_id, topics=topics
         )
-        codes.append(stand.ask(request, 9).topics[0].partitions[0].error_code)
+        codes.append(harness.ask(request, 9).topics[0].partitions[0].error_code)
     assert codes == [0, ErrorCode.ILLEGAL_GENERATION, ErrorCode.STALE_MEMBER_EPOCH]
 
 
 @pytest.mark.parametrize("rack", [None, "rack-a"])
 def test_upgraded_member_keeps_its_rack(rack: str | None) -> None:
-    stand = Stand()
+    harness = Harness()
     said = b"\0\3" + encode(ConsumerProtocolSubscription(topics=["t"], rack_id=rack), 3)
-    old = stand.join(metadata=said).member_id
-    assert stand.sync(old, 1, 0, 1).error_code == 0
-    stand.beat(0)
-    (described,) = stand.ask(ConsumerGroupDescribeRequest(group_ids=["g"]), 1).groups
+    old = harness.join(metadata=said).member_id
+    assert harness.sync(old, 1, 0, 1).error_code == 0
+    harness.beat(0)
+    (described,) = harness.ask(ConsumerGroupDescribeRequest(group_ids=["g"]), 1).groups
     assert {member.member_id: member.rack_id for member in described.members} == {old: rack, "new": None}
 
 
 def test_sync_of_classic_member_after_a_new_assignment_starts_its_rebalance() -> None:
     """Partitions of the generation before belong to another member now."""
-    stand = Stand()
-    old = stand.classic()
-    stand.beat(0)
-    generation = stand.join(old).generation_id
-    stand.beat(0, member_id="newer")
-    response = stand.sync(old, generation)
+    harness = Harness()
+    old = harness.classic()
+    harness.beat(0)
+    generation = harness.join(old).generation_id
+    harness.beat(0, member_id="newer")
+    response = harness.sync(old, generation)
     assert (response.error_code, response.assignment) == (ErrorCode.REBALANCE_IN_PROGRESS, b"")

@@ -22,77 +22,79 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 
-from tests.coordinator.harness.group_migration import Stand, T
+from tests.coordinator.harness.group_migration import Harness, T
 
 BOTH_ASSIGNED, NEITHER = [0, 1], b"\0\1" + bytes(4) + b"\xff\xff\xff\xff"
 JOINABLE = ("upgrade", "downgrade", "bidirectional")
 
 
-def heartbeat(stand: Stand, member_id: str, generation: int) -> ErrorCode:
+def heartbeat(harness: Harness, member_id: str, generation: int) -> ErrorCode:
     request = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member_id)
-    return ErrorCode(stand.ask(request, 4).error_code)
+    return ErrorCode(harness.ask(request, 4).error_code)
 
 
-def joined(stand: Stand, *owned: int, version: int = 9, instance_id: str | None = None) -> Any:
+def joined(harness: Harness, *owned: int, version: int = 9, instance_id: str | None = None) -> Any:
     """Returns the response of a successful JoinGroup, after a second request if the version requires a member id."""
-    answer = stand.join("", *owned, version=version, instance_id=instance_id)
+    answer = harness.join("", *owned, version=version, instance_id=instance_id)
     if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-        answer = stand.join(answer.member_id, *owned, version=version)
+        answer = harness.join(answer.member_id, *owned, version=version)
     return answer
 
 
-def leave(stand: Stand, member_id: str) -> None:
+def leave(harness: Harness, member_id: str) -> None:
     request = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=member_id)])
-    assert stand.ask(request, 5).error_code == 0
+    assert harness.ask(request, 5).error_code == 0
 
 
 def test_classic_member_cannot_join_consumer_group_when_policy_is_disabled() -> None:
-    stand = Stand("disabled")
-    stand.beat(0)
+    harness = Harness("disabled")
+    harness.beat(0)
     for version in (0, 3, 4, 9):
-        assert stand.join(version=version).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert stand.kind == "consumer" and list(stand.group(ConsumerGroup).members) == ["new"]
+        assert harness.join(version=version).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert harness.kind == "consumer" and list(harness.group(ConsumerGroup).members) == ["new"]
 
 
 @pytest.mark.parametrize("metadata", [b"", b"\x00", b"\x00\x01\xff\xff", b"\x7f\xff" + b"x" * 20])
 def test_member_gets_its_id_before_its_subscription_is_decoded(metadata: bytes) -> None:
     """As in Apache Kafka, whose own testDowngradeMigrationPolicy joins with empty metadata."""
-    stand = Stand("bidirectional")
-    stand.beat(0)
-    first = stand.join(version=9, metadata=metadata)
+    harness = Harness("bidirectional")
+    harness.beat(0)
+    first = harness.join(version=9, metadata=metadata)
     assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED and first.member_id
-    assert stand.join(first.member_id, version=9, metadata=metadata).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert stand.join(version=3, metadata=metadata).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert list(stand.group(ConsumerGroup).members) == ["new"]
+    assert (
+        harness.join(first.member_id, version=9, metadata=metadata).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    )
+    assert harness.join(version=3, metadata=metadata).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert list(harness.group(ConsumerGroup).members) == ["new"]
 
 
 @pytest.mark.parametrize("policy", ["disabled", "bidirectional"])
 @pytest.mark.parametrize("version", [3, 9])
 def test_join_of_another_kinds_group_is_answered(policy: str, version: int) -> None:
     """A share group keeps its id even when it is empty; no group of it answers the classic protocol."""
-    stand = Stand(policy)
+    harness = Harness(policy)
     for epoch in (0, -1):
         beat = ShareGroupHeartbeatRequest(group_id="g", member_id="s", member_epoch=epoch, subscribed_topic_names=["t"])
-        answer = stand.ask(beat, 1)
+        answer = harness.ask(beat, 1)
         assert getattr(answer, "response", answer).error_code == 0
-        assert stand.join(version=version).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        assert stand.beat(0).error_code == ErrorCode.GROUP_ID_NOT_FOUND
-        assert stand.kind == "share"
+        assert harness.join(version=version).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        assert harness.beat(0).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        assert harness.kind == "share"
 
 
 @pytest.mark.parametrize("policy", ["disabled", "upgrade", "downgrade", "bidirectional"])
 def test_consumer_member_replaces_an_empty_classic_group_whatever_the_policy(policy: str) -> None:
-    stand = Stand(policy)
-    member = stand.classic()
-    leave(stand, member)
-    assert stand.group(ClassicGroup).members == {}
-    assert stand.beat(0).error_code == 0
-    assert stand.kind == "consumer"
+    harness = Harness(policy)
+    member = harness.classic()
+    leave(harness, member)
+    assert harness.group(ClassicGroup).members == {}
+    assert harness.beat(0).error_code == 0
+    assert harness.kind == "consumer"
 
 
 def test_leave_of_static_members_names_each_by_its_instance() -> None:
-    stand = Stand("bidirectional")
-    stand.beat(0, member_id="own", instance_id="i")
+    harness = Harness("bidirectional")
+    harness.beat(0, member_id="own", instance_id="i")
     expected = {
         ("", "i2"): ErrorCode.UNKNOWN_MEMBER_ID,
         ("own", "i2"): ErrorCode.UNKNOWN_MEMBER_ID,
@@ -101,9 +103,9 @@ def test_leave_of_static_members_names_each_by_its_instance() -> None:
         ("", "i"): ErrorCode.NONE,
     }
     members = [MemberIdentity(member_id=member, group_instance_id=instance) for member, instance in expected]
-    response = stand.ask(LeaveGroupRequest(group_id="g", members=members), 5)
+    response = harness.ask(LeaveGroupRequest(group_id="g", members=members), 5)
     assert [one.error_code for one in response.members] == list(expected.values())
-    assert stand.group(ConsumerGroup).members == {}
+    assert harness.group(ConsumerGroup).members == {}
 
 
 @pytest.mark.parametrize(
@@ -117,8 +119,8 @@ def test_leave_of_static_members_names_each_by_its_instance() -> None:
     ],
 )
 def test_transactional_commit_needs_member_and_generation(is_member: bool, generation: int, error: ErrorCode) -> None:
-    stand = Stand()
-    member = stand.classic()
+    harness = Harness()
+    member = harness.classic()
     partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=3)
     request = TxnOffsetCommitRequest(
         transactional_id="x",
@@ -128,7 +130,7 @@ def test_transactional_commit_needs_member_and_generation(is_member: bool, gener
         member_id=member if is_member else "another",
         topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[partition])],
     )
-    response = stand.ask(request, 3)
+    response = harness.ask(request, 3)
     assert response.topics[0].partitions[0].error_code == error
 
 
@@ -145,11 +147,11 @@ def test_transactional_commit_needs_member_and_generation(is_member: bool, gener
 def test_upgraded_group_is_stable_if_all_is_assigned_and_nothing_is_revoked(
     holdings: list[Holding], is_stable: bool, is_rebalancing: bool
 ) -> None:
-    stand = Stand()
-    stand.classic()
+    harness = Harness()
+    harness.classic()
     if is_rebalancing:
-        stand.join_too()
-    found = migration._is_stable(stand.shard.state, stand.group(ClassicGroup), ["t", "absent"], holdings)
+        harness.join_too()
+    found = migration._is_stable(harness.shard.state, harness.group(ClassicGroup), ["t", "absent"], holdings)
     assert found == (is_stable and not is_rebalancing)
 
 
@@ -157,9 +159,9 @@ def test_upgraded_group_is_stable_if_all_is_assigned_and_nothing_is_revoked(
 def test_group_has_its_targets_if_all_members_own_theirs_in_the_same_epoch(
     epoch: int, owned: tuple[int, ...], expected: bool
 ) -> None:
-    stand = Stand()
-    stand.beat(0)
-    group = stand.group(ConsumerGroup)
+    harness = Harness()
+    harness.beat(0)
+    group = harness.group(ConsumerGroup)
     assert migration.has_targets(group)
     group.epoch += epoch
     group.targets["new"] = {T: frozenset(owned)}
@@ -167,36 +169,36 @@ def test_group_has_its_targets_if_all_members_own_theirs_in_the_same_epoch(
 
 
 def test_member_id_is_not_given_where_the_protocol_or_the_size_refuses_the_member() -> None:
-    stand = Stand("bidirectional")
-    stand.beat(0)
-    assert stand.join(version=9, protocol_type="connect").error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    unknown = stand.join("another", version=9, instance_id="i")
+    harness = Harness("bidirectional")
+    harness.beat(0)
+    assert harness.join(version=9, protocol_type="connect").error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    unknown = harness.join("another", version=9, instance_id="i")
     assert unknown.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize("policy", JOINABLE)
 @pytest.mark.parametrize("version", [0, 3, 4, 9])
 def test_classic_member_gets_partition_after_consumer_member_revokes_it(policy: str, version: int) -> None:
-    stand = Stand(policy)
-    epoch = stand.beat(0).member_epoch
-    classic = joined(stand, version=version)
+    harness = Harness(policy)
+    epoch = harness.beat(0).member_epoch
+    classic = joined(harness, version=version)
     assert classic.error_code == 0
     member_id, generation = classic.member_id, classic.generation_id
-    answer = stand.sync(member_id, generation)
+    answer = harness.sync(member_id, generation)
     assert (answer.error_code, answer.assignment) == (0, NEITHER)
-    assert heartbeat(stand, member_id, generation) == ErrorCode.NONE, "the other member has not revoked anything"
-    (kept,) = stand.beat(epoch, 0, 1).assignment.topic_partitions
-    assert heartbeat(stand, member_id, generation) == ErrorCode.NONE, "the revocation is not confirmed"
-    epoch = stand.beat(epoch, *kept.partitions).member_epoch
-    assert heartbeat(stand, member_id, generation) == ErrorCode.REBALANCE_IN_PROGRESS
-    again = stand.join(member_id, version=version)
+    assert heartbeat(harness, member_id, generation) == ErrorCode.NONE, "the other member has not revoked anything"
+    (kept,) = harness.beat(epoch, 0, 1).assignment.topic_partitions
+    assert heartbeat(harness, member_id, generation) == ErrorCode.NONE, "the revocation is not confirmed"
+    epoch = harness.beat(epoch, *kept.partitions).member_epoch
+    assert heartbeat(harness, member_id, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+    again = harness.join(member_id, version=version)
     assert (again.error_code, again.generation_id) == (0, generation)
-    given = stand.sync(member_id, generation)
+    given = harness.sync(member_id, generation)
     assert given.error_code == 0 and given.assignment != NEITHER
-    assert heartbeat(stand, member_id, generation) == ErrorCode.NONE
-    leave(stand, member_id)
-    assert heartbeat(stand, member_id, generation) == ErrorCode.UNKNOWN_MEMBER_ID
-    (all_again,) = stand.beat(epoch, *kept.partitions).assignment.topic_partitions
+    assert heartbeat(harness, member_id, generation) == ErrorCode.NONE
+    leave(harness, member_id)
+    assert heartbeat(harness, member_id, generation) == ErrorCode.UNKNOWN_MEMBER_ID
+    (all_again,) = harness.beat(epoch, *kept.partitions).assignment.topic_partitions
     assert all_again.partitions == BOTH_ASSIGNED
 
 
@@ -204,34 +206,34 @@ def test_classic_member_gets_partition_after_consumer_member_revokes_it(policy: 
     ("policy", "kind"), [("upgrade", "consumer"), ("downgrade", "classic"), ("bidirectional", "classic")]
 )
 def test_group_is_downgraded_after_last_consumer_member_if_policy_permits(policy: str, kind: str) -> None:
-    stand = Stand(policy)
-    stand.beat(0)
-    classic = joined(stand)
-    assert stand.sync(classic.member_id, classic.generation_id).error_code == 0
-    stand.beat(-1)
-    assert stand.kind == kind
+    harness = Harness(policy)
+    harness.beat(0)
+    classic = joined(harness)
+    assert harness.sync(classic.member_id, classic.generation_id).error_code == 0
+    harness.beat(-1)
+    assert harness.kind == kind
     if kind == "consumer":
-        assert heartbeat(stand, classic.member_id, classic.generation_id) == ErrorCode.REBALANCE_IN_PROGRESS
-        assert stand.join(classic.member_id, version=9).error_code == 0
+        assert heartbeat(harness, classic.member_id, classic.generation_id) == ErrorCode.REBALANCE_IN_PROGRESS
+        assert harness.join(classic.member_id, version=9).error_code == 0
         return
-    generation = stand.group(ClassicGroup).generation_id
-    assert heartbeat(stand, classic.member_id, generation) == ErrorCode.REBALANCE_IN_PROGRESS
-    assert stand.sync(classic.member_id, generation).error_code == ErrorCode.REBALANCE_IN_PROGRESS
-    again = stand.join(classic.member_id, version=9)
-    assert stand.sync(classic.member_id, again.generation_id, 0, 1).error_code == 0
-    assert heartbeat(stand, classic.member_id, again.generation_id) == ErrorCode.NONE
+    generation = harness.group(ClassicGroup).generation_id
+    assert heartbeat(harness, classic.member_id, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert harness.sync(classic.member_id, generation).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    again = harness.join(classic.member_id, version=9)
+    assert harness.sync(classic.member_id, again.generation_id, 0, 1).error_code == 0
+    assert heartbeat(harness, classic.member_id, again.generation_id) == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("policy", JOINABLE)
 def test_rejoining_static_classic_member_replaces_its_former_id(policy: str) -> None:
-    stand = Stand(policy)
-    stand.beat(0)
-    first = joined(stand, version=9, instance_id="i")
-    assert stand.sync(first.member_id, first.generation_id).error_code == 0
-    second = joined(stand, version=9, instance_id="i")
+    harness = Harness(policy)
+    harness.beat(0)
+    first = joined(harness, version=9, instance_id="i")
+    assert harness.sync(first.member_id, first.generation_id).error_code == 0
+    second = joined(harness, version=9, instance_id="i")
     assert second.member_id != first.member_id
-    assert stand.sync(second.member_id, second.generation_id).error_code == 0
-    assert stand.sync(first.member_id, first.generation_id).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert harness.sync(second.member_id, second.generation_id).error_code == 0
+    assert harness.sync(first.member_id, first.generation_id).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize(
@@ -244,18 +246,18 @@ def test_rejoining_static_classic_member_replaces_its_former_id(policy: str) -> 
     ],
 )
 def test_consumer_member_joins_nonempty_classic_group_if_policy_permits(policy: str, error: ErrorCode) -> None:
-    stand = Stand(policy)
-    old = stand.classic()
-    assert stand.beat(0).error_code == error
+    harness = Harness(policy)
+    old = harness.classic()
+    assert harness.beat(0).error_code == error
     if error:
-        assert stand.kind == "classic"
-        assert heartbeat(stand, old, 1) == ErrorCode.NONE, "the members are not affected"
-        assert stand.sync(old, 1).error_code == 0
+        assert harness.kind == "classic"
+        assert heartbeat(harness, old, 1) == ErrorCode.NONE, "the members are not affected"
+        assert harness.sync(old, 1).error_code == 0
     else:
-        assert heartbeat(stand, old, 1) == ErrorCode.REBALANCE_IN_PROGRESS
-        again = stand.join(old, 0)
-        assert stand.sync(old, again.generation_id).error_code == 0
-    leave(stand, old)
-    answer = stand.beat(0)
+        assert heartbeat(harness, old, 1) == ErrorCode.REBALANCE_IN_PROGRESS
+        again = harness.join(old, 0)
+        assert harness.sync(old, again.generation_id).error_code == 0
+    leave(harness, old)
+    answer = harness.beat(0)
     assert answer.error_code == 0, "an empty classic group can be replaced"
     assert [one.partitions for one in answer.assignment.topic_partitions] == [BOTH_ASSIGNED]

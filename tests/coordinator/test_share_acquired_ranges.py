@@ -16,7 +16,7 @@ class Batch(NamedTuple):
 BATCHES = [Batch(0, 4), Batch(5, 9)]
 
 
-class Stand:
+class Harness:
     def __init__(self, **limits: int) -> None:
         self.partition = SharePartition(0, (), Limits(**limits))  # type: ignore[arg-type]
 
@@ -35,55 +35,55 @@ class Stand:
 
 
 def test_released_range_is_acquired_together_again() -> None:
-    stand = Stand()
-    assert stand.take() == [(0, 9)]
-    stand.say(AckType.RELEASE, 0, 9)
-    assert stand.take(3) == [(0, 9)]
+    harness = Harness()
+    assert harness.take() == [(0, 9)]
+    harness.say(AckType.RELEASE, 0, 9)
+    assert harness.take(3) == [(0, 9)]
 
 
 def test_strict_limit_applies_to_released_records() -> None:
-    stand = Stand()
-    assert stand.take(7, is_limit=True) == [(0, 6)]
-    stand.say(AckType.RELEASE, 0, 6)
-    assert stand.take(3, is_limit=True) == [(0, 2)]
+    harness = Harness()
+    assert harness.take(7, is_limit=True) == [(0, 6)]
+    harness.say(AckType.RELEASE, 0, 6)
+    assert harness.take(3, is_limit=True) == [(0, 2)]
 
 
 def test_batch_size_divides_what_is_acquired_where_batches_end() -> None:
-    assert Stand().take(batch_size=5) == [(0, 4), (5, 9)]
-    assert Stand().take(batch_size=3) == [(0, 4), (5, 9)], "no batch is cut"
-    assert Stand().take(batch_size=10) == [(0, 9)]
+    assert Harness().take(batch_size=5) == [(0, 4), (5, 9)]
+    assert Harness().take(batch_size=3) == [(0, 4), (5, 9)], "no batch is cut"
+    assert Harness().take(batch_size=10) == [(0, 9)]
 
 
 def test_batch_size_does_not_divide_under_a_strict_limit() -> None:
-    assert Stand().take(8, is_limit=True, batch_size=5) == [(0, 7)]
+    assert Harness().take(8, is_limit=True, batch_size=5) == [(0, 7)]
 
 
 def test_failing_records_are_acquired_in_smaller_parts() -> None:
-    stand = Stand(delivery_count=5)
-    stand.take()
+    harness = Harness(delivery_count=5)
+    harness.take()
     for first in (0, 0):
-        stand.say(AckType.RELEASE, first, 9)
-        assert stand.take() == [(0, 9)]
-    stand.say(AckType.RELEASE, 1, 9)
-    assert stand.take() == [(1, 5)], "half of ten records, although nine are left"
-    stand.say(AckType.RELEASE, 1, 5)
-    assert stand.take() == [(1, 1)], "one record: it is the last delivery"
-    assert stand.take() == [(2, 2)]
+        harness.say(AckType.RELEASE, first, 9)
+        assert harness.take() == [(0, 9)]
+    harness.say(AckType.RELEASE, 1, 9)
+    assert harness.take() == [(1, 5)], "half of ten records, although nine are left"
+    harness.say(AckType.RELEASE, 1, 5)
+    assert harness.take() == [(1, 1)], "one record: it is the last delivery"
+    assert harness.take() == [(2, 2)]
 
 
 def test_error_message_names_offset_after_range_is_cut() -> None:
-    stand = Stand()
-    stand.take()
-    assert stand.say(AckType.ACCEPT, 0, 9, "other") == "Member is not the owner of batch record"
-    assert stand.say(AckType.ACCEPT, 2, 2) is None
-    assert stand.say(AckType.ACCEPT, 0, 9, "other") == "Member is not the owner of offset"
-    assert stand.say(AckType.ACCEPT, 2, 9) == "The offset cannot be acknowledged. The offset is not acquired."
+    harness = Harness()
+    harness.take()
+    assert harness.say(AckType.ACCEPT, 0, 9, "other") == "Member is not the owner of batch record"
+    assert harness.say(AckType.ACCEPT, 2, 2) is None
+    assert harness.say(AckType.ACCEPT, 0, 9, "other") == "Member is not the owner of offset"
+    assert harness.say(AckType.ACCEPT, 2, 9) == "The offset cannot be acknowledged. The offset is not acquired."
 
 
 def test_error_message_names_batch_while_range_is_uncut() -> None:
-    stand = Stand()
-    stand.take()
-    assert stand.say(AckType.RELEASE, 0, 9) is None
+    harness = Harness()
+    harness.take()
+    assert harness.say(AckType.RELEASE, 0, 9) is None
     assert (
-        stand.say(AckType.ACCEPT, 3, 4) == "The batch cannot be acknowledged. The batch is not in the acquired state."
+        harness.say(AckType.ACCEPT, 3, 4) == "The batch cannot be acknowledged. The batch is not in the acquired state."
     )

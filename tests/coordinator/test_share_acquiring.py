@@ -18,7 +18,7 @@ class Batch(NamedTuple):
     last_offset: int
 
 
-class Stand:
+class Harness:
     """A share partition whose persister accepts all writes."""
 
     def __init__(self, start: int = 0, **limits: int) -> None:
@@ -67,7 +67,7 @@ class Stand:
 def test_new_records_are_whole_batches_unless_the_limit_is_strict(
     records: int, strict: bool, expected: list[tuple[int, int]]
 ) -> None:
-    assert Stand().ranges(records=records, strict=strict) == expected
+    assert Harness().ranges(records=records, strict=strict) == expected
 
 
 @pytest.mark.parametrize(
@@ -75,20 +75,20 @@ def test_new_records_are_whole_batches_unless_the_limit_is_strict(
     [(3, 500, [(0, 4)]), (5, 500, [(0, 4)]), (6, 500, [(0, 9)]), (10, 2, [(0, 4)])],
 )
 def test_locks_limit_the_records_in_flight(locks: int, records: int, expected: list[tuple[int, int]]) -> None:
-    stand = Stand(record_locks=locks)
-    assert stand.ranges(records=records) == expected
-    in_flight = stand.partition.in_flight_count
+    harness = Harness(record_locks=locks)
+    assert harness.ranges(records=records) == expected
+    in_flight = harness.partition.in_flight_count
     assert in_flight == sum(last - first + 1 for first, last in expected)
-    assert stand.ranges((10, 14)) == ([(10, 14)] if in_flight < locks else [])
+    assert harness.ranges((10, 14)) == ([(10, 14)] if in_flight < locks else [])
 
 
 def test_records_in_flight_come_back_though_all_locks_are_taken() -> None:
-    stand = Stand(record_locks=5)
-    assert stand.ranges() == [(0, 4)]
-    stand.acknowledge(AckType.RELEASE, 2, 2)
-    assert stand.ranges() == [(2, 2)]
-    assert stand.ranges() == []
-    assert stand.ranges((5, 9), fetch=5) == []
+    harness = Harness(record_locks=5)
+    assert harness.ranges() == [(0, 4)]
+    harness.acknowledge(AckType.RELEASE, 2, 2)
+    assert harness.ranges() == [(2, 2)]
+    assert harness.ranges() == []
+    assert harness.ranges((5, 9), fetch=5) == []
 
 
 @pytest.mark.parametrize(
@@ -104,24 +104,24 @@ def test_records_in_flight_come_back_though_all_locks_are_taken() -> None:
 def test_ranges_have_about_the_size_of_a_batch_and_end_where_batches_end(
     size: int, expected: list[tuple[int, int]]
 ) -> None:
-    assert Stand().ranges((0, 1), (2, 4), (5, 9), size=size) == expected
+    assert Harness().ranges((0, 1), (2, 4), (5, 9), size=size) == expected
 
 
 def test_offsets_that_the_log_lacks_are_archived() -> None:
-    stand = Stand()
-    assert stand.ranges((3, 4), (7, 9)) == [(3, 9)]
-    assert stand.ranges((20, 22), fetch=10) == [(20, 22)]
-    assert stand.partition.in_flight_count == 10
-    stand.acknowledge(AckType.RELEASE, 3, 9)
-    assert stand.ranges((5, 9), fetch=0) == [(5, 9)], "compaction has removed 3 and 4"
-    stand.acknowledge(AckType.ACCEPT, 5, 9)
-    stand.acknowledge(AckType.ACCEPT, 20, 22)
-    assert stand.partition.start_offset == 23
+    harness = Harness()
+    assert harness.ranges((3, 4), (7, 9)) == [(3, 9)]
+    assert harness.ranges((20, 22), fetch=10) == [(20, 22)]
+    assert harness.partition.in_flight_count == 10
+    harness.acknowledge(AckType.RELEASE, 3, 9)
+    assert harness.ranges((5, 9), fetch=0) == [(5, 9)], "compaction has removed 3 and 4"
+    harness.acknowledge(AckType.ACCEPT, 5, 9)
+    harness.acknowledge(AckType.ACCEPT, 20, 22)
+    assert harness.partition.start_offset == 23
 
 
 @pytest.mark.parametrize(("start", "expected"), [(0, [(0, 9)]), (3, [(3, 9)]), (9, [(9, 9)]), (10, [])])
 def test_records_below_the_start_are_not_acquired(start: int, expected: list[tuple[int, int]]) -> None:
-    assert Stand(start).ranges() == expected
+    assert Harness(start).ranges() == expected
 
 
 # ---- failing records
@@ -135,50 +135,50 @@ def test_records_below_the_start_are_not_acquired(start: int, expected: list[tup
 def test_records_that_failed_often_come_in_smaller_numbers(
     limit: int, deliveries: int, count: int, records: int
 ) -> None:
-    stand = Stand(delivery_count=limit)
-    stand.delivered(deliveries)
-    (one,) = stand.take(records=records, strict=True)
+    harness = Harness(delivery_count=limit)
+    harness.delivered(deliveries)
+    (one,) = harness.take(records=records, strict=True)
     assert (one.first, one.last - one.first + 1, one.delivery_count) == (0, min(count, records), deliveries + 1)
 
 
 @pytest.mark.parametrize("records", [1, 2, 3, 4, 5, 6])
 @pytest.mark.parametrize("is_parted", [True, False])
 def test_strict_limit_holds_for_failing_records_to_the_last_one(records: int, is_parted: bool) -> None:
-    stand = Stand(delivery_count=5)
-    stand.delivered(2)
-    stand.take()
+    harness = Harness(delivery_count=5)
+    harness.delivered(2)
+    harness.take()
     if is_parted:
-        stand.acknowledge(AckType.RELEASE, 0, 0)
-        stand.acknowledge(AckType.RELEASE, 1, 1)
-        stand.acknowledge(AckType.RELEASE, 2, 9)
+        harness.acknowledge(AckType.RELEASE, 0, 0)
+        harness.acknowledge(AckType.RELEASE, 1, 1)
+        harness.acknowledge(AckType.RELEASE, 2, 9)
     else:
-        stand.acknowledge(AckType.RELEASE, 0, 9)
-    found = stand.take(records=records, strict=True)
+        harness.acknowledge(AckType.RELEASE, 0, 9)
+    found = harness.take(records=records, strict=True)
     assert sum(one.last - one.first + 1 for one in found) == min(records, 5)
     assert found[0].first == 0 and {one.delivery_count for one in found} == {4}
 
 
 def test_failing_records_are_delivered_without_others() -> None:
-    stand = Stand(delivery_count=4)
-    stand.take((0, 4))
-    stand.take((5, 9), fetch=5)
-    stand.acknowledge(AckType.RELEASE, 5, 9)
-    stand.take((5, 9), fetch=5)
-    stand.acknowledge(AckType.RELEASE, 5, 9)
-    stand.acknowledge(AckType.RELEASE, 0, 4)
-    assert stand.ranges() == [(0, 4)], "those that have not failed"
-    assert stand.ranges() == [(5, 6)], "half of five"
-    assert stand.ranges((7, 9), (10, 12), fetch=7) == [(7, 8)]
+    harness = Harness(delivery_count=4)
+    harness.take((0, 4))
+    harness.take((5, 9), fetch=5)
+    harness.acknowledge(AckType.RELEASE, 5, 9)
+    harness.take((5, 9), fetch=5)
+    harness.acknowledge(AckType.RELEASE, 5, 9)
+    harness.acknowledge(AckType.RELEASE, 0, 4)
+    assert harness.ranges() == [(0, 4)], "those that have not failed"
+    assert harness.ranges() == [(5, 6)], "half of five"
+    assert harness.ranges((7, 9), (10, 12), fetch=7) == [(7, 8)]
 
 
 def test_last_delivery_is_of_one_record() -> None:
-    stand = Stand(delivery_count=3)
-    stand.delivered(2)
+    harness = Harness(delivery_count=3)
+    harness.delivered(2)
     for offset in range(10):
-        (one,) = stand.take()
+        (one,) = harness.take()
         assert (one.first, one.last, one.delivery_count) == (offset, offset, 3)
-    stand.acknowledge(AckType.RELEASE, 0, 9)
-    assert stand.take() == [] and stand.partition.start_offset == 10, "their deliveries are used up"
+    harness.acknowledge(AckType.RELEASE, 0, 9)
+    assert harness.take() == [] and harness.partition.start_offset == 10, "their deliveries are used up"
 
 
 # ---- all records come
@@ -197,13 +197,13 @@ def test_every_record_is_delivered_once_while_none_fails(
 ) -> None:
     ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
     batches = [(end - size, end - 1) for end, size in zip(ends, sizes)]
-    stand = Stand(record_locks=locks)
+    harness = Harness(record_locks=locks)
     got: list[int] = []
     for _ in range(200):
         if len(got) == ends[-1]:
             break
-        at = stand.partition.start_offset
-        found = stand.take(
+        at = harness.partition.start_offset
+        found = harness.take(
             *(one for one in batches if one[1] >= at), records=records, strict=strict, size=size, fetch=at
         )
         assert found, "some are left, and none is in flight"
@@ -211,5 +211,5 @@ def test_every_record_is_delivered_once_while_none_fails(
         assert not strict or len(offsets) <= min(records, locks)
         got += offsets
         for one in found:
-            stand.acknowledge(AckType.ACCEPT, one.first, one.last)
-    assert got == list(range(ends[-1])) and stand.partition.start_offset == ends[-1]
+            harness.acknowledge(AckType.ACCEPT, one.first, one.last)
+    assert got == list(range(ends[-1])) and harness.partition.start_offset == ends[-1]

@@ -50,7 +50,7 @@ def test_combined_states_keep_highest_rank_of_each_offset(seed: int) -> None:
         assert before.last + 1 < after.first or before[2:] != after[2:], "equal neighbours are joined"
 
 
-class Stand:
+class Harness:
     """A shard whose records are kept as encoded bytes, as in the log."""
 
     def __init__(self, updates_per_snapshot: int) -> None:
@@ -95,75 +95,75 @@ class Stand:
 
 
 def test_snapshot_after_update_limit_makes_log_below_redundant() -> None:
-    stand = Stand(updates_per_snapshot=3)
+    harness = Harness(updates_per_snapshot=3)
     for offset in range(8):
-        stand.write(StateBatch(offset, offset, 2, 1))
-    kinds = [type(record.value) for record in stand.records()]
+        harness.write(StateBatch(offset, offset, 2, 1))
+    kinds = [type(record.value) for record in harness.records()]
     update, snapshot = ShareUpdateValue, ShareSnapshotValue
     assert kinds == [snapshot, update, update, update, snapshot, update, update, update, snapshot]
-    assert stand.shard.redundant() == (8, 9)
-    again = stand.loaded_again(stand.records())
-    assert again.state.partitions == stand.shard.state.partitions
-    (state,) = stand.loaded_again(stand.records()[8:]).state.partitions.values()
-    (known,) = stand.shard.state.partitions.values()
+    assert harness.shard.redundant() == (8, 9)
+    again = harness.loaded_again(harness.records())
+    assert again.state.partitions == harness.shard.state.partitions
+    (state,) = harness.loaded_again(harness.records()[8:]).state.partitions.values()
+    (known,) = harness.shard.state.partitions.values()
     assert (state.batches, state.start_offset, state.snapshot_epoch) == (known.batches, 0, known.snapshot_epoch)
 
 
 def test_log_is_cut_only_after_snapshot_and_tombstone_are_committed() -> None:
-    stand = Stand(updates_per_snapshot=3)
+    harness = Harness(updates_per_snapshot=3)
     for offset in range(5):
-        stand.write(StateBatch(offset, offset, 2, 1))
-    assert stand.shard.redundant() == (4, 5)
+        harness.write(StateBatch(offset, offset, 2, 1))
+    assert harness.shard.redundant() == (4, 5)
     other = ShareKey("g", TOPIC_ID, 1)
-    (known,) = stand.shard.state.partitions.values()
-    stand.shard.state.write_snapshot(other, known)
-    assert stand.shard.redundant() == (4, 7), "the snapshot at 6 may be lost"
-    stand.shard.state.write_tombstone(other)
-    assert stand.shard.redundant() == (4, 8), "the tombstone at 7 may be lost"
-    assert stand.loaded_again(stand.records()).redundant() == (4, 5)
+    (known,) = harness.shard.state.partitions.values()
+    harness.shard.state.write_snapshot(other, known)
+    assert harness.shard.redundant() == (4, 7), "the snapshot at 6 may be lost"
+    harness.shard.state.write_tombstone(other)
+    assert harness.shard.redundant() == (4, 8), "the tombstone at 7 may be lost"
+    assert harness.loaded_again(harness.records()).redundant() == (4, 5)
 
 
 def test_unused_state_gets_new_snapshot_after_interval() -> None:
-    stand = Stand(updates_per_snapshot=500)
-    stand.write(StateBatch(0, 5, 2, 1))
-    deadline = stand.shard.deadline()
+    harness = Harness(updates_per_snapshot=500)
+    harness.write(StateBatch(0, 5, 2, 1))
+    deadline = harness.shard.deadline()
     assert deadline == 1_000
-    stand.shard.expire(deadline)
-    stand.take()
-    (state,) = stand.shard.state.partitions.values()
+    harness.shard.expire(deadline)
+    harness.take()
+    (state,) = harness.shard.state.partitions.values()
     assert (state.snapshot_epoch, state.write_timestamp_ms, state.batches) == (1, 1_000, (StateBatch(0, 5, 2, 1),))
-    stand.shard.expire(2_000)
-    assert stand.take() == [] and len(stand.log) == 3, "a second snapshot is not necessary"
+    harness.shard.expire(2_000)
+    assert harness.take() == [] and len(harness.log) == 3, "a second snapshot is not necessary"
 
 
 def test_topic_deletion_deletes_its_states() -> None:
-    stand = Stand(updates_per_snapshot=500)
-    stand.shard.handle(TopicsChanged(image_of(), frozenset({TOPIC_ID})), 5)
-    stand.take()
-    assert stand.shard.state.partitions == {}
-    assert stand.loaded_again(stand.records()).state.partitions == {}
+    harness = Harness(updates_per_snapshot=500)
+    harness.shard.handle(TopicsChanged(image_of(), frozenset({TOPIC_ID})), 5)
+    harness.take()
+    assert harness.shard.state.partitions == {}
+    assert harness.loaded_again(harness.records()).state.partitions == {}
 
 
 def test_update_without_its_snapshot_is_a_state_of_its_own() -> None:
     """Kafka also uses the update alone, so a request with the first state epoch is not fenced."""
-    stand = Stand(updates_per_snapshot=500)
-    stand.write(StateBatch(0, 5, 2, 1), start=3)
-    snapshot, update = stand.records()
+    harness = Harness(updates_per_snapshot=500)
+    harness.write(StateBatch(0, 5, 2, 1), start=3)
+    snapshot, update = harness.records()
     assert isinstance(snapshot.value, ShareSnapshotValue) and isinstance(update.value, ShareUpdateValue)
-    (state,) = stand.loaded_again([update]).state.partitions.values()
-    (known,) = stand.shard.state.partitions.values()
+    (state,) = harness.loaded_again([update]).state.partitions.values()
+    (known,) = harness.shard.state.partitions.values()
     assert (state.state_epoch, state.leader_epoch, state.start_offset) == (0, 0, 3)
     assert (state.batches, state.snapshot_epoch) == (known.batches, known.snapshot_epoch)
 
 
 @pytest.mark.parametrize(("topic_id", "partition"), [(TOPIC_ID, 999), (b"unknown".ljust(16, b"."), 0)])
 def test_state_of_an_unknown_partition_is_not_created(topic_id: bytes, partition: int) -> None:
-    stand = Stand(updates_per_snapshot=500)
-    before = dict(stand.shard.state.partitions)
+    harness = Harness(updates_per_snapshot=500)
+    before = dict(harness.shard.state.partitions)
     start = initialize.PartitionData(partition=partition, state_epoch=1, start_offset=0)
     topics = [initialize.InitializeStateData(topic_id=topic_id, partitions=[start])]
     request = initialize.InitializeShareGroupStateRequest(group_id="g", topics=topics)
-    stand.shard.handle(GroupRequest("token", request), 0)
-    (result,) = stand.take()[0].response.results
+    harness.shard.handle(GroupRequest("token", request), 0)
+    (result,) = harness.take()[0].response.results
     assert result.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert stand.shard.state.partitions == before
+    assert harness.shard.state.partitions == before

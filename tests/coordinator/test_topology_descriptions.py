@@ -21,7 +21,7 @@ from odradek.protocol.messages.streams_group_topology_description_update import 
     TopologyDescriptionSubtopology,
 )
 
-from tests.coordinator.streams_stand import Stand
+from tests.coordinator.streams_harness import Harness
 
 Node = TopologyDescriptionNode
 Request = StreamsGroupTopologyDescriptionUpdateRequest
@@ -52,64 +52,64 @@ def description() -> TopologyDescription:
 
 
 @pytest.fixture
-def stand() -> Stand:
-    made = Stand()
+def harness() -> Harness:
+    made = Harness()
     made.beat("a", 0)
     return made
 
 
-def update(stand: Stand, **fields: Any) -> tuple[Any, list[str]]:
+def update(harness: Harness, **fields: Any) -> tuple[Any, list[str]]:
     said = {"group_id": "g", "member_id": "a", "topology_epoch": 0, "topology_description": description()}
-    return stand.ask(Request(**(said | fields)), 0)
+    return harness.ask(Request(**(said | fields)), 0)
 
 
-def reported(stand: Stand, *, is_asked: bool = True, version: int = 1) -> Any:
+def reported(harness: Harness, *, is_asked: bool = True, version: int = 1) -> Any:
     request = StreamsGroupDescribeRequest(group_ids=["g"], include_topology_description=is_asked)
-    return stand.ask(request, version)[0].groups[0]
+    return harness.ask(request, version)[0].groups[0]
 
 
-def is_asked(stand: Stand, version: int = 1) -> bool:
-    response, _ = stand.beat("a", 2, version=version)
+def is_asked(harness: Harness, version: int = 1) -> bool:
+    response, _ = harness.beat("a", 2, version=version)
     assert not isinstance(response, NeedsTopics) and response.error_code == 0
     asked: bool = response.topology_description_required
     return asked
 
 
 def test_description_is_requested_again_after_growing_waits() -> None:
-    stand = Stand()
-    response, _ = stand.beat("a", 0)
+    harness = Harness()
+    response, _ = harness.beat("a", 0)
     assert response.topology_description_required
     for wait in (30, 60, 120):
-        stand.now += wait * SECOND - 1
-        assert not is_asked(stand)
-        stand.now += 1
-        assert is_asked(stand)
+        harness.now += wait * SECOND - 1
+        assert not is_asked(harness)
+        harness.now += 1
+        assert is_asked(harness)
     for _ in range(10):
-        stand.now += 3_600 * SECOND
-        assert is_asked(stand), "the maximum wait is one hour"
+        harness.now += 3_600 * SECOND
+        assert is_asked(harness), "the maximum wait is one hour"
 
 
 def test_old_client_gets_no_request_and_does_not_delay_requests_to_others() -> None:
-    stand = Stand()
-    response, _ = stand.beat("a", 0, version=0)
+    harness = Harness()
+    response, _ = harness.beat("a", 0, version=0)
     assert not response.topology_description_required
-    assert is_asked(stand)
+    assert is_asked(harness)
 
 
 def test_member_with_older_topology_gets_no_description_request() -> None:
-    from tests.coordinator.streams_stand import topology
+    from tests.coordinator.streams_harness import topology
 
-    stand = Stand()
-    stand.beat("a", 0, topology=topology(epoch=1), version=0)
-    response, _ = stand.beat("b", 0, topology=topology(epoch=0))
+    harness = Harness()
+    harness.beat("a", 0, topology=topology(epoch=1), version=0)
+    response, _ = harness.beat("b", 0, topology=topology(epoch=0))
     assert not response.topology_description_required
 
 
-def test_pushed_description_is_returned_on_request_and_not_requested_again(stand: Stand) -> None:
-    assert (reported(stand).topology_description_status, reported(stand).topology_description) == (NOT_STORED, None)
-    response, records = update(stand)
+def test_pushed_description_is_returned_on_request_and_not_requested_again(harness: Harness) -> None:
+    assert (reported(harness).topology_description_status, reported(harness).topology_description) == (NOT_STORED, None)
+    response, records = update(harness)
     assert (response.error_code, response.error_message, records) == (0, None, STORED)
-    group = reported(stand)
+    group = reported(harness)
     assert group.topology_description_status == AVAILABLE
     nodes = group.topology_description.subtopologies[0].nodes
     assert [node.name for node in nodes] == ["source", "count", "sink"]
@@ -119,65 +119,65 @@ def test_pushed_description_is_returned_on_request_and_not_requested_again(stand
     assert [node.successors for node in nodes] == [["count"], ["sink"], []]
     (store,) = group.topology_description.global_stores
     assert (store.source.source_topics, store.processor.stores) == (["countries"], ["countries"])
-    stand.now += 3_600 * SECOND
-    assert not is_asked(stand)
+    harness.now += 3_600 * SECOND
+    assert not is_asked(harness)
 
 
-def test_description_is_omitted_unless_requested(stand: Stand) -> None:
-    update(stand)
-    group = reported(stand, is_asked=False)
+def test_description_is_omitted_unless_requested(harness: Harness) -> None:
+    update(harness)
+    group = reported(harness, is_asked=False)
     assert (group.topology_description_status, group.topology_description) == (NOT_REQUESTED, None)
 
 
-def test_stored_description_changes_only_stored_epoch(stand: Stand) -> None:
-    before, metadata = reported(stand, is_asked=False), stand.group.metadata
-    update(stand)
-    assert reported(stand, is_asked=False) == before
-    assert stand.group.metadata == replace(metadata, stored_description_topology_epoch=0)
-    assert stand.beat("a", 2)[1] == []
+def test_stored_description_changes_only_stored_epoch(harness: Harness) -> None:
+    before, metadata = reported(harness, is_asked=False), harness.group.metadata
+    update(harness)
+    assert reported(harness, is_asked=False) == before
+    assert harness.group.metadata == replace(metadata, stored_description_topology_epoch=0)
+    assert harness.beat("a", 2)[1] == []
 
 
-def test_same_description_of_another_member_writes_nothing(stand: Stand) -> None:
-    stand.beat("b", 0)
-    update(stand)
-    response, records = update(stand, member_id="b")
+def test_same_description_of_another_member_writes_nothing(harness: Harness) -> None:
+    harness.beat("b", 0)
+    update(harness)
+    response, records = update(harness, member_id="b")
     assert (response.error_code, records) == (0, [])
 
 
-def test_next_coordinator_loads_description_from_log(stand: Stand) -> None:
-    stand.shard.handle(GroupRequest(1, Request("g", "a", 0, description())), stand.now)
-    log = [encode_record(record) for record in stand.shard.take().records]
+def test_next_coordinator_loads_description_from_log(harness: Harness) -> None:
+    harness.shard.handle(GroupRequest(1, Request("g", "a", 0, description())), harness.now)
+    log = [encode_record(record) for record in harness.shard.take().records]
     assert log
-    moved = Stand()
+    moved = Harness()
     moved.beat("a", 0)
     for key, value in log:
         moved.shard.replay(decode_record(key, value))
-    assert reported(moved).topology_description == reported(stand).topology_description
+    assert reported(moved).topology_description == reported(harness).topology_description
     assert reported(moved).topology_description is not None and not is_asked(moved)
 
 
-def test_description_is_deleted_with_group_and_requested_from_next_group(stand: Stand) -> None:
-    update(stand)
-    stand.beat("a", -1)
-    stand.ask(DeleteGroupsRequest(groups_names=["g"]))
-    assert reported(stand).topology_description_status == NOT_REQUESTED, "there is no group"
-    response, _ = stand.beat("a", 0)
+def test_description_is_deleted_with_group_and_requested_from_next_group(harness: Harness) -> None:
+    update(harness)
+    harness.beat("a", -1)
+    harness.ask(DeleteGroupsRequest(groups_names=["g"]))
+    assert reported(harness).topology_description_status == NOT_REQUESTED, "there is no group"
+    response, _ = harness.beat("a", 0)
     assert response.topology_description_required
-    assert reported(stand).topology_description_status == NOT_STORED
+    assert reported(harness).topology_description_status == NOT_STORED
 
 
 def test_too_large_description_fails_permanently() -> None:
-    stand = Stand()
-    stand.shard.state.config = replace(stand.shard.state.config, max_record_bytes=500)
-    stand.beat("a", 0)
+    harness = Harness()
+    harness.shard.state.config = replace(harness.shard.state.config, max_record_bytes=500)
+    harness.beat("a", 0)
     many = replace(description(), subtopologies=description().subtopologies * 100)
-    response, records = update(stand, topology_description=many)
+    response, records = update(harness, topology_description=many)
     assert response.error_code == ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED
     assert response.error_message == "The description of the topology does not fit into a record of 500 bytes."
-    assert (records, stand.group.metadata.failed_description_topology_epoch) == (["Metadata"], 0)
-    stand.now += 3_600 * SECOND
-    assert not is_asked(stand)
-    assert reported(stand).topology_description_status == NOT_STORED
+    assert (records, harness.group.metadata.failed_description_topology_epoch) == (["Metadata"], 0)
+    harness.now += 3_600 * SECOND
+    assert not is_asked(harness)
+    assert reported(harness).topology_description_status == NOT_STORED
 
 
 def _odd_node(described: TopologyDescription) -> None:
@@ -210,19 +210,19 @@ def _as_it_is(described: TopologyDescription) -> None:
     ],
 )
 def test_invalid_description_has_kafkas_error_message(
-    stand: Stand, said: dict[str, Any], changed: Callable[[TopologyDescription], None], error: ErrorCode, words: str
+    harness: Harness, said: dict[str, Any], changed: Callable[[TopologyDescription], None], error: ErrorCode, words: str
 ) -> None:
     made = description()
     changed(made)
-    response, records = update(stand, topology_description=made, **said)
+    response, records = update(harness, topology_description=made, **said)
     assert (response.error_code, response.error_message, records) == (error, words, [])
-    assert reported(stand).topology_description_status == NOT_STORED
+    assert reported(harness).topology_description_status == NOT_STORED
 
 
 def test_description_of_group_of_another_kind_fails() -> None:
-    stand = Stand()
-    stand.commit("", -1, "in", 0)
-    response, _ = update(stand)
+    harness = Harness()
+    harness.commit("", -1, "in", 0)
+    response, _ = update(harness)
     assert response.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert response.error_message == "Group g is not a streams group."
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ground import produce, produced, topic
 from ..scenario import Step, ask, batch, prepare, scenario
+from ..setup_steps import produce, produced, topic
 
 #: The metadata.version of a new cluster of Apache Kafka 4.3 and of Odradek.
 LEVEL = 30

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ground import topic
 from ..scenario import Step, ask, prepare, scenario
+from ..setup_steps import topic
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3

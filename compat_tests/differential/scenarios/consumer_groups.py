@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ground import NO_SUCH_ID
-from ..ground import topic_of_groups as topic
 from ..scenario import Step, ask, prepare, scenario
+from ..setup_steps import NO_SUCH_ID
+from ..setup_steps import topic_of_groups as topic
 from .groups import member
 from .offsets import commit, delete, fetch
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ground import NO_SUCH_ID, consume, fetched, produce, produced, topic
 from ..scenario import Step, ask, batch, prepare, receive, scenario, send
+from ..setup_steps import NO_SUCH_ID, consume, fetched, produce, produced, topic
 
 
 def part(partition: int, offset: int = 0, **more: Any) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ground import topic_of_groups as topic
 from ..scenario import Given, Step, Subscribed, ask, prepare, scenario
+from ..setup_steps import topic_of_groups as topic
 from .consumer_groups import ASSIGNED, beat, described, in_group, join
 from .groups import member
 from .offsets import commit

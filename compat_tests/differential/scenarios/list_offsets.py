@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ground import produce, produced, topic
 from ..scenario import Joined, Step, ask, batch, prepare, scenario
+from ..setup_steps import produce, produced, topic
 
 #: Latest, earliest, greatest timestamp, earliest local, latest tiered, earliest not yet uploaded.
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6

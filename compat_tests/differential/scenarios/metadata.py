@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..ground import NO_SUCH_ID, topic
 from ..scenario import ask, prepare, scenario
+from ..setup_steps import NO_SUCH_ID, topic
 
 
 def is_created(answer: object) -> bool:

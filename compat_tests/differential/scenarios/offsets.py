@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ground import NO_SUCH_ID, topic
 from ..scenario import Step, ask, prepare, scenario
+from ..setup_steps import NO_SUCH_ID, topic
 from .groups import stable
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from odradek.protocol.records.compression import Compression
 
-from ..ground import NO_SUCH_ID, fetched, produce, topic
 from ..scenario import Joined, Scenario, ask, batch, prepare, scenario, send
+from ..setup_steps import NO_SUCH_ID, fetched, produce, topic
 
 _INIT = prepare("InitProducerId", transactional_id=None, transaction_timeout_ms=60_000, keep={"pid": "producer_id"})
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ground import NO_SUCH_ID
 from ..scenario import ask, prepare, scenario
+from ..setup_steps import NO_SUCH_ID
 
 VOTER: dict[str, Any] = {"cluster_id": "$another", "voter_id": 99, "voter_directory_id": NO_SUCH_ID}
 #: Keeps the cluster id, which the error message contains.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ground import NO_SUCH_ID, produced
 from ..scenario import Step, ask, prepare, scenario
-from .share_states import begun, ground
+from ..setup_steps import NO_SUCH_ID, produced
+from .share_states import begun, setup_steps
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 GROUP, SET = 32, 0
@@ -72,7 +72,7 @@ def configured(key: str, value: str) -> Step:
 
 def records(count: int = 10) -> list[Step]:
     """Makes a topic with batches of five records; the group begins at the first record."""
-    return [*ground(), begun(), *(produced(*(b"%d" % n for n in range(5))) for _ in range(count // 5))]
+    return [*setup_steps(), begun(), *(produced(*(b"%d" % n for n in range(5))) for _ in range(count // 5))]
 
 
 SCENARIOS = [
@@ -139,7 +139,7 @@ SCENARIOS = [
         fetch(2, (0, 4, RENEW)),
         versions="2+",
     ),
-    scenario("ShareFetch", "a group that was never begun", ground(), fetch(0, wait=500), fetch(1, wait=500)),
+    scenario("ShareFetch", "a group that was never begun", setup_steps(), fetch(0, wait=500), fetch(1, wait=500)),
     scenario(
         "ShareAcknowledge",
         "records are accepted, released, rejected",

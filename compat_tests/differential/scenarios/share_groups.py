@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ground import produced, topic
 from ..scenario import Step, ask, prepare, scenario
+from ..setup_steps import produced, topic
 from .groups import joined
 from .offsets import commit, fetch
-from .share_states import begun, ground, read
+from .share_states import begun, read, setup_steps
 
 ASSIGNED = lambda answer: answer.error_code != 0 or (answer.assignment and answer.assignment.topic_partitions)  # noqa: E731
 
@@ -59,7 +59,7 @@ SCENARIOS = [
     scenario(
         "ShareGroupHeartbeat",
         "a member joins, is assigned, and leaves",
-        ground(partitions=3),
+        setup_steps(partitions=3),
         assigned(),
         join(),
         beat(epoch="@e"),
@@ -70,7 +70,7 @@ SCENARIOS = [
     scenario(
         "ShareGroupHeartbeat",
         "members share what there is",
-        ground(),
+        setup_steps(),
         assigned("a"),
         assigned("b"),
         join("a"),
@@ -95,7 +95,7 @@ SCENARIOS = [
     scenario(
         "ShareGroupHeartbeat",
         "epochs that are not the member's",
-        ground(),
+        setup_steps(),
         assigned(),
         beat(epoch=99),
         beat("b", 1),
@@ -114,7 +114,7 @@ SCENARIOS = [
     scenario(
         "ShareGroupDescribe",
         "groups that are there and that are not",
-        ground(partitions=2),
+        setup_steps(partitions=2),
         assigned(),
         described("$g", "$none", ""),
         leaves(),
@@ -124,7 +124,7 @@ SCENARIOS = [
     scenario(
         "DescribeShareGroupOffsets",
         "where a group is",
-        ground(partitions=2),
+        setup_steps(partitions=2),
         assigned(),
         produced(b"1", b"2", b"3"),
         begun(9, 1),
@@ -138,7 +138,7 @@ SCENARIOS = [
     scenario(
         "AlterShareGroupOffsets",
         "a group without members is moved",
-        ground(partitions=2),
+        setup_steps(partitions=2),
         assigned(),
         produced(b"1", b"2", b"3"),
         alter(),
@@ -150,12 +150,12 @@ SCENARIOS = [
         alter(group=""),
         read(7),
     ),
-    scenario("AlterShareGroupOffsets", "a group that is not there", ground(), alter(), described(), offsets(0)),
+    scenario("AlterShareGroupOffsets", "a group that is not there", setup_steps(), alter(), described(), offsets(0)),
     scenario("AlterShareGroupOffsets", "a classic group is not moved", topic(), joined(), alter()),
     scenario(
         "DeleteShareGroupOffsets",
         "a group without members forgets topics",
-        ground(),
+        setup_steps(),
         assigned(),
         forget(),
         leaves(),
@@ -168,7 +168,7 @@ SCENARIOS = [
     scenario(
         "DeleteGroups",
         "share groups",
-        ground(),
+        setup_steps(),
         assigned(),
         ask("DeleteGroups", groups_names=["$g"]),
         leaves(),
@@ -180,10 +180,10 @@ SCENARIOS = [
     scenario(
         "OffsetCommit",
         "share groups commit nothing",
-        ground(),
+        setup_steps(),
         assigned(),
         ask("OffsetCommit", **commit((0, 1))),
         versions="8+",
     ),
-    scenario("OffsetFetch", "share groups have committed nothing", ground(), assigned(), fetch(0), versions="8+"),
+    scenario("OffsetFetch", "share groups have committed nothing", setup_steps(), assigned(), fetch(0), versions="8+"),
 ]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..ground import produced
 from ..scenario import Scenario, Step, scenario
+from ..setup_steps import produced
 from .share_fetches import ACCEPT, GAP, REJECT, RELEASE, configured, fetch, first, say
-from .share_states import begun, ground, read
+from .share_states import begun, read, setup_steps
 from .transactions import ABORT, COMMIT, added, ended, wrote
 from .transactions import begun as with_producer
 
@@ -16,7 +16,7 @@ def in_transactions(level: str) -> list[Step]:
     """Aborts offsets 1, 2 and 4 (marker 5), and commits offset 7 (marker 8); 3 is outside the transactions."""
     return [
         configured("share.isolation.level", level),
-        *ground(),
+        *setup_steps(),
         begun(),
         produced(b"0"),
         *with_producer(),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ground import NO_SUCH_ID, topic_of_groups
 from ..scenario import Step, ask, prepare, scenario
+from ..setup_steps import NO_SUCH_ID, topic_of_groups
 
 TOPIC = "__share_group_state"
 
@@ -33,7 +33,7 @@ def begun(state_epoch: int = 1, start_offset: int = 0, **more: Any) -> Step:
     return prepare("InitializeShareGroupState", group_id="$g", topics=topics, until=is_loaded, **more)
 
 
-def ground(*, partitions: int = 1) -> list[Step]:
+def setup_steps(*, partitions: int = 1) -> list[Step]:
     """Creates a topic, waits until coordinators have it, and creates the persister's topic."""
     wanted = prepare("Metadata", version=12, topics=[{"name": TOPIC}], allow_auto_topic_creation=True, until=is_there)
     return [*topic_of_groups(partitions=partitions), wanted]
@@ -80,7 +80,7 @@ SCENARIOS = [
     scenario(
         "InitializeShareGroupState",
         "states are begun once and again",
-        ground(),
+        setup_steps(),
         initialize(2, -1),
         read(),
         summary(),
@@ -94,17 +94,17 @@ SCENARIOS = [
     scenario(
         "InitializeShareGroupState",
         "what cannot be begun",
-        ground(),
+        setup_steps(),
         *(initialize(**one) for one in WRONG),
         about("InitializeShareGroupState", {"partition": 7}, {"partition": -1}),
         ask("InitializeShareGroupState", group_id="$g", topics=[]),
         ask("InitializeShareGroupState", group_id="$g", topics=[{"topic_id": "@t", "partitions": []}]),
     ),
-    scenario("ReadShareGroupState", "what was never begun", ground(), read(), *(read(**one) for one in WRONG)),
+    scenario("ReadShareGroupState", "what was never begun", setup_steps(), read(), *(read(**one) for one in WRONG)),
     scenario(
         "ReadShareGroupState",
         "a leader that is behind is fenced",
-        ground(),
+        setup_steps(),
         begun(start_offset=3),
         read(5),
         read(4),
@@ -114,7 +114,7 @@ SCENARIOS = [
     scenario(
         "WriteShareGroupState",
         "states are combined",
-        ground(),
+        setup_steps(),
         begun(),
         write((0, 9, 0, 1)),
         read(-1),
@@ -131,7 +131,7 @@ SCENARIOS = [
     scenario(
         "WriteShareGroupState",
         "who may not write",
-        ground(),
+        setup_steps(),
         write((0, 9, 2, 1)),
         begun(2),
         read(5),
@@ -147,7 +147,7 @@ SCENARIOS = [
     scenario(
         "ReadShareGroupStateSummary",
         "what there is and what there is not",
-        ground(partitions=2),
+        setup_steps(partitions=2),
         begun(4, 11),
         about("ReadShareGroupStateSummary", {}, {"partition": 1}, {"partition": 2}, {"partition": -1}),
         *(summary(**one) for one in WRONG),
@@ -156,7 +156,7 @@ SCENARIOS = [
     scenario(
         "DeleteShareGroupState",
         "states are forgotten",
-        ground(),
+        setup_steps(),
         delete(),
         begun(4, 11),
         delete(),

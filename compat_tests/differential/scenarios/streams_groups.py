@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ground import topic
 from ..scenario import Step, ask, prepare, scenario
+from ..setup_steps import topic
 
 GROUP_RESOURCE = 32
 READER = {"subtopology_id": "0", "source_topics": ["$t"], "repartition_sink_topics": ["$g-shuffled"]}

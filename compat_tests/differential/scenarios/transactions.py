@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ground import fetched, produce, topic
 from ..scenario import Step, ask, batch, prepare, scenario
+from ..setup_steps import fetched, produce, topic
 
 COMMIT, ABORT = True, False
 #: The last version of Produce before a batch adds its partition to the transaction (KIP-890).

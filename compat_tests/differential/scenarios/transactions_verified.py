@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..ground import fetched, topic
 from ..scenario import ask, scenario
+from ..setup_steps import fetched, topic
 from .transactions import COMMIT, added, begun, ended, sent
 
 SCENARIOS = [

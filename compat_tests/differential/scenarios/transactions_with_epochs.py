@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ground import fetched, topic
 from ..scenario import Step, ask, prepare, scenario
+from ..setup_steps import fetched, topic
 from .transactional_offsets import committed_offsets, offsets
 from .transactions import ABORT, COMMIT, begun, completed, end, init, sent
 

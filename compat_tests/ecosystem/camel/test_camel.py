@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compat_tests.ecosystem import witness
+from compat_tests.ecosystem import reference_client
 from compat_tests.ecosystem.running import java, run
 
 ROUND = 200
@@ -14,15 +14,15 @@ ROUND = 200
 def test_a_route_resumes_at_its_commits(bootstrap: str, topic: str, group: str) -> None:
     topic, group = topic[:60], group[:60]
     for name in (topic, f"{topic}-upper", f"{topic}-bad"):
-        witness.create(bootstrap, name, 2)
+        reference_client.create(bootstrap, name, 2)
     flags = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",)
     for part in (0, 1):
         values = [*(f"value-{number}" for number in range(part * ROUND, (part + 1) * ROUND)), f"bad-{part}"]
-        witness.produce(bootstrap, topic, values, values)
+        reference_client.produce(bootstrap, topic, values, values)
         run(java("camel", "Routes", bootstrap, topic, group, str(len(values)), jvm=flags))
-        assert sum(witness.committed(bootstrap, group).values()) == len(values) * (part + 1)
-    found = witness.records(bootstrap, f"{topic}-upper")
+        assert sum(reference_client.committed(bootstrap, group).values()) == len(values) * (part + 1)
+    found = reference_client.records(bootstrap, f"{topic}-upper")
     wanted = [f"VALUE-{number}" for number in range(2 * ROUND)]
     assert sorted(one.value or "" for one in found) == sorted(wanted)
     assert all((one.key or "").upper() == one.value and dict(one.headers)["route"] == b"camel" for one in found)
-    assert sorted(witness.values(bootstrap, f"{topic}-bad")) == ["bad-0", "bad-1"]
+    assert sorted(reference_client.values(bootstrap, f"{topic}-bad")) == ["bad-0", "bad-1"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from compat_tests.broker_process import free_port
-from compat_tests.ecosystem import witness
+from compat_tests.ecosystem import reference_client
 from compat_tests.ecosystem.running import Running, java
 
 ROUND = 2000
@@ -80,7 +80,7 @@ def append(file: Path, numbers: range) -> None:
 @pytest.mark.timeout(600)
 def test_lines_go_from_file_to_file_exactly_once_through_a_kill(bootstrap: str, topic: str, tmp_path: Path) -> None:
     topic = topic[:50]
-    witness.create(bootstrap, topic)
+    reference_client.create(bootstrap, topic)
     source, sink = tmp_path / "source.txt", tmp_path / "sink.txt"
     append(source, range(ROUND))
     worker = Worker(bootstrap, f"connect-{topic}", tmp_path)
@@ -106,18 +106,20 @@ def test_lines_go_from_file_to_file_exactly_once_through_a_kill(bootstrap: str, 
                 lambda name=name, config=config: worker.ask("PUT", f"/connectors/{name}/config", config), f"{name}"
             )
             running.wait_for(lambda name=name: worker.states(name) == {"RUNNING"}, f"{name} running")
-        running.wait_for(lambda: len(witness.values(bootstrap, topic)) >= ROUND, "the first lines in the topic")
+        running.wait_for(
+            lambda: len(reference_client.values(bootstrap, topic)) >= ROUND, "the first lines in the topic"
+        )
         running.wait_for(lambda: len(sink.read_text().splitlines()) >= ROUND, "the first lines in the sink")
-        witness.await_committed(bootstrap, "connect-sink", ROUND)
+        reference_client.await_committed(bootstrap, "connect-sink", ROUND)
         append(source, range(ROUND, 2 * ROUND))
-        running.wait_for(lambda: len(witness.values(bootstrap, topic)) > ROUND, "more lines")
+        running.wait_for(lambda: len(reference_client.values(bootstrap, topic)) > ROUND, "more lines")
         running.kill()
     append(source, range(2 * ROUND, 3 * ROUND))
     with worker.start() as running:
-        running.wait_for(lambda: len(witness.values(bootstrap, topic)) >= 3 * ROUND, "all lines in the topic")
+        running.wait_for(lambda: len(reference_client.values(bootstrap, topic)) >= 3 * ROUND, "all lines in the topic")
         running.wait_for(lambda: len(set(sink.read_text().splitlines())) >= 3 * ROUND, "all lines in the sink")
         running.stop()
     wanted = [f"line {number}" for number in range(3 * ROUND)]
-    assert witness.values(bootstrap, topic) == wanted
+    assert reference_client.values(bootstrap, topic) == wanted
     # The sink commits after it writes: after a kill it may repeat lines, and loses none.
     assert set(sink.read_text().splitlines()) == set(wanted)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.ecosystem import witness
+from compat_tests.ecosystem import reference_client
 from compat_tests.ecosystem.running import java, run
 
 COUNT = 6000
@@ -22,12 +22,12 @@ def job(bootstrap: str, topic: str, group: str, fail_after: int, mark: Path) -> 
 @pytest.mark.timeout(600)
 def test_sums_are_exact_through_a_failure_of_the_job(bootstrap: str, topic: str, group: str, tmp_path: Path) -> None:
     topic, group, mark = topic[:60], group[:60], tmp_path / "failed"
-    witness.create(bootstrap, topic, 2)
-    witness.create(bootstrap, f"{topic}-sums", 2)
-    witness.produce(bootstrap, topic, map(str, range(COUNT)))
+    reference_client.create(bootstrap, topic, 2)
+    reference_client.create(bootstrap, f"{topic}-sums", 2)
+    reference_client.produce(bootstrap, topic, map(str, range(COUNT)))
     job(bootstrap, topic, group, COUNT // 3, mark)
     assert mark.exists(), "the job did not fail on its way"
-    found = witness.values(bootstrap, f"{topic}-sums")
+    found = reference_client.values(bootstrap, f"{topic}-sums")
     numbers = [int(value.split(":")[0]) for value in found]
     assert sorted(numbers) == list(range(COUNT))
     for digit in range(10):
@@ -38,15 +38,15 @@ def test_sums_are_exact_through_a_failure_of_the_job(bootstrap: str, topic: str,
 @pytest.mark.timeout(600)
 def test_a_second_job_goes_on_at_the_committed_offsets(bootstrap: str, topic: str, group: str, tmp_path: Path) -> None:
     topic, group = topic[:60], group[:60]
-    witness.create(bootstrap, topic, 2)
-    witness.create(bootstrap, f"{topic}-sums", 2)
+    reference_client.create(bootstrap, topic, 2)
+    reference_client.create(bootstrap, f"{topic}-sums", 2)
     first, second = range(1000), range(1000, 1500)
-    witness.produce(bootstrap, topic, map(str, first))
+    reference_client.produce(bootstrap, topic, map(str, first))
     job(bootstrap, topic, group, 0, tmp_path / "none")
     # A job ends without a wait for its last commit, so records after the last completed commit are read again.
-    committed = sum(witness.await_committed(bootstrap, group, 1).values())
-    witness.produce(bootstrap, topic, map(str, second))
+    committed = sum(reference_client.await_committed(bootstrap, group, 1).values())
+    reference_client.produce(bootstrap, topic, map(str, second))
     job(bootstrap, topic, group, 0, tmp_path / "none")
-    written = [int(value.split(":")[0]) for value in witness.values(bootstrap, f"{topic}-sums")]
+    written = [int(value.split(":")[0]) for value in reference_client.values(bootstrap, f"{topic}-sums")]
     assert set(written) == {*first, *second}
     assert len(written) == second.stop + (first.stop - committed)

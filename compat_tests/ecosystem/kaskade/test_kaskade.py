@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.ecosystem import witness
+from compat_tests.ecosystem import reference_client
 from compat_tests.ecosystem.running import python, run
 
 SCREEN = Path(__file__).parent / "screen.py"
@@ -36,8 +36,8 @@ def filtered(text: str) -> tuple[tuple[str, str], ...]:
 def test_topics_are_listed_filtered_and_described(
     kaskade: Screen, bootstrap: str, unique: Callable[[str], str]
 ) -> None:
-    orders, other = (witness.create(bootstrap, unique(name)[:30], 3) for name in ("orders", "other"))
-    witness.produce(bootstrap, orders, (str(number) for number in range(300)))
+    orders, other = (reference_client.create(bootstrap, unique(name)[:30], 3) for name in ("orders", "other"))
+    reference_client.produce(bootstrap, orders, (str(number) for number in range(300)))
     described = (("see", "≈300"), ("press", "enter"), ("see", f"Topic Details [{orders}]"), ("see", "Partitions [3]"))
     kaskade(["admin", "-b", bootstrap], ("see", other), *filtered(orders), ("gone", other), *described)
 
@@ -46,15 +46,15 @@ def test_a_topic_is_created_and_deleted_by_keys(kaskade: Screen, bootstrap: str,
     name = unique("made")[:30]
     named = (("see", "Updated"), ("type", "n"), ("see", "Create Topic"), ("type", name), ("see", name))
     kaskade(["admin", "-b", bootstrap], *named, ("press", "f2"), ("see", f"Created topic '{name}'"))
-    witness.await_topic(bootstrap, name, partitions=1)
+    reference_client.await_topic(bootstrap, name, partitions=1)
     confirmed = (("press", "ctrl+d"), ("see", "Cancel"), ("type", name), ("cell", name))
     kaskade(["admin", "-b", bootstrap], *filtered(name), *confirmed, ("press", "enter"), ("see", "Deleted topic"))
-    witness.await_topic(bootstrap, name, partitions=0)
+    reference_client.await_topic(bootstrap, name, partitions=0)
 
 
 def test_records_are_shown_with_keys_and_values(kaskade: Screen, bootstrap: str, unique: Callable[[str], str]) -> None:
-    topic = witness.create(bootstrap, unique("read")[:30])
-    witness.produce(
+    topic = reference_client.create(bootstrap, unique("read")[:30])
+    reference_client.produce(
         bootstrap, topic, (f"value-{number}" for number in range(20)), (f"key-{number}" for number in range(20))
     )
     shown = [

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from compat_tests.ecosystem import witness
+from compat_tests.ecosystem import reference_client
 from compat_tests.ecosystem.running import home, libraries, run, unpacked
 
 COUNT = 2000
@@ -25,7 +25,7 @@ def on(kcat: list[str], bootstrap: str, *words: str, stdin: str = "") -> str:
 
 
 def test_keys_headers_and_codec_arrive(kcat: list[str], bootstrap: str, topic: str) -> None:
-    witness.create(bootstrap, topic, 3)
+    reference_client.create(bootstrap, topic, 3)
     lines = "".join(f"key-{number}:value {number}\n" for number in range(COUNT))
     on(
         kcat,
@@ -43,17 +43,17 @@ def test_keys_headers_and_codec_arrive(kcat: list[str], bootstrap: str, topic: s
         "linger.ms=5",
         stdin=lines,
     )
-    found = witness.records(bootstrap, topic)
+    found = reference_client.records(bootstrap, topic)
     assert {one.key: one.value for one in found} == {f"key-{number}": f"value {number}" for number in range(COUNT)}
     assert len(found) == COUNT and all(one.headers == (("source", b"kcat"),) for one in found)
 
 
 def test_format_string_and_json_show_every_record(kcat: list[str], bootstrap: str, topic: str) -> None:
-    witness.create(bootstrap, topic, 3)
-    witness.produce(
+    reference_client.create(bootstrap, topic, 3)
+    reference_client.produce(
         bootstrap, topic, (f"v{number}" for number in range(COUNT)), (f"k{number}" for number in range(COUNT))
     )
-    wanted = {(one.partition, one.offset, one.key, one.value) for one in witness.records(bootstrap, topic)}
+    wanted = {(one.partition, one.offset, one.key, one.value) for one in reference_client.records(bootstrap, topic)}
     shown = on(kcat, bootstrap, "-C", "-t", topic, "-o", "beginning", "-e", "-q", "-f", "%p %o %k %s\\n")
     rows = (line.split() for line in shown.splitlines())
     assert {(int(partition), int(offset), key, value) for partition, offset, key, value in rows} == wanted
@@ -64,7 +64,7 @@ def test_format_string_and_json_show_every_record(kcat: list[str], bootstrap: st
 
 
 def test_metadata_lists_brokers_and_partitions(kcat: list[str], bootstrap: str, topic: str) -> None:
-    witness.create(bootstrap, topic, 3)
+    reference_client.create(bootstrap, topic, 3)
     reported = json.loads(on(kcat, bootstrap, "-L", "-J", "-t", topic))
     assert [one["name"] for one in reported["brokers"]] == [bootstrap]
     (about,) = reported["topics"]
@@ -72,22 +72,22 @@ def test_metadata_lists_brokers_and_partitions(kcat: list[str], bootstrap: str, 
 
 
 def test_a_group_resumes(kcat: list[str], bootstrap: str, topic: str, group: str) -> None:
-    witness.create(bootstrap, topic, 3)
+    reference_client.create(bootstrap, topic, 3)
     member = ("-G", group, "-e", "-q", "-X", "auto.offset.reset=earliest", "-f", "%s\\n", topic)
-    witness.produce(bootstrap, topic, (f"first-{number}" for number in range(100)))
+    reference_client.produce(bootstrap, topic, (f"first-{number}" for number in range(100)))
     assert sorted(on(kcat, bootstrap, *member).split()) == sorted(f"first-{number}" for number in range(100))
-    witness.produce(bootstrap, topic, (f"second-{number}" for number in range(50)))
+    reference_client.produce(bootstrap, topic, (f"second-{number}" for number in range(50)))
     assert sorted(on(kcat, bootstrap, *member).split()) == sorted(f"second-{number}" for number in range(50))
-    assert sum(witness.committed(bootstrap, group).values()) == 150
+    assert sum(reference_client.committed(bootstrap, group).values()) == 150
 
 
 def test_offsets_are_found_by_time(kcat: list[str], bootstrap: str, topic: str) -> None:
-    witness.create(bootstrap, topic)
-    witness.produce(bootstrap, topic, ["before"])
-    (first,) = witness.records(bootstrap, topic)
+    reference_client.create(bootstrap, topic)
+    reference_client.produce(bootstrap, topic, ["before"])
+    (first,) = reference_client.records(bootstrap, topic)
     while time.time() * 1000 <= first.timestamp_ms + 1:
         time.sleep(0.001)
-    witness.produce(bootstrap, topic, ["after"])
+    reference_client.produce(bootstrap, topic, ["after"])
     assert on(kcat, bootstrap, "-Q", "-t", f"{topic}:0:{first.timestamp_ms + 1}").split()[-1] == "1"
     assert on(kcat, bootstrap, "-C", "-t", topic, "-o", f"s@{first.timestamp_ms + 1}", "-e", "-q") == "after\n"
 
@@ -95,7 +95,7 @@ def test_offsets_are_found_by_time(kcat: list[str], bootstrap: str, topic: str) 
 def test_open_and_aborted_transactions_are_hidden(kcat: list[str], bootstrap: str, topic: str) -> None:
     from confluent_kafka import Producer
 
-    witness.create(bootstrap, topic)
+    reference_client.create(bootstrap, topic)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
     producer.init_transactions()
     for value, ending in (("aborted", producer.abort_transaction), ("committed", producer.commit_transaction)):

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from compat_tests.ecosystem import witness
+from compat_tests.ecosystem import reference_client
 from compat_tests.ecosystem.running import DEADLINE_S, Running, java
 from compat_tests.oracle import ApacheKafka
 
@@ -79,8 +79,8 @@ def test_records_configs_and_group_offsets_are_mirrored_both_ways(
     topic, group = unique("mirrored")[:40], unique("readers")[:40]
     ways = {"here": (bootstrap, other), "kafka": (other, bootstrap)}
     for name, (near, _) in ways.items():
-        witness.create(near, topic, 2, retention_ms="7654321000")
-        witness.produce(near, topic, (f"{name}-{number}" for number in range(ROUND)), map(str, range(ROUND)))
+        reference_client.create(near, topic, 2, retention_ms="7654321000")
+        reference_client.produce(near, topic, (f"{name}-{number}" for number in range(ROUND)), map(str, range(ROUND)))
         read(near, topic, group, ROUND)
     config = tmp_path / "mm2.properties"
     config.write_text(CONFIG.format(here=bootstrap, there=other, topic=topic, group=group))
@@ -91,7 +91,9 @@ def test_records_configs_and_group_offsets_are_mirrored_both_ways(
             for name, (_, far) in ways.items():
                 mirrored = f"{name}.{topic}"
                 mirror.wait_for(
-                    lambda far=far, mirrored=mirrored, part=part: len(witness.records(far, mirrored)) >= part * ROUND,
+                    lambda far=far, mirrored=mirrored, part=part: (
+                        len(reference_client.records(far, mirrored)) >= part * ROUND
+                    ),
                     f"{part * ROUND} records in {mirrored}",
                 )
                 mirror.wait_for(
@@ -102,12 +104,13 @@ def test_records_configs_and_group_offsets_are_mirrored_both_ways(
             mirror.stop()
         if part == 1:
             for name, (near, _) in ways.items():
-                witness.produce(
+                reference_client.produce(
                     near, topic, (f"more-{name}-{number}" for number in range(ROUND)), map(str, range(ROUND))
                 )
     for name, (near, far) in ways.items():
         original, copy = (
-            witness.records(where, where_topic) for where, where_topic in ((near, topic), (far, f"{name}.{topic}"))
+            reference_client.records(where, where_topic)
+            for where, where_topic in ((near, topic), (far, f"{name}.{topic}"))
         )
         assert [(one.partition, one.key, one.value) for one in copy] == [
             (one.partition, one.key, one.value) for one in original
@@ -119,4 +122,4 @@ def test_records_configs_and_group_offsets_are_mirrored_both_ways(
 
 
 def offsets(bootstrap: str, group: str, topic: str) -> int:
-    return sum(offset for (name, _), offset in witness.committed(bootstrap, group).items() if name == topic)
+    return sum(offset for (name, _), offset in reference_client.committed(bootstrap, group).items() if name == topic)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from compat_tests.broker_process import BrokerProcess, free_port
-from compat_tests.ecosystem import witness
+from compat_tests.ecosystem import reference_client
 from compat_tests.ecosystem.running import Running, libraries, unpacked
 
 COUNT = 1000
@@ -52,11 +52,11 @@ def is_listening(port: int) -> bool:
 
 
 def test_lines_become_records_with_keys(bootstrap: str, topic: str, tmp_path: Path) -> None:
-    witness.create(bootstrap, topic, 3)
+    reference_client.create(bootstrap, topic, 3)
     port = free_port()
     with rsyslogd(bootstrap, topic, port, tmp_path) as daemon:
         send(port, range(COUNT))
-        found = witness.await_records(bootstrap, topic, COUNT)
+        found = reference_client.await_records(bootstrap, topic, COUNT)
         daemon.stop()
     wanted = sorted((f"app-{number % 5}", f"line {number}") for number in range(COUNT))
     assert sorted((one.key or "", one.value or "") for one in found) == wanted
@@ -67,14 +67,14 @@ def test_lines_survive_a_restart_of_the_broker(
 ) -> None:
     # The broker keeps its port through the restart.
     broker = new_broker({})
-    witness.create(broker.bootstrap, topic)
+    reference_client.create(broker.bootstrap, topic)
     port = free_port()
     with rsyslogd(broker.bootstrap, topic, port, tmp_path) as daemon:
         send(port, range(COUNT))
-        witness.await_records(broker.bootstrap, topic, COUNT)
+        reference_client.await_records(broker.bootstrap, topic, COUNT)
         broker.kill()
         send(port, range(COUNT, 2 * COUNT))
         broker.start()
-        found = witness.await_records(broker.bootstrap, topic, 2 * COUNT)
+        found = reference_client.await_records(broker.bootstrap, topic, 2 * COUNT)
         daemon.stop()
     assert {one.value for one in found} == {f"line {number}" for number in range(2 * COUNT)}

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 
 from compat_tests.broker_process import free_port
-from compat_tests.ecosystem import witness
+from compat_tests.ecosystem import reference_client
 from compat_tests.ecosystem.running import Running, libraries, unpacked
 
 COUNT = 1000
@@ -49,7 +49,7 @@ def syslog_ng(bootstrap: str, topic: str, port: int, folder: Path) -> Running:
 
 
 def test_lines_become_records_across_a_restart_of_the_daemon(bootstrap: str, topic: str, tmp_path: Path) -> None:
-    witness.create(bootstrap, topic, 3)
+    reference_client.create(bootstrap, topic, 3)
     port = free_port()
     for part in (0, 1):
         numbers = range(part * COUNT, (part + 1) * COUNT)
@@ -57,9 +57,9 @@ def test_lines_become_records_across_a_restart_of_the_daemon(bootstrap: str, top
             with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
                 for number in numbers:
                     connection.sendall(f"<14>Jan  1 00:00:00 host app-{number % 5}: line {number}\n".encode())
-            witness.await_records(bootstrap, topic, numbers.stop)
+            reference_client.await_records(bootstrap, topic, numbers.stop)
             daemon.stop()
-    found = [(one.key, json.loads(one.value or "")) for one in witness.records(bootstrap, topic)]
+    found = [(one.key, json.loads(one.value or "")) for one in reference_client.records(bootstrap, topic)]
     assert len(found) == 2 * COUNT
     assert {(key, reported["text"], reported["level"]) for key, reported in found} == {
         (f"app-{number % 5}", f"line {number}", "info") for number in range(2 * COUNT)

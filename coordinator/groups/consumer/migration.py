@@ -243,7 +243,7 @@ def _holdings(state: ShardState, group: ClassicGroup) -> dict[str, Holding]:
     owned = {m.member_id: by_id(state.image, read_subscription(_metadata(group, m)).owned_partitions) for m in members}
     if isinstance(group.predecessor, ConsumerGroup):
         said = {m.member_id: owned[m.member_id] for m in members if m.has_joined}
-        return _of_targets(members, assigned, _believed(group.predecessor.last_held, said))
+        return _of_targets(members, assigned, _owned_partitions(group.predecessor.last_held, said))
     taken = {place for partitions in assigned.values() for place in _places(partitions)}
     found = {}
     for member in members:
@@ -253,7 +253,7 @@ def _holdings(state: ShardState, group: ClassicGroup) -> dict[str, Holding]:
     return found
 
 
-def _believed(known: Mapping[str, Partitions], said: Mapping[str, Partitions]) -> dict[str, Partitions]:
+def _owned_partitions(known: Mapping[str, Partitions], said: Mapping[str, Partitions]) -> dict[str, Partitions]:
     """Returns what members own: as those report that have joined since, except partitions that another member is known to
     own. They have not learnt yet that they lost these.
     """

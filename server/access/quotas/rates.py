@@ -38,11 +38,11 @@ class Rate:
         self._most = 0.0
 
     def set_surely_within(self, bound: float) -> None:
-        """Sets the rate for `surely_within`."""
+        """Sets the rate for `guaranteed_allowance`."""
         # A rate is over `windows` - 1 windows or more: a sum that is within the bound for these is within it.
         self._most = bound * (self._windows - 1) * self._window_ms / 1000
 
-    def surely_within(self, now_ms: int) -> tuple[float, int]:
+    def guaranteed_allowance(self, now_ms: int) -> tuple[float, int]:
         """Returns how much may be recorded before a time, in this window, for the rate to be within the bound for certain.
 
         `measure` was just asked.

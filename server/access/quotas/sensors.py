@@ -177,7 +177,7 @@ class RateSensor:
         return self.rate.measure(now_ms)[0]
 
     def _grant(self, now_ms: int, now_ns: int) -> None:
-        within, until_ms = self.rate.surely_within(now_ms)
+        within, until_ms = self.rate.guaranteed_allowance(now_ms)
         if within > 0:
             self._granted = self.left = within
             self._at_ms, self._at_ns = now_ms, now_ns

@@ -18,7 +18,7 @@ NOW_MS = 1_772_600_000_000
 Row = tuple[int, int, int | None, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
 
-class Stand:
+class Harness:
     """A broker, and clients of it."""
 
     def __init__(self, directory: Path) -> None:
@@ -110,7 +110,7 @@ class Stand:
 
 
 def rows_of_table(table: Any) -> list[Row]:
-    """The rows of a raw table, as `Stand.read` returns them."""
+    """The rows of a raw table, as `Harness.read` returns them."""
     table.validate(full=True)
     stamps = table.column("timestamp").cast(pa.timestamp("ms", "UTC")).cast("int64").to_pylist()
     found = []

@@ -31,7 +31,7 @@ VERSION = b"\0\1"
 G = TypeVar("G")
 
 
-class Stand:
+class Harness:
     def __init__(self, policy: str = "bidirectional") -> None:
         self.config = GroupsConfig(
             initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0, consumer_migration_policy=policy

@@ -30,7 +30,7 @@ from odradek.server.endpoints import NodeEndpoints
 from odradek.server.runtime.late_imports import LateImports
 from odradek.server.runtime.thread_pools import ThreadPools
 
-from compat_tests.authorization.stand import STANDARD_AUTHORIZER
+from compat_tests.authorization.harness import STANDARD_AUTHORIZER
 from compat_tests.differential.runner import BY_NAME, build
 from compat_tests.wire import WireClient, api_of, request_frame
 

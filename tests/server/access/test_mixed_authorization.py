@@ -21,8 +21,8 @@ from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestT
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from odradek.protocol.schema import Message
 
+from compat_tests.authorization.harness import STANDARD_AUTHORIZER
 from compat_tests.authorization.probes import ON_GROUPS, ON_TOPICS, ON_TRANSACTIONAL_IDS, Probe, Target
-from compat_tests.authorization.stand import STANDARD_AUTHORIZER
 from compat_tests.authorization.variants import ALLOWED, CLIENT, Rule
 from compat_tests.differential.runner import BY_NAME, build
 from compat_tests.wire import WireClient
@@ -70,7 +70,7 @@ def target(names: dict[ResourceType, str], ids: dict[str, bytes] | None = None) 
     return Target(topic, (ids or {}).get(topic, topic.encode().ljust(16)), group, transactional_id)
 
 
-class Stand:
+class Harness:
     """A broker whose client may do everything with resources named MINE, and nothing with those named OTHER."""
 
     def __init__(self, broker: odradek.Broker) -> None:
@@ -115,9 +115,9 @@ def ask(client: WireClient, request: Message, version: int) -> Any:
 
 
 @pytest.fixture(scope="module")
-def stand() -> Iterator[Stand]:
+def harness() -> Iterator[Harness]:
     with odradek.Broker(config=STANDARD_AUTHORIZER) as broker:
-        made = Stand(broker)
+        made = Harness(broker)
         yield made
         made.admin.close()
         made.client.close()
@@ -137,16 +137,18 @@ def items(value: Any, name: str, ids: dict[str, bytes]) -> list[Message]:
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["allowed-first", "denied-first"])
 @pytest.mark.parametrize(("kind", "probe"), list(probes()))
-def test_each_item_has_the_outcome_of_its_own(stand: Stand, kind: ResourceType, probe: Probe, is_first: bool) -> None:
-    targets = [target({kind: name}, stand.ids) for name in (MINE, OTHER)]
+def test_each_item_has_the_outcome_of_its_own(
+    harness: Harness, kind: ResourceType, probe: Probe, is_first: bool
+) -> None:
+    targets = [target({kind: name}, harness.ids) for name in (MINE, OTHER)]
     if probe.api in OF_SHARE_GROUPS and kind is TOPIC:
         targets = [replace(one, group=SHARES) for one in targets]
     allowed, denied = (probe.fields(one) for one in targets)
     request = merged(allowed, denied) if is_first else merged(denied, allowed)
     api = BY_NAME[probe.api]
     version = probe.version if probe.version is not None else api.latest_stable_version
-    response = ask(stand.client, build(api.request, request), version)
-    mine, other = (items(response, f"{kind.name}-{name}", stand.ids) for name in (MINE, OTHER))
+    response = ask(harness.client, build(api.request, request), version)
+    mine, other = (items(response, f"{kind.name}-{name}", harness.ids) for name in (MINE, OTHER))
     assert len(mine) == len(other) == 1, response
     assert error_codes(mine) & DENIALS == set()
     assert error_codes(other) - {0} == {DENIAL_OF[kind]}
@@ -162,18 +164,18 @@ def by_id(name: str, topic_id: bytes) -> DeleteTopicState:
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["allowed-first", "denied-first"])
 @pytest.mark.parametrize("shape", [None, by_name, by_id])
-def test_deletion_of_topics_spares_those_that_are_denied(stand: Stand, shape: Any, is_first: bool) -> None:
+def test_deletion_of_topics_spares_those_that_are_denied(harness: Harness, shape: Any, is_first: bool) -> None:
     """In version 5 by name, and in version 6 by name or by id."""
     word = f"{getattr(shape, '__name__', 'names')}-{is_first}"
     mine, other = f"doomed-{word}", f"spared-{word}"
     rule = ALLOWED.on(TOPIC, mine)
-    assert {one.error_code for one in stand.admin.call(CreateAclsRequest(creations=[rule]), 3).results} == {0}
-    stand.create(mine, other)
+    assert {one.error_code for one in harness.admin.call(CreateAclsRequest(creations=[rule]), 3).results} == {0}
+    harness.create(mine, other)
     names = [mine, other] if is_first else [other, mine]
-    states = [] if shape is None else [shape(name, stand.ids[name]) for name in names]
+    states = [] if shape is None else [shape(name, harness.ids[name]) for name in names]
     request = DeleteTopicsRequest(topics=states, topic_names=[] if states else names, timeout_ms=20_000)
-    response = stand.client.call(request, 6 if states else 5)
+    response = harness.client.call(request, 6 if states else 5)
     found = {one.name or one.topic_id: one.error_code for one in response.responses}
-    assert found == {mine: 0, stand.ids[other] if shape is by_id else other: 29}
-    described = stand.admin.call(MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names]), 9)
+    assert found == {mine: 0, harness.ids[other] if shape is by_id else other: 29}
+    described = harness.admin.call(MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names]), 9)
     assert {one.name: one.error_code for one in described.topics} == {mine: 3, other: 0}

@@ -16,8 +16,8 @@ from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopics
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.server.network.backpressure import MUTED, HeldConnection
 from odradek.server.network.call import BROKER
-from odradek.server.network.holds import MUTED, HeldConnection
 
 from compat_tests.wire import ConnectionClosed, WireClient
 from tests.server.harness.data_path import DataPath, batch_of, fetch_request, values_of, wait_until

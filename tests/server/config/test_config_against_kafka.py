@@ -22,7 +22,7 @@ from odradek.server.config.properties import read_properties
 
 from compat_tests.oracle import ApacheKafka
 from compat_tests.wire import WireClient
-from tests.server.harness.config import ConfigStand
+from tests.server.harness.config import ConfigHarness
 
 pytestmark = pytest.mark.oracle
 
@@ -69,19 +69,19 @@ _PUBLISHED_DEADLINE_S = 10
 
 
 @pytest.fixture(scope="module")
-def both(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[WireClient, ConfigStand]]:
-    """A client of a Kafka broker that only these tests use, since they change its configuration, and the stand."""
+def both(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[WireClient, ConfigHarness]]:
+    """A client of a Kafka broker that only these tests use, since they change its configuration, and the harness."""
     with ApacheKafka(tmp_path_factory.mktemp("configured-kafka"), STATIC) as broker:
         properties = read_properties(broker.directory / "server.properties")
         with WireClient(broker.bootstrap) as kafka:
             topic = CreatableTopic(name=NAME, num_partitions=1, replication_factor=1)
             answer = kafka.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
             assert answer.topics[0].error_code == 0
-            yield kafka, ConfigStand(properties, (NAME,))
+            yield kafka, ConfigHarness(properties, (NAME,))
 
 
 @pytest.fixture(scope="module")
-def node(both: tuple[WireClient, ConfigStand]) -> str:
+def node(both: tuple[WireClient, ConfigHarness]) -> str:
     return str(both[1].node_id)
 
 
@@ -103,7 +103,7 @@ def described(answer: Any) -> dict[tuple[int, str], Any]:
     }
 
 
-def compare_descriptions(both: tuple[WireClient, ConfigStand], *resources: tuple[int, str], version: int = 4) -> None:
+def compare_descriptions(both: tuple[WireClient, ConfigHarness], *resources: tuple[int, str], version: int = 4) -> None:
     asked = [DescribeConfigsResource(resource_type, name, None) for resource_type, name in resources]
     request = DescribeConfigsRequest(resources=asked, include_synonyms=version >= 1)
     odradek = described(both[1].call(request, version))
@@ -115,14 +115,14 @@ def compare_descriptions(both: tuple[WireClient, ConfigStand], *resources: tuple
 
 
 def test_every_key_of_every_kind_is_described_as_kafka_describes_it(
-    both: tuple[WireClient, ConfigStand], node: str
+    both: tuple[WireClient, ConfigHarness], node: str
 ) -> None:
     kinds = (TOPIC, NAME), (BROKER, node), (BROKER, ""), (GROUP, "g"), (SUBSCRIPTION, "s")
     compare_descriptions(both, *kinds)
     compare_descriptions(both, *kinds, version=1)
 
 
-def test_invalid_descriptions_fail_as_in_kafka(both: tuple[WireClient, ConfigStand]) -> None:
+def test_invalid_descriptions_fail_as_in_kafka(both: tuple[WireClient, ConfigHarness]) -> None:
     compare_descriptions(both, (TOPIC, "nope"), (TOPIC, "a b"), (TOPIC, ""), (BROKER, "x"), (BROKER, "999"))
     compare_descriptions(both, (LOGGER, ""), (LOGGER, "999"), (LOGGER, "x"), (GROUP, ""), (SUBSCRIPTION, ""))
     compare_descriptions(both, (TOPIC, NAME), (5, "x"))
@@ -234,7 +234,7 @@ CHANGES = (
 
 
 def test_changes_are_taken_and_refused_as_kafka_does_and_lead_to_the_same(
-    both: tuple[WireClient, ConfigStand], node: str
+    both: tuple[WireClient, ConfigHarness], node: str
 ) -> None:
     kafka, odradek = both
     different = []
@@ -248,7 +248,7 @@ def test_changes_are_taken_and_refused_as_kafka_does_and_lead_to_the_same(
     compare_descriptions(both, (TOPIC, NAME), (BROKER, node), (BROKER, ""), (GROUP, "g"), (SUBSCRIPTION, "s"))
 
 
-def test_config_resources_are_listed_as_in_kafka(both: tuple[WireClient, ConfigStand]) -> None:
+def test_config_resources_are_listed_as_in_kafka(both: tuple[WireClient, ConfigHarness]) -> None:
     for version, types in ((0, []), (1, [TOPIC]), (1, [BROKER, LOGGER]), (1, [3]), (1, [GROUP, SUBSCRIPTION])):
         request = ListConfigResourcesRequest(resource_types=types)
         kafka, odradek = (

@@ -12,50 +12,50 @@ from odradek.protocol.messages import incremental_alter_configs as incremental
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.messages.list_config_resources import ListConfigResourcesRequest
 
-from tests.server.harness.config import ConfigStand
+from tests.server.harness.config import ConfigHarness
 
 TOPIC, BROKER, LOGGER, SUBSCRIPTION, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 Change = tuple[str, int, str | None]
 
 
-def describe(stand: ConfigStand, resource_type: int, name: str, *keys: str, version: int = 4) -> Any:
+def describe(harness: ConfigHarness, resource_type: int, name: str, *keys: str, version: int = 4) -> Any:
     request = DescribeConfigsRequest(
         resources=[DescribeConfigsResource(resource_type, name, list(keys) or None)],
         include_synonyms=version >= 1,
         include_documentation=version >= 3,
     )
-    (result,) = stand.call(request, version).results
+    (result,) = harness.call(request, version).results
     return result
 
 
-def entry(stand: ConfigStand, resource_type: int, name: str, key: str) -> Any:
-    (found,) = describe(stand, resource_type, name, key).configs
+def entry(harness: ConfigHarness, resource_type: int, name: str, key: str) -> Any:
+    (found,) = describe(harness, resource_type, name, key).configs
     return found
 
 
-def alter(stand: ConfigStand, resource_type: int, name: str, *changes: Change, validate_only: bool = False) -> Any:
+def alter(harness: ConfigHarness, resource_type: int, name: str, *changes: Change, validate_only: bool = False) -> Any:
     resource = incremental.AlterConfigsResource(resource_type, name, [incremental.AlterableConfig(*c) for c in changes])
     request = incremental.IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-    (result,) = stand.call(request, 1).responses
+    (result,) = harness.call(request, 1).responses
     return result
 
 
-def replace(stand: ConfigStand, resource_type: int, name: str, **values: str | None) -> Any:
+def replace(harness: ConfigHarness, resource_type: int, name: str, **values: str | None) -> Any:
     configs = [legacy.AlterableConfig(key.replace("_", "."), value) for key, value in values.items()]
     resource = legacy.AlterConfigsResource(resource_type, name, configs)
-    (result,) = stand.call(legacy.AlterConfigsRequest(resources=[resource]), 2).responses
+    (result,) = harness.call(legacy.AlterConfigsRequest(resources=[resource]), 2).responses
     return result
 
 
 @pytest.fixture
-def stand() -> ConfigStand:
-    return ConfigStand({"log.retention.hours": "5", "ssl.key.password": "hush"}, ("orders",))
+def harness() -> ConfigHarness:
+    return ConfigHarness({"log.retention.hours": "5", "ssl.key.password": "hush"}, ("orders",))
 
 
-def test_a_topic_shows_every_key_with_its_source(stand: ConfigStand) -> None:
-    assert alter(stand, TOPIC, "orders", ("max.message.bytes", SET, "77")).error_code == 0
-    shown = {c.name: c for c in describe(stand, TOPIC, "orders").configs}
+def test_a_topic_shows_every_key_with_its_source(harness: ConfigHarness) -> None:
+    assert alter(harness, TOPIC, "orders", ("max.message.bytes", SET, "77")).error_code == 0
+    shown = {c.name: c for c in describe(harness, TOPIC, "orders").configs}
     assert len(shown) == 37
     assert (shown["max.message.bytes"].value, shown["max.message.bytes"].config_source) == ("77", 1)
     assert (shown["segment.bytes"].value, shown["segment.bytes"].config_source) == ("1073741824", 5)
@@ -65,36 +65,36 @@ def test_a_topic_shows_every_key_with_its_source(stand: ConfigStand) -> None:
     assert all(c.documentation for c in shown.values())
 
 
-def test_synonyms_and_documentation_come_when_they_are_asked_for(stand: ConfigStand) -> None:
+def test_synonyms_and_documentation_come_when_they_are_asked_for(harness: ConfigHarness) -> None:
     request = DescribeConfigsRequest(resources=[DescribeConfigsResource(TOPIC, "orders", ["retention.bytes"])])
-    (result,) = stand.call(request, 4).results
+    (result,) = harness.call(request, 4).results
     assert result.configs[0].synonyms == []
     assert result.configs[0].documentation is None
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
-def test_every_version_shows_the_same_values(stand: ConfigStand, version: int) -> None:
-    newest = {c.name: c.value for c in describe(stand, BROKER, "1", version=4).configs}
-    assert {c.name: c.value for c in describe(stand, BROKER, "1", version=version).configs} == newest
+def test_every_version_shows_the_same_values(harness: ConfigHarness, version: int) -> None:
+    newest = {c.name: c.value for c in describe(harness, BROKER, "1", version=4).configs}
+    assert {c.name: c.value for c in describe(harness, BROKER, "1", version=version).configs} == newest
 
 
-def test_a_broker_shows_layers_secrets_and_what_can_change(stand: ConfigStand) -> None:
-    alter(stand, BROKER, "", ("message.max.bytes", SET, "5"))
-    alter(stand, BROKER, "1", ("message.max.bytes", SET, "6"))
-    found = entry(stand, BROKER, "1", "message.max.bytes")
+def test_a_broker_shows_layers_secrets_and_what_can_change(harness: ConfigHarness) -> None:
+    alter(harness, BROKER, "", ("message.max.bytes", SET, "5"))
+    alter(harness, BROKER, "1", ("message.max.bytes", SET, "6"))
+    found = entry(harness, BROKER, "1", "message.max.bytes")
     assert (found.value, found.config_source, found.read_only, found.config_type) == ("6", 2, False, 3)
     assert [(s.value, s.source) for s in found.synonyms] == [("6", 2), ("5", 3), ("1048588", 5)]
-    secret = entry(stand, BROKER, "1", "ssl.key.password")
+    secret = entry(harness, BROKER, "1", "ssl.key.password")
     assert (secret.value, secret.is_sensitive, secret.config_source) == (None, True, 4)
     assert [s.value for s in secret.synonyms] == [None]
-    assert entry(stand, BROKER, "1", "log.dirs").read_only
-    assert [(c.name, c.value) for c in describe(stand, BROKER, "").configs] == [("message.max.bytes", "5")]
+    assert entry(harness, BROKER, "1", "log.dirs").read_only
+    assert [(c.name, c.value) for c in describe(harness, BROKER, "").configs] == [("message.max.bytes", "5")]
 
 
-def test_odradeks_own_keys_are_shown_where_they_are_set(stand: ConfigStand) -> None:
+def test_odradeks_own_keys_are_shown_where_they_are_set(harness: ConfigHarness) -> None:
     own = "odradek.metrics.port"
-    assert describe(stand, BROKER, "1", own).configs == []
-    found = entry(ConfigStand({own: "9400"}), BROKER, "1", own)
+    assert describe(harness, BROKER, "1", own).configs == []
+    found = entry(ConfigHarness({own: "9400"}), BROKER, "1", own)
     assert (found.value, found.is_sensitive, found.config_source) == ("9400", False, 4)
     assert "Prometheus" in found.documentation
 
@@ -114,48 +114,48 @@ def test_odradeks_own_keys_are_shown_where_they_are_set(stand: ConfigStand) -> N
     ],
 )
 def test_undescribable_resource_returns_error(
-    stand: ConfigStand, resource_type: int, name: str, error: ErrorCode
+    harness: ConfigHarness, resource_type: int, name: str, error: ErrorCode
 ) -> None:
-    result = describe(stand, resource_type, name)
+    result = describe(harness, resource_type, name)
     assert (result.error_code, result.configs) == (error, [])
 
 
-def test_groups_and_subscriptions_without_configs_are_described(stand: ConfigStand) -> None:
-    group = entry(stand, GROUP, "readers", "consumer.session.timeout.ms")
+def test_groups_and_subscriptions_without_configs_are_described(harness: ConfigHarness) -> None:
+    group = entry(harness, GROUP, "readers", "consumer.session.timeout.ms")
     assert (group.value, group.config_source) == ("45000", 5)
     assert [s.name for s in group.synonyms] == ["group.consumer.session.timeout.ms"]
-    assert alter(stand, GROUP, "readers", ("consumer.session.timeout.ms", SET, "50000")).error_code == 0
-    assert entry(stand, GROUP, "readers", "consumer.session.timeout.ms").config_source == 8
-    assert len(describe(stand, SUBSCRIPTION, "any").configs) == 3
+    assert alter(harness, GROUP, "readers", ("consumer.session.timeout.ms", SET, "50000")).error_code == 0
+    assert entry(harness, GROUP, "readers", "consumer.session.timeout.ms").config_source == 8
+    assert len(describe(harness, SUBSCRIPTION, "any").configs) == 3
 
 
 # Changes.
 
 
-def test_lists_are_appended_to_and_subtracted_from(stand: ConfigStand) -> None:
-    alter(stand, TOPIC, "orders", ("cleanup.policy", APPEND, "compact"))
-    assert entry(stand, TOPIC, "orders", "cleanup.policy").value == "delete,compact"
-    alter(stand, TOPIC, "orders", ("cleanup.policy", SUBTRACT, "delete"))
-    assert entry(stand, TOPIC, "orders", "cleanup.policy").value == "compact"
-    alter(stand, TOPIC, "orders", ("cleanup.policy", DELETE, None))
-    assert entry(stand, TOPIC, "orders", "cleanup.policy").config_source == 5
-    alter(stand, BROKER, "1", ("log.cleanup.policy", APPEND, "compact"))
-    assert entry(stand, TOPIC, "orders", "cleanup.policy").value == "delete,compact"
+def test_lists_are_appended_to_and_subtracted_from(harness: ConfigHarness) -> None:
+    alter(harness, TOPIC, "orders", ("cleanup.policy", APPEND, "compact"))
+    assert entry(harness, TOPIC, "orders", "cleanup.policy").value == "delete,compact"
+    alter(harness, TOPIC, "orders", ("cleanup.policy", SUBTRACT, "delete"))
+    assert entry(harness, TOPIC, "orders", "cleanup.policy").value == "compact"
+    alter(harness, TOPIC, "orders", ("cleanup.policy", DELETE, None))
+    assert entry(harness, TOPIC, "orders", "cleanup.policy").config_source == 5
+    alter(harness, BROKER, "1", ("log.cleanup.policy", APPEND, "compact"))
+    assert entry(harness, TOPIC, "orders", "cleanup.policy").value == "delete,compact"
 
 
-def test_a_dry_run_changes_nothing(stand: ConfigStand) -> None:
-    assert alter(stand, TOPIC, "orders", ("retention.ms", SET, "1"), validate_only=True).error_code == 0
-    assert entry(stand, TOPIC, "orders", "retention.ms").config_source == 5
-    assert alter(stand, TOPIC, "orders", ("retention.ms", SET, "x"), validate_only=True).error_code == 40
+def test_a_dry_run_changes_nothing(harness: ConfigHarness) -> None:
+    assert alter(harness, TOPIC, "orders", ("retention.ms", SET, "1"), validate_only=True).error_code == 0
+    assert entry(harness, TOPIC, "orders", "retention.ms").config_source == 5
+    assert alter(harness, TOPIC, "orders", ("retention.ms", SET, "x"), validate_only=True).error_code == 40
 
 
-def test_a_resource_changes_whole_or_not_at_all(stand: ConfigStand) -> None:
-    rejected = alter(stand, TOPIC, "orders", ("retention.ms", SET, "1"), ("segment.bytes", SET, "1"))
+def test_a_resource_changes_whole_or_not_at_all(harness: ConfigHarness) -> None:
+    rejected = alter(harness, TOPIC, "orders", ("retention.ms", SET, "1"), ("segment.bytes", SET, "1"))
     assert rejected.error_code == ErrorCode.INVALID_CONFIG
-    assert entry(stand, TOPIC, "orders", "retention.ms").config_source == 5
+    assert entry(harness, TOPIC, "orders", "retention.ms").config_source == 5
 
 
-def test_the_resources_of_a_request_stand_each_for_itself(stand: ConfigStand) -> None:
+def test_the_resources_of_a_request_stand_each_for_itself(harness: ConfigHarness) -> None:
     def resource(resource_type: int, name: str, key: str, value: str) -> incremental.AlterConfigsResource:
         return incremental.AlterConfigsResource(resource_type, name, [incremental.AlterableConfig(key, SET, value)])
 
@@ -166,35 +166,35 @@ def test_the_resources_of_a_request_stand_each_for_itself(stand: ConfigStand) ->
         resource(BROKER, "", "message.max.bytes", "x"),
         resource(3, "", "x", "x"),
     ]
-    answer = stand.call(incremental.IncrementalAlterConfigsRequest(resources=resources), 1)
+    answer = harness.call(incremental.IncrementalAlterConfigsRequest(resources=resources), 1)
     assert [(r.resource_type, r.resource_name) for r in answer.responses] == [
         (r.resource_type, r.resource_name) for r in resources
     ]
     assert [r.error_code for r in answer.responses] == [3, 42, 0, 42, 42]
 
 
-def test_a_resource_or_key_that_stands_twice_is_refused(stand: ConfigStand) -> None:
+def test_a_resource_or_key_that_stands_twice_is_refused(harness: ConfigHarness) -> None:
     twice = [incremental.AlterConfigsResource(TOPIC, "orders", []) for _ in range(2)]
-    answer = stand.call(incremental.IncrementalAlterConfigsRequest(resources=twice), 1)
+    answer = harness.call(incremental.IncrementalAlterConfigsRequest(resources=twice), 1)
     assert [r.error_code for r in answer.responses] == [ErrorCode.INVALID_REQUEST] * 2
-    rejected = alter(stand, TOPIC, "orders", ("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
+    rejected = alter(harness, TOPIC, "orders", ("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
     assert rejected.error_message == "Error due to duplicate config keys"
 
 
-def test_logger_that_stands_twice_keeps_its_level(stand: ConfigStand) -> None:
+def test_logger_that_stands_twice_keeps_its_level(harness: ConfigHarness) -> None:
     """The broker changes it itself; a controller would refuse it as well."""
     logger = logging.getLogger("odradek.test.twice")
     changes = [incremental.AlterableConfig(logger.name, SET, "DEBUG")]
     twice = [incremental.AlterConfigsResource(LOGGER, "1", changes) for _ in range(2)]
-    answer = stand.call(incremental.IncrementalAlterConfigsRequest(resources=twice), 1)
+    answer = harness.call(incremental.IncrementalAlterConfigsRequest(resources=twice), 1)
     assert [r.error_code for r in answer.responses] == [ErrorCode.INVALID_REQUEST] * 2
     assert logger.level == logging.NOTSET
 
 
-def test_only_deleting_needs_no_value(stand: ConfigStand) -> None:
-    rejected = alter(stand, TOPIC, "orders", ("retention.ms", SET, None), ("cleanup.policy", APPEND, None))
+def test_only_deleting_needs_no_value(harness: ConfigHarness) -> None:
+    rejected = alter(harness, TOPIC, "orders", ("retention.ms", SET, None), ("cleanup.policy", APPEND, None))
     assert rejected.error_message == "Null value not supported for : retention.ms, cleanup.policy"
-    assert alter(stand, TOPIC, "orders", ("retention.ms", DELETE, None)).error_code == 0
+    assert alter(harness, TOPIC, "orders", ("retention.ms", DELETE, None)).error_code == 0
 
 
 @pytest.mark.parametrize(
@@ -208,35 +208,35 @@ def test_only_deleting_needs_no_value(stand: ConfigStand) -> None:
         (ErrorCode.INVALID_REQUEST, ("num.io.threads", SET, "999")),
     ],
 )
-def test_a_broker_refuses_what_it_cannot_be(stand: ConfigStand, error: ErrorCode, change: Change) -> None:
-    assert alter(stand, BROKER, "1", change).error_code == error
-    assert stand.config.values.dynamic_broker == {}
+def test_a_broker_refuses_what_it_cannot_be(harness: ConfigHarness, error: ErrorCode, change: Change) -> None:
+    assert alter(harness, BROKER, "1", change).error_code == error
+    assert harness.config.values.dynamic_broker == {}
 
 
-def test_the_older_request_takes_away_what_it_does_not_name(stand: ConfigStand) -> None:
-    assert replace(stand, TOPIC, "orders", retention_ms="1", segment_ms="2").error_code == 0
-    assert replace(stand, TOPIC, "orders", segment_ms="3").error_code == 0
-    assert entry(stand, TOPIC, "orders", "retention.ms").config_source == 5
-    assert entry(stand, TOPIC, "orders", "segment.ms").value == "3"
-    assert replace(stand, BROKER, "1", message_max_bytes="9").error_code == 0
-    assert stand.config.get("message.max.bytes") == 9
-    assert replace(stand, BROKER, "1", log_dirs="/x").error_code == ErrorCode.INVALID_REQUEST
-    assert replace(stand, TOPIC, "orders", retention_ms=None).error_code == ErrorCode.INVALID_REQUEST
-    assert replace(stand, LOGGER, "1", root="INFO").error_code == ErrorCode.INVALID_REQUEST
+def test_the_older_request_takes_away_what_it_does_not_name(harness: ConfigHarness) -> None:
+    assert replace(harness, TOPIC, "orders", retention_ms="1", segment_ms="2").error_code == 0
+    assert replace(harness, TOPIC, "orders", segment_ms="3").error_code == 0
+    assert entry(harness, TOPIC, "orders", "retention.ms").config_source == 5
+    assert entry(harness, TOPIC, "orders", "segment.ms").value == "3"
+    assert replace(harness, BROKER, "1", message_max_bytes="9").error_code == 0
+    assert harness.config.get("message.max.bytes") == 9
+    assert replace(harness, BROKER, "1", log_dirs="/x").error_code == ErrorCode.INVALID_REQUEST
+    assert replace(harness, TOPIC, "orders", retention_ms=None).error_code == ErrorCode.INVALID_REQUEST
+    assert replace(harness, LOGGER, "1", root="INFO").error_code == ErrorCode.INVALID_REQUEST
 
 
 # Loggers.
 
 
-def test_the_level_of_a_logger_is_shown_and_changed_at_once(stand: ConfigStand) -> None:
+def test_the_level_of_a_logger_is_shown_and_changed_at_once(harness: ConfigHarness) -> None:
     logger = logging.getLogger("odradek.test.levels")
-    assert alter(stand, LOGGER, "1", (logger.name, SET, "DEBUG"), validate_only=True).error_code == 0
+    assert alter(harness, LOGGER, "1", (logger.name, SET, "DEBUG"), validate_only=True).error_code == 0
     assert logger.level == logging.NOTSET
-    assert alter(stand, LOGGER, "1", (logger.name, SET, "DEBUG")).error_code == 0
+    assert alter(harness, LOGGER, "1", (logger.name, SET, "DEBUG")).error_code == 0
     assert logger.isEnabledFor(logging.DEBUG)
-    shown = entry(stand, LOGGER, "1", logger.name)
+    shown = entry(harness, LOGGER, "1", logger.name)
     assert (shown.value, shown.config_source) == ("DEBUG", 6)
-    assert alter(stand, LOGGER, "1", (logger.name, DELETE, None)).error_code == 0
+    assert alter(harness, LOGGER, "1", (logger.name, DELETE, None)).error_code == 0
     assert logger.level == logging.NOTSET
 
 
@@ -253,21 +253,21 @@ def test_the_level_of_a_logger_is_shown_and_changed_at_once(stand: ConfigStand) 
         ("x", ("root", SET, "DEBUG")),
     ],
 )
-def test_a_change_of_loggers_that_makes_no_sense_is_refused(stand: ConfigStand, name: str, change: Change) -> None:
+def test_a_change_of_loggers_that_makes_no_sense_is_refused(harness: ConfigHarness, name: str, change: Change) -> None:
     before = logging.root.level
-    assert alter(stand, LOGGER, name, change).error_code in (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST)
+    assert alter(harness, LOGGER, name, change).error_code in (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST)
     assert logging.root.level == before
 
 
 # Lists.
 
 
-def test_version_0_lists_subscriptions_and_version_1_whatever_is_asked_for(stand: ConfigStand) -> None:
-    alter(stand, SUBSCRIPTION, "all", ("metrics", SET, "*"))
-    alter(stand, GROUP, "readers", ("share.isolation.level", SET, "read_committed"))
+def test_version_0_lists_subscriptions_and_version_1_whatever_is_asked_for(harness: ConfigHarness) -> None:
+    alter(harness, SUBSCRIPTION, "all", ("metrics", SET, "*"))
+    alter(harness, GROUP, "readers", ("share.isolation.level", SET, "read_committed"))
 
     def listed(version: int, *types: int) -> list[tuple[int, str]]:
-        answer = stand.call(ListConfigResourcesRequest(resource_types=list(types)), version)
+        answer = harness.call(ListConfigResourcesRequest(resource_types=list(types)), version)
         assert answer.error_code == 0
         return sorted((r.resource_type, r.resource_name) for r in answer.config_resources)
 
@@ -277,6 +277,6 @@ def test_version_0_lists_subscriptions_and_version_1_whatever_is_asked_for(stand
     assert listed(1, TOPIC, GROUP) == [(TOPIC, "orders"), (GROUP, "readers")]
 
 
-def test_listing_an_unknown_type_is_refused(stand: ConfigStand) -> None:
-    answer = stand.call(ListConfigResourcesRequest(resource_types=[3]), 1)
+def test_listing_an_unknown_type_is_refused(harness: ConfigHarness) -> None:
+    answer = harness.call(ListConfigResourcesRequest(resource_types=[3]), 1)
     assert (answer.error_code, answer.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, [])

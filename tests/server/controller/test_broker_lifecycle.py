@@ -57,7 +57,7 @@ def three_brokers() -> MetadataImage:
     return transcript.controller.image
 
 
-class Stand:
+class Harness:
     """A broker of which only the lifecycle exists. The test is the controller: it has the requests and replies to them."""
 
     def __init__(self, **properties: str) -> None:
@@ -158,25 +158,25 @@ def is_near(milliseconds: float, expected: float) -> bool:
 
 def test_broker_registers_at_once_and_then_sends_heartbeats_of_its_epoch() -> None:
     async def story() -> None:
-        stand = Stand(broker_rack="a")
-        registering = asyncio.create_task(stand.lifecycle.register())
+        harness = Harness(broker_rack="a")
+        registering = asyncio.create_task(harness.lifecycle.register())
         await turns()
-        (first,) = stand.sent
+        (first,) = harness.sent
         assert (first.version, first.timeout_ms, first.purpose) == (REGISTRATION_VERSION, SESSION_MS // 2, "lifecycle")
         assert isinstance(first.request, BrokerRegistrationRequest)
         assert (first.request.broker_id, first.request.cluster_id, first.request.rack) == (OWN, "cluster", "a")
         assert first.request.previous_broker_epoch == 5
-        assert stand.lifecycle.state is LifecycleState.REGISTERING
-        await stand.answer()
-        assert stand.lifecycle.state is LifecycleState.STARTING
-        assert stand.lifecycle.broker_epoch == stand.controller.broker_epoch == stand.epoch
+        assert harness.lifecycle.state is LifecycleState.REGISTERING
+        await harness.answer()
+        assert harness.lifecycle.state is LifecycleState.STARTING
+        assert harness.lifecycle.broker_epoch == harness.controller.broker_epoch == harness.epoch
         assert registering.done()
-        second = stand.sent[1]
+        second = harness.sent[1]
         assert (second.version, second.timeout_ms, second.purpose) == (HEARTBEAT_VERSION, SESSION_MS // 2, "lifecycle")
-        assert second.request.broker_epoch == stand.epoch
-        assert second.request.current_metadata_offset == stand.metadata.image.offset
+        assert second.request.broker_epoch == harness.epoch
+        assert second.request.current_metadata_offset == harness.metadata.image.offset
         assert second.request.offline_log_dirs == [bytes([2]) * 16]
-        assert len(stand.sent) == 2
+        assert len(harness.sent) == 2
 
     simulated(story)
 
@@ -184,32 +184,32 @@ def test_broker_registers_at_once_and_then_sends_heartbeats_of_its_epoch() -> No
 @pytest.mark.parametrize("former", [[], [-1, 5], [5, 6]])
 def test_clean_stop_is_reported_only_if_all_directories_agree(former: list[int]) -> None:
     async def story() -> None:
-        stand = Stand()
-        for directory, epoch in zip(stand.directories, former):
+        harness = Harness()
+        for directory, epoch in zip(harness.directories, former):
             directory.previous_broker_epoch = epoch
-        asyncio.create_task(stand.lifecycle.register())  # noqa: RUF006
+        asyncio.create_task(harness.lifecycle.register())  # noqa: RUF006
         await turns()
-        assert stand.sent[0].request.previous_broker_epoch == (-1 if former else 5)
-        assert stand.sent[0].request.log_dirs == [bytes([number]) * 16 for number in range(3)]
+        assert harness.sent[0].request.previous_broker_epoch == (-1 if former else 5)
+        assert harness.sent[0].request.log_dirs == [bytes([number]) * 16 for number in range(3)]
 
     simulated(story)
 
 
 def test_registration_returns_when_the_image_has_it() -> None:
     async def story() -> None:
-        stand = Stand()
-        old, stand.metadata.image = stand.metadata.image, with_broker(stand.metadata.image, OWN, epoch=0)
-        registering = asyncio.create_task(stand.lifecycle.register())
+        harness = Harness()
+        old, harness.metadata.image = harness.metadata.image, with_broker(harness.metadata.image, OWN, epoch=0)
+        registering = asyncio.create_task(harness.lifecycle.register())
         await turns()
-        stand.sent[0].reply(BrokerRegistrationResponse(broker_epoch=7))
+        harness.sent[0].reply(BrokerRegistrationResponse(broker_epoch=7))
         await turns()
-        assert stand.lifecycle.broker_epoch == 7 and not registering.done()
-        stand.publish(old)
+        assert harness.lifecycle.broker_epoch == 7 and not registering.done()
+        harness.publish(old)
         await turns()
         assert not registering.done(), "it has another incarnation of the broker"
-        stand.publish_own(epoch=7, fenced=True)
+        harness.publish_own(epoch=7, fenced=True)
         await turns()
-        assert registering.done() and stand.lifecycle.is_starting
+        assert registering.done() and harness.lifecycle.is_starting
 
     simulated(story)
 
@@ -219,21 +219,21 @@ def test_registration_returns_when_the_image_has_it() -> None:
 )
 def test_failed_registration_is_sent_again_after_a_while(error: ErrorCode | None) -> None:
     async def story() -> None:
-        stand = Stand()
-        registering = asyncio.create_task(stand.lifecycle.register())
+        harness = Harness()
+        registering = asyncio.create_task(harness.lifecycle.register())
         await turns()
         for count in range(1, 5):
-            assert len(stand.sent) == count
+            assert len(harness.sent) == count
             if error is None:
-                stand.sent[-1].reply(None)
+                harness.sent[-1].reply(None)
             else:
-                await stand.answer(error=error)
+                await harness.answer(error=error)
             await after_ms(RETRY_BACKOFF_MS - 5)
-            assert len(stand.sent) == count
+            assert len(harness.sent) == count
             await after_ms(5 + SLACK_MS)
         assert not registering.done()
-        assert len({one.request.incarnation_id for one in stand.sent}) == 1, "it is the same process"
-        await stand.answer()
+        assert len({one.request.incarnation_id for one in harness.sent}) == 1, "it is the same process"
+        await harness.answer()
         assert registering.done()
 
     simulated(story)
@@ -241,15 +241,15 @@ def test_failed_registration_is_sent_again_after_a_while(error: ErrorCode | None
 
 def test_session_of_the_previous_process_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        stand = Stand()
-        asyncio.create_task(stand.lifecycle.register())  # noqa: RUF006
+        harness = Harness()
+        asyncio.create_task(harness.lifecycle.register())  # noqa: RUF006
         await turns()
         for _ in range(3):
-            await stand.answer(error=ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+            await harness.answer(error=ErrorCode.DUPLICATE_BROKER_REGISTRATION)
             await after_ms(RETRY_BACKOFF_MS + SLACK_MS)
-        await stand.answer(error=ErrorCode.NOT_CONTROLLER)
+        await harness.answer(error=ErrorCode.NOT_CONTROLLER)
         await after_ms(RETRY_BACKOFF_MS + SLACK_MS)
-        await stand.answer(error=ErrorCode.INVALID_REGISTRATION)
+        await harness.answer(error=ErrorCode.INVALID_REGISTRATION)
 
     simulated(story)
     said = [record.message for record in caplog.records if record.name == "odradek.lifecycle"]
@@ -259,11 +259,11 @@ def test_session_of_the_previous_process_is_logged_once(caplog: pytest.LogCaptur
 
 def test_broker_that_no_controller_registers_gives_up() -> None:
     async def story() -> None:
-        stand = Stand(initial_broker_registration_timeout_ms="7000")
-        began = stand.clock.now_ms()
+        harness = Harness(initial_broker_registration_timeout_ms="7000")
+        began = harness.clock.now_ms()
         with pytest.raises(RegistrationFailed, match="within 7 s"):
-            await stand.lifecycle.register()
-        assert is_near(stand.clock.now_ms() - began, 7000)
+            await harness.lifecycle.register()
+        assert is_near(harness.clock.now_ms() - began, 7000)
 
     simulated(story)
 
@@ -273,12 +273,12 @@ def test_broker_that_no_controller_registers_gives_up() -> None:
 
 def test_heartbeats_come_at_their_interval() -> None:
     async def story() -> None:
-        stand = Stand()
-        await stand.runs()
+        harness = Harness()
+        await harness.runs()
         for _ in range(4):
-            await stand.answer()
+            await harness.answer()
             await after_ms(HEARTBEAT_MS + SLACK_MS)
-        times = [one.at_ms for one in stand.sent[3:]]
+        times = [one.at_ms for one in harness.sent[3:]]
         assert [is_near(later - earlier, HEARTBEAT_MS) for earlier, later in pairwise(times)] == [True] * 3
 
     simulated(story)
@@ -286,31 +286,31 @@ def test_heartbeats_come_at_their_interval() -> None:
 
 def test_heartbeat_wants_what_the_state_needs() -> None:
     async def story() -> None:
-        stand = Stand()
-        await stand.registered()
-        stand.publish_own(fenced=True)
-        wanted = [(one.want_fence, one.want_shut_down) for one in stand.heartbeats()]
+        harness = Harness()
+        await harness.registered()
+        harness.publish_own(fenced=True)
+        wanted = [(one.want_fence, one.want_shut_down) for one in harness.heartbeats()]
         assert wanted == [(True, False)], "its listeners do not accept yet"
-        running = asyncio.create_task(stand.lifecycle.run())
+        running = asyncio.create_task(harness.lifecycle.run())
         await turns()
-        assert (stand.sent[-1].request.want_fence, stand.sent[-1].request.want_shut_down) == (False, False)
+        assert (harness.sent[-1].request.want_fence, harness.sent[-1].request.want_shut_down) == (False, False)
         assert not running.done()
-        stand.publish_own(fenced=False)
+        harness.publish_own(fenced=False)
         await turns()
-        assert running.done() and not stand.lifecycle.is_starting
-        await stand.leaving()
-        assert (stand.sent[-1].request.want_fence, stand.sent[-1].request.want_shut_down) == (False, True)
+        assert running.done() and not harness.lifecycle.is_starting
+        await harness.leaving()
+        assert (harness.sent[-1].request.want_fence, harness.sent[-1].request.want_shut_down) == (False, True)
 
     simulated(story)
 
 
 def test_broker_that_leaves_before_it_is_ready_wants_no_fence() -> None:
     async def story() -> None:
-        stand = Stand()
-        await stand.registered()
-        leaving = await stand.leaving()
-        assert (stand.sent[-1].request.want_fence, stand.sent[-1].request.want_shut_down) == (False, True)
-        await stand.answer(should_shut_down=True)
+        harness = Harness()
+        await harness.registered()
+        leaving = await harness.leaving()
+        assert (harness.sent[-1].request.want_fence, harness.sent[-1].request.want_shut_down) == (False, True)
+        await harness.answer(should_shut_down=True)
         assert leaving.done()
 
     simulated(story)
@@ -318,47 +318,47 @@ def test_broker_that_leaves_before_it_is_ready_wants_no_fence() -> None:
 
 def test_response_to_an_earlier_request_is_ignored() -> None:
     async def story() -> None:
-        stand = Stand()
-        await stand.runs()
-        earlier = stand.sent[-1]
-        (leader_changed,) = stand.controller.on_leader_changed
+        harness = Harness()
+        await harness.runs()
+        earlier = harness.sent[-1]
+        (leader_changed,) = harness.controller.on_leader_changed
         leader_changed()
         await turns()
-        count = len(stand.sent)
+        count = len(harness.sent)
         earlier.reply(None)
         await after_ms(3 * HEARTBEAT_MS)
-        assert len(stand.sent) == count, "the last request has no response"
+        assert len(harness.sent) == count, "the last request has no response"
 
     simulated(story)
 
 
 def test_new_controller_gets_a_heartbeat_at_once_in_the_place_of_the_next_one() -> None:
     async def story() -> None:
-        stand = Stand()
-        await stand.runs()
-        await stand.answer()
-        count = len(stand.sent)
+        harness = Harness()
+        await harness.runs()
+        await harness.answer()
+        count = len(harness.sent)
         await after_ms(HEARTBEAT_MS // 2)
-        (leader_changed,) = stand.controller.on_leader_changed
+        (leader_changed,) = harness.controller.on_leader_changed
         leader_changed()
-        assert len(stand.sent) == count + 1
+        assert len(harness.sent) == count + 1
         await after_ms(HEARTBEAT_MS // 2 + 100)
-        assert len(stand.sent) == count + 1, "the timer of the earlier one is cancelled"
+        assert len(harness.sent) == count + 1, "the timer of the earlier one is cancelled"
 
     simulated(story)
 
 
 def test_active_controller_of_this_process_decides_without_the_network() -> None:
     async def story() -> None:
-        stand = Stand()
+        harness = Harness()
         asked: list[tuple[Any, int]] = []
         sessions: Any = SimpleNamespace(ask=lambda request, version, answered: asked.append((request, version)))
-        stand.lifecycle._broker_sessions = sessions
-        stand.lifecycle.send_next()
-        assert (len(stand.sent), asked) == (1, [])
-        stand.controller.is_active = True
-        stand.lifecycle.send_next()
-        assert len(stand.sent) == 1
+        harness.lifecycle._broker_sessions = sessions
+        harness.lifecycle.send_next()
+        assert (len(harness.sent), asked) == (1, [])
+        harness.controller.is_active = True
+        harness.lifecycle.send_next()
+        assert len(harness.sent) == 1
         assert [(type(request), version) for request, version in asked] == [
             (BrokerRegistrationRequest, REGISTRATION_VERSION)
         ]
@@ -382,27 +382,27 @@ def test_controller_that_waits_for_this_broker_gets_a_heartbeat_at_once(
     broker_id: int, changes: dict[str, Any], is_sent: bool
 ) -> None:
     async def story() -> None:
-        stand = Stand()
-        await stand.runs()
-        await stand.answer()
-        count = len(stand.sent)
-        stand.publish(with_broker(stand.metadata.image, broker_id, **changes))
-        assert len(stand.sent) - count == int(is_sent)
+        harness = Harness()
+        await harness.runs()
+        await harness.answer()
+        count = len(harness.sent)
+        harness.publish(with_broker(harness.metadata.image, broker_id, **changes))
+        assert len(harness.sent) - count == int(is_sent)
         if is_sent:
-            assert stand.sent[-1].request.current_metadata_offset == stand.metadata.image.offset
-        stand.publish(stand.metadata.image._replace(offset=stand.metadata.image.offset + 1))
-        assert len(stand.sent) - count == int(is_sent), "the brokers have not changed"
+            assert harness.sent[-1].request.current_metadata_offset == harness.metadata.image.offset
+        harness.publish(harness.metadata.image._replace(offset=harness.metadata.image.offset + 1))
+        assert len(harness.sent) - count == int(is_sent), "the brokers have not changed"
 
     simulated(story)
 
 
 def test_broker_without_an_epoch_has_nothing_to_report_to_a_controller_that_waits() -> None:
     async def story() -> None:
-        stand = Stand()
-        asyncio.create_task(stand.lifecycle.register())  # noqa: RUF006
+        harness = Harness()
+        asyncio.create_task(harness.lifecycle.register())  # noqa: RUF006
         await turns()
-        stand.publish(with_broker(stand.metadata.image, OTHER, in_controlled_shutdown=True))
-        assert len(stand.sent) == 1
+        harness.publish(with_broker(harness.metadata.image, OTHER, in_controlled_shutdown=True))
+        assert len(harness.sent) == 1
 
     simulated(story)
 
@@ -410,18 +410,18 @@ def test_broker_without_an_epoch_has_nothing_to_report_to_a_controller_that_wait
 @pytest.mark.parametrize(("fenced", "same_epoch"), [(True, True), (True, False), (False, True), (False, False)])
 def test_ready_broker_runs_when_its_own_incarnation_is_unfenced(fenced: bool, same_epoch: bool) -> None:
     async def story() -> None:
-        stand = Stand()
-        stand.metadata.image = with_broker(stand.metadata.image, OWN, fenced=True)
-        await stand.registered()
-        epoch = stand.epoch
-        running = asyncio.create_task(stand.lifecycle.run())
+        harness = Harness()
+        harness.metadata.image = with_broker(harness.metadata.image, OWN, fenced=True)
+        await harness.registered()
+        epoch = harness.epoch
+        running = asyncio.create_task(harness.lifecycle.run())
         await turns()
-        count = len(stand.sent)
-        stand.publish_own(fenced=fenced, epoch=epoch if same_epoch else epoch + 1)
+        count = len(harness.sent)
+        harness.publish_own(fenced=fenced, epoch=epoch if same_epoch else epoch + 1)
         await turns()
         assert running.done() == (same_epoch and not fenced)
-        assert (stand.lifecycle.state is LifecycleState.RUNNING) == running.done()
-        assert len(stand.sent) - count == int(fenced and same_epoch), "a fenced one asks again at once"
+        assert (harness.lifecycle.state is LifecycleState.RUNNING) == running.done()
+        assert len(harness.sent) - count == int(fenced and same_epoch), "a fenced one asks again at once"
         running.cancel()
 
     simulated(story)
@@ -429,12 +429,12 @@ def test_ready_broker_runs_when_its_own_incarnation_is_unfenced(fenced: bool, sa
 
 def test_unfenced_broker_runs_only_when_it_is_ready() -> None:
     async def story() -> None:
-        stand = Stand()
-        await stand.registered()
-        stand.publish_own(fenced=False)
-        assert stand.lifecycle.is_starting
-        await stand.lifecycle.run()
-        assert not stand.lifecycle.is_starting
+        harness = Harness()
+        await harness.registered()
+        harness.publish_own(fenced=False)
+        assert harness.lifecycle.is_starting
+        await harness.lifecycle.run()
+        assert not harness.lifecycle.is_starting
 
     simulated(story)
 
@@ -442,14 +442,14 @@ def test_unfenced_broker_runs_only_when_it_is_ready() -> None:
 @pytest.mark.parametrize(("names", "is_sent"), [({CORDONED_KEY, "a"}, True), ({"a"}, False)])
 def test_change_of_cordoned_directories_is_reported_at_once(names: set[str], is_sent: bool) -> None:
     async def story() -> None:
-        stand = Stand()
-        await stand.runs()
-        await stand.answer()
-        count = len(stand.sent)
-        stand.lifecycle._config_changed(frozenset(names))
-        assert len(stand.sent) == count, "not while the change is being published"
+        harness = Harness()
+        await harness.runs()
+        await harness.answer()
+        count = len(harness.sent)
+        harness.lifecycle._config_changed(frozenset(names))
+        assert len(harness.sent) == count, "not while the change is being published"
         await turns()
-        assert len(stand.sent) - count == int(is_sent)
+        assert len(harness.sent) - count == int(is_sent)
 
     simulated(story)
 
@@ -459,15 +459,15 @@ def test_change_of_cordoned_directories_is_reported_at_once(names: set[str], is_
 
 def test_broker_that_is_not_registered_stops_without_a_request() -> None:
     async def story() -> None:
-        stand = Stand()
-        registering = asyncio.create_task(stand.lifecycle.register())
+        harness = Harness()
+        registering = asyncio.create_task(harness.lifecycle.register())
         await turns()
-        leaving = await stand.leaving()
-        assert leaving.done() and stand.lifecycle.state is LifecycleState.SHUTTING_DOWN
-        stand.sent[0].reply(None)
+        leaving = await harness.leaving()
+        assert leaving.done() and harness.lifecycle.state is LifecycleState.SHUTTING_DOWN
+        harness.sent[0].reply(None)
         await after_ms(1000)
-        await (await stand.leaving())
-        assert len(stand.sent) == 1
+        await (await harness.leaving())
+        assert len(harness.sent) == 1
         registering.cancel()
 
     simulated(story)
@@ -475,23 +475,23 @@ def test_broker_that_is_not_registered_stops_without_a_request() -> None:
 
 def test_heartbeats_of_a_controlled_shutdown_follow_one_another_until_it_may_stop() -> None:
     async def story() -> None:
-        stand = Stand()
-        await stand.runs()
-        leaving = await stand.leaving()
-        count = len(stand.sent)
+        harness = Harness()
+        await harness.runs()
+        leaving = await harness.leaving()
+        count = len(harness.sent)
         for _ in range(3):
-            await stand.answer(should_shut_down=False)
+            await harness.answer(should_shut_down=False)
             await after_ms(LEAVING_INTERVAL_MS - 5)
-            assert len(stand.sent) == count
+            assert len(harness.sent) == count
             await after_ms(5 + SLACK_MS)
             count += 1
-            assert len(stand.sent) == count and not leaving.done()
-        await stand.answer(should_shut_down=True)
-        assert leaving.done() and stand.lifecycle.state is LifecycleState.SHUTTING_DOWN
+            assert len(harness.sent) == count and not leaving.done()
+        await harness.answer(should_shut_down=True)
+        assert leaving.done() and harness.lifecycle.state is LifecycleState.SHUTTING_DOWN
         await after_ms(10 * HEARTBEAT_MS)
-        stand.publish_own(fenced=True)
-        stand.lifecycle.send_next()
-        assert len(stand.sent) == count, "a broker that has stopped sends nothing"
+        harness.publish_own(fenced=True)
+        harness.lifecycle.send_next()
+        assert len(harness.sent) == count, "a broker that has stopped sends nothing"
 
     simulated(story)
 
@@ -499,24 +499,24 @@ def test_heartbeats_of_a_controlled_shutdown_follow_one_another_until_it_may_sto
 @pytest.mark.parametrize("leads", [True, False])
 def test_controlled_shutdown_that_the_controller_never_grants_has_an_end(leads: bool) -> None:
     async def story() -> None:
-        stand = Stand()
-        await stand.runs()
-        stand.leads = leads
-        began = stand.clock.now_ms()
-        leaving = await stand.leaving()
+        harness = Harness()
+        await harness.runs()
+        harness.leads = leads
+        began = harness.clock.now_ms()
+        leaving = await harness.leaving()
         while not leaving.done():
-            await stand.answer(should_shut_down=False)
+            await harness.answer(should_shut_down=False)
             await after_ms(LEAVING_INTERVAL_MS + SLACK_MS)
-        assert LEAVING_TIMEOUT_MS <= stand.clock.now_ms() - began < LEAVING_TIMEOUT_MS + 2 * LEAVING_INTERVAL_MS
-        assert stand.lifecycle.state is LifecycleState.SHUTTING_DOWN
+        assert LEAVING_TIMEOUT_MS <= harness.clock.now_ms() - began < LEAVING_TIMEOUT_MS + 2 * LEAVING_INTERVAL_MS
+        assert harness.lifecycle.state is LifecycleState.SHUTTING_DOWN
 
     simulated(story)
 
 
-def hands_over(stand: Stand) -> None:
+def hands_over(harness: Harness) -> None:
     """Publishes an image in which other brokers lead what this broker led."""
-    stand.leads = False
-    stand.publish_own(in_controlled_shutdown=True)
+    harness.leads = False
+    harness.publish_own(in_controlled_shutdown=True)
 
 
 @pytest.mark.parametrize(
@@ -526,25 +526,25 @@ def test_broker_answers_its_clients_for_one_interval_after_its_leaders_moved(
     interval_ms: str, session_ms: str, held_ms: int
 ) -> None:
     async def story() -> None:
-        stand = Stand(broker_heartbeat_interval_ms=interval_ms, broker_session_timeout_ms=session_ms)
-        await stand.runs()
-        stand.leads, stand.clients = True, 1
-        leaving = await stand.leaving()
-        await stand.answer(should_shut_down=False)
+        harness = Harness(broker_heartbeat_interval_ms=interval_ms, broker_session_timeout_ms=session_ms)
+        await harness.runs()
+        harness.leads, harness.clients = True, 1
+        leaving = await harness.leaving()
+        await harness.answer(should_shut_down=False)
         await after_ms(10)
-        hands_over(stand)
+        hands_over(harness)
         await turns()
-        began, count = stand.clock.now_ms(), len(stand.sent)
-        stand.sent[-1].reply(BrokerHeartbeatResponse())
-        stand.lifecycle.send_next()
+        began, count = harness.clock.now_ms(), len(harness.sent)
+        harness.sent[-1].reply(BrokerHeartbeatResponse())
+        harness.lifecycle.send_next()
         await after_ms(held_ms - 20)
-        assert len(stand.sent) == count, "it stays unfenced"
-        while len(stand.sent) == count:
+        assert len(harness.sent) == count, "it stays unfenced"
+        while len(harness.sent) == count:
             await after_ms(1)
-        assert held_ms - SLACK_MS <= stand.sent[-1].at_ms - began <= held_ms + SLACK_MS
-        assert stand.sent[-1].request.want_shut_down and not leaving.done()
-        assert stand.listeners.on_connection_lost == []
-        await stand.answer(should_shut_down=True)
+        assert held_ms - SLACK_MS <= harness.sent[-1].at_ms - began <= held_ms + SLACK_MS
+        assert harness.sent[-1].request.want_shut_down and not leaving.done()
+        assert harness.listeners.on_connection_lost == []
+        await harness.answer(should_shut_down=True)
         assert leaving.done()
 
     simulated(story)
@@ -553,28 +553,28 @@ def test_broker_answers_its_clients_for_one_interval_after_its_leaders_moved(
 @pytest.mark.parametrize("event", ["the last client leaves", "the other brokers are fenced"])
 def test_broker_without_company_stops_to_wait_for_its_clients(event: str) -> None:
     async def story() -> None:
-        stand = Stand()
-        await stand.runs()
-        stand.leads, stand.clients = True, 2
-        await stand.leaving()
-        await stand.answer(should_shut_down=False)
-        hands_over(stand)
+        harness = Harness()
+        await harness.runs()
+        harness.leads, harness.clients = True, 2
+        await harness.leaving()
+        await harness.answer(should_shut_down=False)
+        hands_over(harness)
         await turns()
-        count, watchers = len(stand.sent), len(stand.metadata.on_published)
-        (lost,) = stand.listeners.on_connection_lost
+        count, watchers = len(harness.sent), len(harness.metadata.on_published)
+        (lost,) = harness.listeners.on_connection_lost
         for number in (1, 2):
             await after_ms(100)
-            assert len(stand.sent) == count
+            assert len(harness.sent) == count
             if event == "the last client leaves":
                 lost(object())
-                stand.clients -= 1
+                harness.clients -= 1
             else:
-                stand.publish(with_broker(stand.metadata.image, number + 1, fenced=True))
+                harness.publish(with_broker(harness.metadata.image, number + 1, fenced=True))
             await turns()
-        assert len(stand.sent) == count + 1
-        assert stand.listeners.on_connection_lost == []
-        assert len(stand.metadata.on_published) == watchers - 1
-        await stand.answer(should_shut_down=True)
+        assert len(harness.sent) == count + 1
+        assert harness.listeners.on_connection_lost == []
+        assert len(harness.metadata.on_published) == watchers - 1
+        await harness.answer(should_shut_down=True)
 
     simulated(story)
 
@@ -582,16 +582,16 @@ def test_broker_without_company_stops_to_wait_for_its_clients(event: str) -> Non
 @pytest.mark.parametrize(("clients", "others", "waits"), [(1, True, True), (0, True, False), (1, False, False)])
 def test_broker_waits_only_for_clients_that_other_brokers_serve(clients: int, others: bool, waits: bool) -> None:
     async def story() -> None:
-        stand = Stand()
-        await stand.runs()
-        stand.leads, stand.clients = True, clients
+        harness = Harness()
+        await harness.runs()
+        harness.leads, harness.clients = True, clients
         for broker_id in () if others else (2, 3):
-            stand.publish(with_broker(stand.metadata.image, broker_id, fenced=True))
-        leaving = await stand.leaving()
-        hands_over(stand)
+            harness.publish(with_broker(harness.metadata.image, broker_id, fenced=True))
+        leaving = await harness.leaving()
+        hands_over(harness)
         await turns()
-        assert bool(stand.listeners.on_connection_lost) == waits
-        await stand.answer(should_shut_down=True)
+        assert bool(harness.listeners.on_connection_lost) == waits
+        await harness.answer(should_shut_down=True)
         await after_ms(HEARTBEAT_MS // 2)
         assert leaving.done() == (not waits)
         await after_ms(HEARTBEAT_MS)
@@ -602,14 +602,14 @@ def test_broker_waits_only_for_clients_that_other_brokers_serve(clients: int, ot
 
 def test_broker_that_led_nothing_does_not_wait_for_its_clients() -> None:
     async def story() -> None:
-        stand = Stand()
-        await stand.runs()
-        stand.clients = 1
-        leaving = await stand.leaving()
-        stand.publish_own(in_controlled_shutdown=True)
+        harness = Harness()
+        await harness.runs()
+        harness.clients = 1
+        leaving = await harness.leaving()
+        harness.publish_own(in_controlled_shutdown=True)
         await turns()
-        assert stand.listeners.on_connection_lost == []
-        await stand.answer(should_shut_down=True)
+        assert harness.listeners.on_connection_lost == []
+        await harness.answer(should_shut_down=True)
         assert leaving.done()
 
     simulated(story)
@@ -618,7 +618,7 @@ def test_broker_that_led_nothing_does_not_wait_for_its_clients() -> None:
 # ---- controlled shutdown without controllers
 
 
-def failing(stand: Stand, gone: Callable[[str], bool], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def failing(harness: Harness, gone: Callable[[str], bool], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Lets the hosts for which `gone` is true refuse connections. Returns the hosts that are probed, as they are."""
     probed: list[str] = []
 
@@ -630,13 +630,13 @@ def failing(stand: Stand, gone: Callable[[str], bool], monkeypatch: pytest.Monke
     return probed
 
 
-async def until_done(stand: Stand, leaving: asyncio.Task[None], limit_ms: int) -> int:
+async def until_done(harness: Harness, leaving: asyncio.Task[None], limit_ms: int) -> int:
     """Fails each request. Returns after how many milliseconds the broker stops."""
-    began = stand.clock.now_ms()
-    while not leaving.done() and stand.clock.now_ms() - began < limit_ms:
-        stand.sent[-1].reply(None)
+    began = harness.clock.now_ms()
+    while not leaving.done() and harness.clock.now_ms() - began < limit_ms:
+        harness.sent[-1].reply(None)
         await after_ms(RETRY_BACKOFF_MS + SLACK_MS)
-    return stand.clock.now_ms() - began
+    return harness.clock.now_ms() - began
 
 
 @pytest.mark.parametrize(
@@ -658,12 +658,12 @@ def test_controlled_shutdown_ends_when_too_few_controllers_run_for_a_quorum(
     voters: tuple[int, ...], gone: tuple[int, ...], ends: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
-        stand = Stand(controlled_shutdown_max_retries="100", controlled_shutdown_retry_backoff_ms="100")
-        stand.controller.voter_endpoints = lambda: {one: Endpoint("C", f"h{one}", 9093) for one in voters}
-        probed = failing(stand, lambda host: int(host[1:]) in gone, monkeypatch)
-        await stand.runs()
-        leaving = await stand.leaving()
-        taken_ms = await until_done(stand, leaving, 8000)
+        harness = Harness(controlled_shutdown_max_retries="100", controlled_shutdown_retry_backoff_ms="100")
+        harness.controller.voter_endpoints = lambda: {one: Endpoint("C", f"h{one}", 9093) for one in voters}
+        probed = failing(harness, lambda host: int(host[1:]) in gone, monkeypatch)
+        await harness.runs()
+        leaving = await harness.leaving()
+        taken_ms = await until_done(harness, leaving, 8000)
         assert leaving.done() == ends
         assert set(probed) == {f"h{one}" for one in voters if one != OWN}
         if ends:
@@ -679,14 +679,14 @@ def test_controlled_shutdown_ends_after_its_retries(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
-        stand = Stand(controlled_shutdown_max_retries="3", controlled_shutdown_retry_backoff_ms="500")
-        failing(stand, lambda host: False, monkeypatch)
-        await stand.runs()
-        leaving = await stand.leaving()
+        harness = Harness(controlled_shutdown_max_retries="3", controlled_shutdown_retry_backoff_ms="500")
+        failing(harness, lambda host: False, monkeypatch)
+        await harness.runs()
+        leaving = await harness.leaving()
         await after_ms(300)
-        await stand.answer(should_shut_down=False)
+        await harness.answer(should_shut_down=False)
         await after_ms(LEAVING_INTERVAL_MS + SLACK_MS)
-        taken_ms = await until_done(stand, leaving, 10_000)
+        taken_ms = await until_done(harness, leaving, 10_000)
         assert leaving.done()
         assert 1500 - LEAVING_INTERVAL_MS - SLACK_MS < taken_ms < 1500 + 3 * RETRY_BACKOFF_MS
 
@@ -698,16 +698,16 @@ def test_controlled_shutdown_ends_after_its_retries(
 
 def test_controller_that_responds_in_time_restarts_the_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Stand(controlled_shutdown_max_retries="2", controlled_shutdown_retry_backoff_ms="1000")
-        failing(stand, lambda host: False, monkeypatch)
-        await stand.runs()
-        leaving = await stand.leaving()
+        harness = Harness(controlled_shutdown_max_retries="2", controlled_shutdown_retry_backoff_ms="1000")
+        failing(harness, lambda host: False, monkeypatch)
+        await harness.runs()
+        leaving = await harness.leaving()
         for _ in range(3):
-            await until_done(stand, leaving, 1500)
+            await until_done(harness, leaving, 1500)
             assert not leaving.done()
-            await stand.answer(should_shut_down=False)
+            await harness.answer(should_shut_down=False)
             await after_ms(LEAVING_INTERVAL_MS + SLACK_MS)
-        assert 1800 < await until_done(stand, leaving, 5000) < 2500
+        assert 1800 < await until_done(harness, leaving, 5000) < 2500
         assert leaving.done()
 
     simulated(story)
@@ -715,18 +715,18 @@ def test_controller_that_responds_in_time_restarts_the_retries(monkeypatch: pyte
 
 def test_failures_before_the_controlled_shutdown_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Stand(controlled_shutdown_max_retries="3", controlled_shutdown_retry_backoff_ms="1000")
-        probed = failing(stand, lambda host: True, monkeypatch)
-        stand.controller.voter_endpoints = lambda: {one: Endpoint("C", f"h{one}", 9093) for one in (2, 3)}
-        await stand.runs()
+        harness = Harness(controlled_shutdown_max_retries="3", controlled_shutdown_retry_backoff_ms="1000")
+        probed = failing(harness, lambda host: True, monkeypatch)
+        harness.controller.voter_endpoints = lambda: {one: Endpoint("C", f"h{one}", 9093) for one in (2, 3)}
+        await harness.runs()
         for _ in range(60):
-            stand.sent[-1].reply(None)
+            harness.sent[-1].reply(None)
             await after_ms(RETRY_BACKOFF_MS + SLACK_MS)
         assert probed == []
-        leaving = await stand.leaving()
-        stand.sent[-1].reply(None)
+        leaving = await harness.leaving()
+        harness.sent[-1].reply(None)
         await turns()
         assert not leaving.done()
-        assert 2800 < await until_done(stand, leaving, 9000) < 3500
+        assert 2800 < await until_done(harness, leaving, 9000) < 3500
 
     simulated(story)

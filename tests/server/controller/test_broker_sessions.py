@@ -38,7 +38,7 @@ class Tasks:
         self.calls.append("stop")
 
 
-class Stand:
+class Harness:
     """A controller whose decisions are committed at once, with the sessions of brokers 0, 2 and 3. Broker 0 is its own."""
 
     def __init__(
@@ -122,11 +122,11 @@ class Stand:
         self.transcript.run(f'> CreateTopics topics="{topic}"\n')
 
 
-async def keep(stand: Stand, *brokers: int, for_ms: int) -> None:
+async def keep(harness: Harness, *brokers: int, for_ms: int) -> None:
     """Sends the brokers' heartbeats each second."""
     for _ in range(for_ms // 1000):
         for broker_id in brokers:
-            stand.beat(broker_id)
+            harness.beat(broker_id)
         await after_ms(1000)
 
 
@@ -135,20 +135,20 @@ async def keep(stand: Stand, *brokers: int, for_ms: int) -> None:
 
 def test_silent_broker_is_fenced_when_its_session_is_over(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        stand = Stand()
-        stand.start()
-        stand.beat(THIRD)
-        await keep(stand, SECOND, for_ms=8000)
-        assert stand.fenced() == set()
-        await keep(stand, SECOND, for_ms=2000)
-        assert stand.fenced() == {THIRD}
-        assert (stand.watch.expired_sessions, stand.watch.rejected_brokers) == (1, 0)
-        await keep(stand, SECOND, for_ms=20_000)
-        assert stand.watch.expired_sessions == 1
-        stand.beat(THIRD)
-        assert stand.fenced() == set(), "its next heartbeat ends that"
+        harness = Harness()
+        harness.start()
+        harness.beat(THIRD)
+        await keep(harness, SECOND, for_ms=8000)
+        assert harness.fenced() == set()
+        await keep(harness, SECOND, for_ms=2000)
+        assert harness.fenced() == {THIRD}
+        assert (harness.watch.expired_sessions, harness.watch.rejected_brokers) == (1, 0)
+        await keep(harness, SECOND, for_ms=20_000)
+        assert harness.watch.expired_sessions == 1
+        harness.beat(THIRD)
+        assert harness.fenced() == set(), "its next heartbeat ends that"
         await after_ms(SESSION_MS + 10)
-        assert stand.fenced() == {SECOND, THIRD} and stand.watch.expired_sessions == 3
+        assert harness.fenced() == {SECOND, THIRD} and harness.watch.expired_sessions == 3
 
     simulated(story)
     assert f"broker {THIRD} has sent no heartbeat for {SESSION_MS} ms" in caplog.text
@@ -156,23 +156,23 @@ def test_silent_broker_is_fenced_when_its_session_is_over(caplog: pytest.LogCapt
 
 def test_session_of_the_own_broker_never_expires_while_it_is_this_process() -> None:
     async def story() -> None:
-        stand = Stand()
-        stand.start()
-        await keep(stand, SECOND, THIRD, for_ms=40_000)
-        assert stand.fenced() == set() and stand.watch.expired_sessions == 0
+        harness = Harness()
+        harness.start()
+        await keep(harness, SECOND, THIRD, for_ms=40_000)
+        assert harness.fenced() == set() and harness.watch.expired_sessions == 0
         await after_ms(3 * SESSION_MS)
-        assert stand.fenced() == {SECOND, THIRD}, "nor without any heartbeat"
+        assert harness.fenced() == {SECOND, THIRD}, "nor without any heartbeat"
 
     simulated(story)
 
 
 def test_session_of_the_own_brokers_previous_process_expires() -> None:
     async def story() -> None:
-        stand = Stand()
-        stand.broker_epoch += 1
-        stand.start()
-        await keep(stand, SECOND, THIRD, for_ms=10_000)
-        assert stand.fenced() == {OWN} and stand.watch.expired_sessions == 1
+        harness = Harness()
+        harness.broker_epoch += 1
+        harness.start()
+        await keep(harness, SECOND, THIRD, for_ms=10_000)
+        assert harness.fenced() == {OWN} and harness.watch.expired_sessions == 1
 
     simulated(story)
 
@@ -180,18 +180,18 @@ def test_session_of_the_own_brokers_previous_process_expires() -> None:
 @pytest.mark.parametrize(("late_ms", "is_fenced"), [(LATE_MS - 100, True), (LATE_MS + 100, False)])
 def test_sessions_start_again_after_this_process_did_not_run(late_ms: int, is_fenced: bool) -> None:
     async def story() -> None:
-        stand = Stand()
-        stand.start()
-        began = stand.clock.now_ms()
+        harness = Harness()
+        harness.start()
+        began = harness.clock.now_ms()
         loop: Any = asyncio.get_running_loop()
         loop.advance((SESSION_MS + late_ms) / 1000)
         await turns()
-        assert stand.clock.now_ms() - began >= SESSION_MS + late_ms
-        assert stand.fenced() == ({SECOND, THIRD} if is_fenced else set())
+        assert harness.clock.now_ms() - began >= SESSION_MS + late_ms
+        assert harness.fenced() == ({SECOND, THIRD} if is_fenced else set())
         await after_ms(SESSION_MS - 100)
-        assert stand.fenced() == ({SECOND, THIRD} if is_fenced else set())
+        assert harness.fenced() == ({SECOND, THIRD} if is_fenced else set())
         await after_ms(200)
-        assert stand.fenced() == {SECOND, THIRD}
+        assert harness.fenced() == {SECOND, THIRD}
 
     simulated(story)
 
@@ -199,19 +199,19 @@ def test_sessions_start_again_after_this_process_did_not_run(late_ms: int, is_fe
 @pytest.mark.parametrize("set_by_ms", [-3_600_000, 3_600_000])
 def test_clock_that_was_set_starts_the_sessions_again(set_by_ms: int) -> None:
     async def story() -> None:
-        stand = Stand()
+        harness = Harness()
         loop, offset_ms = asyncio.get_running_loop(), [0]
-        stand.clock._seconds = lambda: loop.time() + offset_ms[0] / 1000
-        stand.start()
+        harness.clock._seconds = lambda: loop.time() + offset_ms[0] / 1000
+        harness.start()
         await after_ms(SESSION_MS - 1000)
         offset_ms[0] = set_by_ms
-        stand.watch.clock_moved()
+        harness.watch.clock_moved()
         await after_ms(SESSION_MS - 100)
-        assert stand.fenced() == set()
+        assert harness.fenced() == set()
         await after_ms(200)
-        assert stand.fenced() == {SECOND, THIRD}
-        stand.is_active = False
-        stand.watch.clock_moved()
+        assert harness.fenced() == {SECOND, THIRD}
+        harness.is_active = False
+        harness.watch.clock_moved()
 
     simulated(story)
 
@@ -221,53 +221,53 @@ def test_clock_that_was_set_starts_the_sessions_again(set_by_ms: int) -> None:
 
 def test_sessions_and_tasks_last_as_long_as_this_controller_is_active(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Stand(monkeypatch)
-        stand.is_active = False
-        stand.watch.start()
-        (leader_changed,) = stand.on_leader_changed
-        assert stand.tasks.calls == []
-        assert stand.beat(SECOND).error_code == ErrorCode.NOT_CONTROLLER
-        stand.is_active = True
+        harness = Harness(monkeypatch)
+        harness.is_active = False
+        harness.watch.start()
+        (leader_changed,) = harness.on_leader_changed
+        assert harness.tasks.calls == []
+        assert harness.beat(SECOND).error_code == ErrorCode.NOT_CONTROLLER
+        harness.is_active = True
         leader_changed()
         leader_changed()
-        assert stand.tasks.calls == ["start"]
+        assert harness.tasks.calls == ["start"]
         await turns()
-        assert stand.suspected == [SECOND, THIRD], "a new controller tries each other broker once"
-        stand.is_active = False
+        assert harness.suspected == [SECOND, THIRD], "a new controller tries each other broker once"
+        harness.is_active = False
         leader_changed()
-        assert stand.tasks.calls == ["start", "stop"]
+        assert harness.tasks.calls == ["start", "stop"]
         await after_ms(2 * SESSION_MS)
-        assert stand.fenced() == set()
-        stand.is_active = True
+        assert harness.fenced() == set()
+        harness.is_active = True
         leader_changed()
         await after_ms(SESSION_MS - 100)
-        assert stand.fenced() == set()
+        assert harness.fenced() == set()
         await after_ms(200)
-        assert stand.fenced() == {SECOND, THIRD}
-        stand.watch.stop()
-        assert stand.tasks.calls == ["start", "stop", "start", "stop"]
+        assert harness.fenced() == {SECOND, THIRD}
+        harness.watch.stop()
+        assert harness.tasks.calls == ["start", "stop", "start", "stop"]
 
     simulated(story)
 
 
 def test_new_controller_does_not_try_fenced_brokers_and_those_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Stand(monkeypatch)
-        stand.transcript.run("> fence 3\n")
-        stand.watch.start()
+        harness = Harness(monkeypatch)
+        harness.transcript.run("> fence 3\n")
+        harness.watch.start()
         await turns()
-        assert stand.suspected == [SECOND] and stand.probed == [("b2", 9092)]
+        assert harness.suspected == [SECOND] and harness.probed == [("b2", 9092)]
 
     simulated(story)
 
 
 def test_new_controller_tries_the_previous_process_of_its_own_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Stand(monkeypatch)
-        stand.broker_epoch += 1
-        stand.watch.start()
+        harness = Harness(monkeypatch)
+        harness.broker_epoch += 1
+        harness.watch.start()
         await turns()
-        assert stand.suspected == [OWN, SECOND, THIRD]
+        assert harness.suspected == [OWN, SECOND, THIRD]
 
     simulated(story)
 
@@ -281,26 +281,26 @@ def test_broker_whose_connection_ends_is_fenced_if_its_listeners_refuse(
 ) -> None:
     async def story() -> None:
         refusing = set[str]()
-        stand = Stand(monkeypatch, lambda host: host in refusing)
-        stand.start()
+        harness = Harness(monkeypatch, lambda host: host in refusing)
+        harness.start()
         await turns()
-        stand.probed.clear()
+        harness.probed.clear()
         refusing |= {"b3"} if is_refused else set()
         connection: Any = object()
-        stand.beat(THIRD, connection)
-        stand.beat(SECOND, object())
-        stand.watch.connection_lost(connection)
+        harness.beat(THIRD, connection)
+        harness.beat(SECOND, object())
+        harness.watch.connection_lost(connection)
         await turns()
-        assert stand.suspected == [THIRD] and stand.probed == [("b3", 9092)]
-        assert stand.fenced() == ({THIRD} if is_refused else set())
-        assert stand.watch.rejected_brokers == int(is_refused)
-        stand.watch.connection_lost(connection)
-        stand.watch.connection_lost(object())  # type: ignore[arg-type]
+        assert harness.suspected == [THIRD] and harness.probed == [("b3", 9092)]
+        assert harness.fenced() == ({THIRD} if is_refused else set())
+        assert harness.watch.rejected_brokers == int(is_refused)
+        harness.watch.connection_lost(connection)
+        harness.watch.connection_lost(object())  # type: ignore[arg-type]
         await turns()
-        assert stand.suspected == [THIRD], "one end is one reason"
+        assert harness.suspected == [THIRD], "one end is one reason"
         if is_refused:
             await after_ms(SESSION_MS)
-            assert stand.watch.expired_sessions == 1, "only that of the other broker"
+            assert harness.watch.expired_sessions == 1, "only that of the other broker"
 
     simulated(story)
 
@@ -308,65 +308,65 @@ def test_broker_whose_connection_ends_is_fenced_if_its_listeners_refuse(
 @pytest.mark.parametrize("meanwhile", ["registered again", "fenced", "not active", "unregistered"])
 def test_probe_that_ends_late_fences_no_broker(meanwhile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Stand(monkeypatch, lambda host: True)
-        stand.answered.clear()
-        stand.transcript.run("> fence 2\n")
-        stand.watch.start()
+        harness = Harness(monkeypatch, lambda host: True)
+        harness.answered.clear()
+        harness.transcript.run("> fence 2\n")
+        harness.watch.start()
         await turns()
-        assert stand.probed == [("b3", 9092)]
-        epoch = stand.broker(THIRD).epoch
+        assert harness.probed == [("b3", 9092)]
+        epoch = harness.broker(THIRD).epoch
         if meanwhile == "registered again":
-            stand.controller.sessions.forget(THIRD)
-            stand.transcript.run("> restart 3\n")
-            assert stand.broker(THIRD).epoch != epoch
+            harness.controller.sessions.forget(THIRD)
+            harness.transcript.run("> restart 3\n")
+            assert harness.broker(THIRD).epoch != epoch
         elif meanwhile == "fenced":
-            stand.transcript.run("> fence 3\n")
+            harness.transcript.run("> fence 3\n")
         elif meanwhile == "unregistered":
-            stand.transcript.run("> fence 3\n> UnregisterBroker broker_id=3\n")
+            harness.transcript.run("> fence 3\n> UnregisterBroker broker_id=3\n")
         else:
-            stand.is_active = False
-        stand.answered.set()
+            harness.is_active = False
+        harness.answered.set()
         await turns()
-        assert stand.watch.rejected_brokers == 0
-        assert not any(isinstance(one, FenceBrokerRequest) for one in stand.decided)
+        assert harness.watch.rejected_brokers == 0
+        assert not any(isinstance(one, FenceBrokerRequest) for one in harness.decided)
 
     simulated(story)
 
 
 def test_broker_is_probed_by_one_task_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Stand(monkeypatch)
-        stand.start()
+        harness = Harness(monkeypatch)
+        harness.start()
         await turns()
-        stand.probed.clear()
-        stand.answered.clear()
+        harness.probed.clear()
+        harness.answered.clear()
         for _ in range(2):
             connection: Any = object()
-            stand.beat(THIRD, connection)
-            stand.watch.connection_lost(connection)
+            harness.beat(THIRD, connection)
+            harness.watch.connection_lost(connection)
             await turns()
-        assert stand.probed == [("b3", 9092)]
-        stand.answered.set()
+        assert harness.probed == [("b3", 9092)]
+        harness.answered.set()
         await turns()
         connection = object()
-        stand.beat(THIRD, connection)
-        stand.watch.connection_lost(connection)
+        harness.beat(THIRD, connection)
+        harness.watch.connection_lost(connection)
         await turns()
-        assert len(stand.probed) == 2
+        assert len(harness.probed) == 2
 
     simulated(story)
 
 
 def test_stopped_watch_ends_its_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Stand(monkeypatch, lambda host: True)
-        stand.answered.clear()
-        stand.watch.start()
+        harness = Harness(monkeypatch, lambda host: True)
+        harness.answered.clear()
+        harness.watch.start()
         await turns()
-        stand.watch.stop()
-        stand.answered.set()
+        harness.watch.stop()
+        harness.answered.set()
         await after_ms(3 * SESSION_MS)
-        assert stand.fenced() == set() and stand.decided == []
+        assert harness.fenced() == set() and harness.decided == []
 
     simulated(story)
 
@@ -386,19 +386,19 @@ def test_previous_process_of_a_broker_that_registers_too_early_is_probed(
     error: ErrorCode, is_probed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
-        stand = Stand(monkeypatch)
-        stand.start()
+        harness = Harness(monkeypatch)
+        harness.start()
         await turns()
-        stand.suspected.clear()
+        harness.suspected.clear()
         answers: list[Any] = []
 
         def decide(request: Message, version: int, reply: Callable[[Any], None]) -> None:
             reply(BrokerRegistrationResponse(error_code=error))
 
-        monkeypatch.setattr(stand, "decide", decide)
-        stand.watch.ask(BrokerRegistrationRequest(broker_id=THIRD), 4, answers.append)
+        monkeypatch.setattr(harness, "decide", decide)
+        harness.watch.ask(BrokerRegistrationRequest(broker_id=THIRD), 4, answers.append)
         assert [one.error_code for one in answers] == [error]
-        assert stand.suspected == ([THIRD] if is_probed else [])
+        assert harness.suspected == ([THIRD] if is_probed else [])
 
     simulated(story)
 
@@ -410,40 +410,40 @@ def test_all_leaders_of_a_broker_that_is_fenced_move(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("odradek.replication.controller.maintenance.MAX_MOVES", 2)
 
     async def story() -> None:
-        stand = Stand()
-        stand.lead(7, THIRD)
-        stand.start()
-        await keep(stand, SECOND, for_ms=10_000)
+        harness = Harness()
+        harness.lead(7, THIRD)
+        harness.start()
+        await keep(harness, SECOND, for_ms=10_000)
         await turns()
-        topic = stand.image.topic("a")
+        topic = harness.image.topic("a")
         assert topic is not None
         assert {partition.leader for partition in topic.partitions.values()} == {SECOND}
-        assert stand.fenced() == {THIRD}
+        assert harness.fenced() == {THIRD}
 
     simulated(story)
 
 
 def test_heartbeat_of_a_controlled_shutdown_moves_leaders_until_none_is_left() -> None:
     async def story() -> None:
-        stand = Stand()
-        stand.lead(3, THIRD)
-        stand.start()
+        harness = Harness()
+        harness.lead(3, THIRD)
+        harness.start()
         for broker_id in (SECOND, THIRD):
-            stand.beat(broker_id)
-        assert not any(isinstance(one, MoveLeadersRequest) for one in stand.decided)
-        assert not stand.beat(THIRD, want_shut_down=True).should_shut_down
+            harness.beat(broker_id)
+        assert not any(isinstance(one, MoveLeadersRequest) for one in harness.decided)
+        assert not harness.beat(THIRD, want_shut_down=True).should_shut_down
         await turns()
-        moves = [one for one in stand.decided if isinstance(one, MoveLeadersRequest)]
-        assert {(one.broker_id, one.broker_epoch) for one in moves} == {(THIRD, stand.broker(THIRD).epoch)}
-        topic = stand.image.topic("a")
+        moves = [one for one in harness.decided if isinstance(one, MoveLeadersRequest)]
+        assert {(one.broker_id, one.broker_epoch) for one in moves} == {(THIRD, harness.broker(THIRD).epoch)}
+        topic = harness.image.topic("a")
         assert topic is not None
         assert {partition.leader for partition in topic.partitions.values()} == {SECOND}
-        assert not stand.beat(THIRD, want_shut_down=True).should_shut_down, "broker 2 has not read that"
-        stand.publish()
-        stand.beat(SECOND)
-        assert stand.beat(THIRD, want_shut_down=True).should_shut_down
+        assert not harness.beat(THIRD, want_shut_down=True).should_shut_down, "broker 2 has not read that"
+        harness.publish()
+        harness.beat(SECOND)
+        assert harness.beat(THIRD, want_shut_down=True).should_shut_down
         await after_ms(2 * SESSION_MS)
-        assert stand.watch.expired_sessions == 1, "the session of a broker that has stopped is forgotten"
+        assert harness.watch.expired_sessions == 1, "the session of a broker that has stopped is forgotten"
 
     simulated(story)
 
@@ -452,18 +452,18 @@ def test_own_broker_has_what_is_published_here() -> None:
     """A broker in controlled shutdown waits for it as for any other broker."""
 
     async def story() -> None:
-        stand = Stand()
-        stand.lead(1, THIRD)
-        stand.start()
+        harness = Harness()
+        harness.lead(1, THIRD)
+        harness.start()
         for broker_id in (SECOND, THIRD):
-            stand.beat(broker_id)
-        stand.beat(THIRD, want_shut_down=True)
+            harness.beat(broker_id)
+        harness.beat(THIRD, want_shut_down=True)
         await turns()
-        stand.beat(SECOND)
-        assert not stand.beat(THIRD, want_shut_down=True).should_shut_down, "this node has not published it"
-        stand.metadata.image = with_broker(stand.image, OWN, epoch=stand.broker_epoch)._replace(
-            offset=stand.image.offset
+        harness.beat(SECOND)
+        assert not harness.beat(THIRD, want_shut_down=True).should_shut_down, "this node has not published it"
+        harness.metadata.image = with_broker(harness.image, OWN, epoch=harness.broker_epoch)._replace(
+            offset=harness.image.offset
         )
-        assert stand.beat(THIRD, want_shut_down=True).should_shut_down
+        assert harness.beat(THIRD, want_shut_down=True).should_shut_down
 
     simulated(story)

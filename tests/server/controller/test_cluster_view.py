@@ -96,9 +96,11 @@ def test_replica_is_offline_with_its_broker_or_its_directory(
 class Here:
     """The leaders as broker 0 finds them."""
 
-    def __init__(self, image: MetadataImage, hosted: Any = None, unmade: set[tuple[str, int]] | None = None) -> None:
+    def __init__(self, image: MetadataImage, hosted: Any = None, pending: set[tuple[str, int]] | None = None) -> None:
         metadata: Any = SimpleNamespace(image=image)
-        partitions: Any = SimpleNamespace(get=lambda key: hosted if key == (TOPIC, 0) else None, unmade=unmade or set())
+        partitions: Any = SimpleNamespace(
+            get=lambda key: hosted if key == (TOPIC, 0) else None, pending=pending or set()
+        )
         self.leaders = Leaders(metadata, partitions, inter_broker_listener=IN, node_id=0)
 
 
@@ -126,7 +128,7 @@ def test_endpoints_of_other_brokers_are_those_between_brokers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic", "index", "unmade", "error"),
+    ("topic", "index", "pending", "error"),
     [
         (TOPIC, 0, False, ErrorCode.NOT_LEADER_OR_FOLLOWER),
         (TOPIC_ID, 0, False, ErrorCode.NOT_LEADER_OR_FOLLOWER),
@@ -137,8 +139,10 @@ def test_endpoints_of_other_brokers_are_those_between_brokers() -> None:
         (bytes(16), 0, False, ErrorCode.UNKNOWN_TOPIC_ID),
     ],
 )
-def test_partition_that_is_not_here_has_its_reason(topic: Any, index: int, unmade: bool, error: ErrorCode) -> None:
-    assert Here(image_of(*BROKERS), unmade={(TOPIC, 0)} if unmade else None).leaders.absent_error(topic, index) == error
+def test_partition_that_is_not_here_has_its_reason(topic: Any, index: int, pending: bool, error: ErrorCode) -> None:
+    assert (
+        Here(image_of(*BROKERS), pending={(TOPIC, 0)} if pending else None).leaders.absent_error(topic, index) == error
+    )
 
 
 # ---- log lines

@@ -80,17 +80,17 @@ class Authorizer:
 
 
 class Log:
-    def __init__(self, stand: Stand) -> None:
-        self.encoded = stand._encoded
-        self.append_batches = stand._append
-        self._stand = stand
+    def __init__(self, harness: Harness) -> None:
+        self.encoded = harness._encoded
+        self.append_batches = harness._append
+        self._harness = harness
 
     @property
     def end_offset(self) -> int:
-        return self._stand.end_offset
+        return self._harness.end_offset
 
 
-class Stand:
+class Harness:
     """A node that leads, with an active controller. Its log takes everything; nothing is published by itself."""
 
     def __init__(self, authorizer: Authorizer | None = None, endpoint: Any = None) -> None:
@@ -162,54 +162,54 @@ def error(answer: Any) -> int:
 
 
 def test_decision_is_appended_and_its_reply_follows_its_publication() -> None:
-    stand = Stand()
-    stand.decide()
-    assert stand.appended_batches == [(1, EPOCH, 77, 30, True)] and stand.machine.replayed == [RECORD]
-    (noted,) = stand.noted
+    harness = Harness()
+    harness.decide()
+    assert harness.appended_batches == [(1, EPOCH, 77, 30, True)] and harness.machine.replayed == [RECORD]
+    (noted,) = harness.noted
     assert (noted.base_offset, noted.end_offset, noted.records, noted.epoch) == (0, 1, [RECORD], EPOCH)
-    assert stand.appends == 1 and stand.answers == []
-    request, version, quota, caller = stand.machine.handled[0]
+    assert harness.appends == 1 and harness.answers == []
+    request, version, quota, caller = harness.machine.handled[0]
     assert (request, version, quota, caller.principal, caller.now_ms) == (REQUEST, 7, None, "User:ANONYMOUS", 77)
-    stand.machine.result = ControllerResult([], CreateTopicsResponse())
-    stand.decide()
-    assert len(stand.appended_batches) == 1 and stand.answers == [], "a read waits for what it could see"
-    stand.publish(1)
-    assert len(stand.answers) == 2
-    stand.decide()
-    assert len(stand.answers) == 3, "everything is published"
+    harness.machine.result = ControllerResult([], CreateTopicsResponse())
+    harness.decide()
+    assert len(harness.appended_batches) == 1 and harness.answers == [], "a read waits for what it could see"
+    harness.publish(1)
+    assert len(harness.answers) == 2
+    harness.decide()
+    assert len(harness.answers) == 3, "everything is published"
 
 
 def test_records_that_the_quorum_appended_itself_count() -> None:
-    stand = Stand()
-    stand.end_offset = 3
-    stand.decide()
-    assert stand.machine.loaded == [(3, 1)] and stand.machine.next_offset == stand.end_offset == 4
-    stand.decide()
-    assert stand.machine.loaded == [(3, 1)]
+    harness = Harness()
+    harness.end_offset = 3
+    harness.decide()
+    assert harness.machine.loaded == [(3, 1)] and harness.machine.next_offset == harness.end_offset == 4
+    harness.decide()
+    assert harness.machine.loaded == [(3, 1)]
 
 
 def test_raised_kraft_version_is_a_record_of_the_quorum() -> None:
-    stand = Stand()
-    stand.machine.result = ControllerResult([], CreateTopicsResponse(), kraft_version=1)
-    stand.decide()
-    assert stand.raised == [1] and stand.machine.loaded == [(0, 1)]
+    harness = Harness()
+    harness.machine.result = ControllerResult([], CreateTopicsResponse(), kraft_version=1)
+    harness.decide()
+    assert harness.raised == [1] and harness.machine.loaded == [(0, 1)]
 
 
 @pytest.mark.parametrize("failure", ["disk", "too large", "bug", "bug in the decision"])
 def test_decision_that_cannot_be_appended_is_an_error(failure: str, caplog: pytest.LogCaptureFixture) -> None:
-    stand = Stand()
+    harness = Harness()
     disk = LogDirectoryFailure("/d", "x", OSError(5, "broken"))
     if failure == "bug in the decision":
-        stand.machine.failure = RuntimeError("oops")
+        harness.machine.failure = RuntimeError("oops")
     else:
-        stand.append_failure = {"disk": disk, "too large": BatchTooLarge(99), "bug": RuntimeError("oops")}[failure]
-    stand.decide()
+        harness.append_failure = {"disk": disk, "too large": BatchTooLarge(99), "bug": RuntimeError("oops")}[failure]
+    harness.decide()
     expected = {"disk": ErrorCode.NOT_CONTROLLER, "too large": ErrorCode.POLICY_VIOLATION}
-    assert [error(one) for one in stand.answers] == [expected.get(failure, ErrorCode.UNKNOWN_SERVER_ERROR)]
-    assert stand.failed == ([disk] if failure == "disk" else [])
+    assert [error(one) for one in harness.answers] == [expected.get(failure, ErrorCode.UNKNOWN_SERVER_ERROR)]
+    assert harness.failed == ([disk] if failure == "disk" else [])
     assert ("a bug: the controller failed in CreateTopicsRequest" in caplog.text) == failure.startswith("bug")
     if failure == "too large":
-        assert stand.machine.replayed == [] and "99 bytes" in stand.answers[0].topics[0].error_message
+        assert harness.machine.replayed == [] and "99 bytes" in harness.answers[0].topics[0].error_message
 
 
 @pytest.mark.parametrize(
@@ -221,9 +221,9 @@ def test_decision_that_cannot_be_appended_is_an_error(failure: str, caplog: pyte
     ],
 )
 def test_room_that_must_stay_is_that_of_the_endpoint(endpoint: Any, request_: Any, reserve: int) -> None:
-    stand = Stand(endpoint=endpoint)
-    stand.decide(request_)
-    assert stand.reserves == [reserve]
+    harness = Harness(endpoint=endpoint)
+    harness.decide(request_)
+    assert harness.reserves == [reserve]
 
 
 @pytest.mark.parametrize(
@@ -240,13 +240,13 @@ def test_client_that_changes_too_much_is_throttled(
         return SimpleNamespace(throttle_ms=0 if version == 5 else 30)
 
     monkeypatch.setattr(active_controller, "mutation_quota", mutation_quota)
-    stand = Stand(endpoint=SimpleNamespace(log_reserve=0, strict_mutations_since=6))
+    harness = Harness(endpoint=SimpleNamespace(log_reserve=0, strict_mutations_since=6))
     client = {} if principal is None else {**CLIENT, "principal": principal}
-    stand.active.decide(REQUEST, version, stand.answers.append, **client)
-    stand.publish(1)
+    harness.active.decide(REQUEST, version, harness.answers.append, **client)
+    harness.publish(1)
     assert made == ([] if is_strict is None else [("User:alice", "app", 77, is_strict)])
-    assert stand.answers[0].throttle_time_ms == (30 if is_strict else 0)
-    assert (stand.machine.handled[0][2] is None) == (principal is None)
+    assert harness.answers[0].throttle_time_ms == (30 if is_strict else 0)
+    assert (harness.machine.handled[0][2] is None) == (principal is None)
 
 
 # ---- authorization
@@ -279,11 +279,11 @@ def test_client_needs_what_the_endpoint_requires_and_this_node_nothing(
     allowed: list[str], client: Any, endpoint: Any, is_decided: bool
 ) -> None:
     authorizer = Authorizer(*allowed)
-    stand = Stand(authorizer, endpoint)
-    stand.decide(**client)
-    assert bool(stand.machine.handled) == is_decided
+    harness = Harness(authorizer, endpoint)
+    harness.decide(**client)
+    assert bool(harness.machine.handled) == is_decided
     if not is_decided:
-        assert [error(one) for one in stand.answers] == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+        assert [error(one) for one in harness.answers] == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
     assert authorizer.changes == ([("User:alice", "/10.0.0.9", REQUEST)] if is_decided and client else [])
 
 
@@ -292,10 +292,10 @@ def test_client_needs_what_the_endpoint_requires_and_this_node_nothing(
 )
 def test_change_by_a_client_is_written_to_the_audit_log(has_records: bool, is_of_nodes: bool, is_noted: bool) -> None:
     authorizer = Authorizer("User:alice")
-    stand = Stand(authorizer, endpoint_of(is_of_nodes=is_of_nodes))
+    harness = Harness(authorizer, endpoint_of(is_of_nodes=is_of_nodes))
     if not has_records:
-        stand.machine.result = ControllerResult([], CreateTopicsResponse())
-    stand.decide(**CLIENT)
+        harness.machine.result = ControllerResult([], CreateTopicsResponse())
+    harness.decide(**CLIENT)
     assert bool(authorizer.changes) == is_noted
 
 
@@ -306,21 +306,21 @@ def test_change_by_a_client_is_written_to_the_audit_log(has_records: bool, is_of
     ("leads", "epoch", "stays"), [(True, EPOCH, True), (False, EPOCH, False), (True, EPOCH + 1, False)]
 )
 def test_controller_resigns_when_another_leads_or_it_was_elected_again(leads: bool, epoch: int, stays: bool) -> None:
-    stand = Stand()
-    stand.decide()
-    stand.member.leads, stand.member.epoch = leads, epoch
-    stand.active.resign_unless_leader()
-    assert stand.active.is_active == stays and stand.forgotten == int(not stays)
-    assert [error(one) for one in stand.answers] == ([] if stays else [ErrorCode.NOT_CONTROLLER])
-    stand.publish(1)
-    assert len(stand.answers) == 1
+    harness = Harness()
+    harness.decide()
+    harness.member.leads, harness.member.epoch = leads, epoch
+    harness.active.resign_unless_leader()
+    assert harness.active.is_active == stays and harness.forgotten == int(not stays)
+    assert [error(one) for one in harness.answers] == ([] if stays else [ErrorCode.NOT_CONTROLLER])
+    harness.publish(1)
+    assert len(harness.answers) == 1
     if not stays:
-        stand.active.resign_unless_leader()
-        assert stand.forgotten == 1
+        harness.active.resign_unless_leader()
+        assert harness.forgotten == 1
         with pytest.raises(AssertionError):
-            _ = stand.active.controller
-        stand.decide()
-        assert error(stand.answers[-1]) == ErrorCode.NOT_CONTROLLER
+            _ = harness.active.controller
+        harness.decide()
+        assert error(harness.answers[-1]) == ErrorCode.NOT_CONTROLLER
 
 
 @pytest.mark.parametrize(
@@ -333,43 +333,43 @@ def test_controller_begins_when_it_has_committed_everything_before_it(
     monkeypatch.setattr(active_controller, "activation", lambda *_, transaction_open: [RECORD])
 
     async def story() -> None:
-        stand = Stand()
-        stand.active.resign()
+        harness = Harness()
+        harness.active.resign()
         machine: Any = Machine()
         monkeypatch.setattr(ActiveController, "new", lambda self: machine)
-        stand.member.leads, stand.member.is_caught_up, stand.member.epoch = leads, caught_up, EPOCH + 2
-        stand.images.committed_offset = committed
-        stand.active.activate_if_leader()
+        harness.member.leads, harness.member.is_caught_up, harness.member.epoch = leads, caught_up, EPOCH + 2
+        harness.images.committed_offset = committed
+        harness.active.activate_if_leader()
         await turns()
-        assert stand.active.is_active == begins
+        assert harness.active.is_active == begins
         if begins:
-            assert stand.active.controller is machine and stand.active.epoch == EPOCH + 2
+            assert harness.active.controller is machine and harness.active.epoch == EPOCH + 2
             assert machine.loaded == [(0, 1)] and machine.replayed == [RECORD]
-            assert stand.noted[-1] == "activated" and stand.appended_batches[-1][1:] == (EPOCH + 2, 77, 30, True)
-            stand.active.activate_if_leader()
+            assert harness.noted[-1] == "activated" and harness.appended_batches[-1][1:] == (EPOCH + 2, 77, 30, True)
+            harness.active.activate_if_leader()
             await turns()
             assert machine.replayed == [RECORD], "it is active"
-        stand.active.stop()
-        assert not stand.active.is_active
+        harness.active.stop()
+        assert not harness.active.is_active
 
     simulated(story)
 
 
 def test_controller_that_loses_its_leadership_while_it_learns_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Stand()
-        stand.active.resign()
+        harness = Harness()
+        harness.active.resign()
         machine: Any = Machine()
 
         def learn(image: Any) -> Any:
-            stand.member.leads = False
+            harness.member.leads = False
             yield
 
         machine.learn = learn
         monkeypatch.setattr(ActiveController, "new", lambda self: machine)
-        stand.active.activate_if_leader()
+        harness.active.activate_if_leader()
         await turns()
-        assert not stand.active.is_active and machine.loaded == []
+        assert not harness.active.is_active and machine.loaded == []
 
     simulated(story)
 
@@ -381,14 +381,14 @@ def failing_steps(image: Any) -> Any:
 
 def test_controller_that_cannot_begin_halts(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Stand()
-        stand.active.resign()
+        harness = Harness()
+        harness.active.resign()
         machine: Any = Machine()
         machine.learn = failing_steps
         monkeypatch.setattr(ActiveController, "new", lambda self: machine)
-        stand.active.activate_if_leader()
+        harness.active.activate_if_leader()
         await turns()
-        assert len(stand.failed) == 1 and not stand.active.is_active
+        assert len(harness.failed) == 1 and not harness.active.is_active
 
     simulated(story)
 
@@ -397,25 +397,25 @@ def test_response_to_a_part_of_a_request_becomes_that_to_the_request(monkeypatch
     """A controller that loses leadership answers for the whole request, so that it is sent again."""
     finished: list[Any] = []
 
-    stand = Stand(Authorizer("User:alice"), endpoint_of())
+    harness = Harness(Authorizer("User:alice"), endpoint_of())
 
     def checked(requirements: Any, session: Any, asked: Any, on: Any) -> Any:
         part = CreateTopicsRequest([CreatableTopic("part", 1, 1)], 1000)
         return SimpleNamespace(request=part, finish=lambda response: finished.append(response) or "finished")
 
     monkeypatch.setattr(active_controller, "check", checked)
-    stand.decide(**CLIENT)
-    stand.decide(**CLIENT)
-    assert [one[0].topics[0].name for one in stand.machine.handled] == ["part", "part"]
-    stand.publish(1)
-    assert stand.answers == ["finished"] and len(finished) == 1
-    stand.active.resign()
-    assert error(stand.answers[1]) == ErrorCode.NOT_CONTROLLER and stand.answers[1].topics[0].name == "a"
+    harness.decide(**CLIENT)
+    harness.decide(**CLIENT)
+    assert [one[0].topics[0].name for one in harness.machine.handled] == ["part", "part"]
+    harness.publish(1)
+    assert harness.answers == ["finished"] and len(finished) == 1
+    harness.active.resign()
+    assert error(harness.answers[1]) == ErrorCode.NOT_CONTROLLER and harness.answers[1].topics[0].name == "a"
 
 
 def test_error_of_a_request_without_items_is_its_own() -> None:
-    stand = Stand()
-    stand.active.resign()
-    stand.active.decide(UnregisterBrokerRequest(3), 0, stand.answers.append)
-    assert isinstance(stand.answers[0], UnregisterBrokerResponse)
-    assert stand.answers[0].error_code == ErrorCode.NOT_CONTROLLER
+    harness = Harness()
+    harness.active.resign()
+    harness.active.decide(UnregisterBrokerRequest(3), 0, harness.answers.append)
+    assert isinstance(harness.answers[0], UnregisterBrokerResponse)
+    assert harness.answers[0].error_code == ErrorCode.NOT_CONTROLLER

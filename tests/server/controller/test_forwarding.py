@@ -37,7 +37,7 @@ class Sent(NamedTuple):
     client: dict[str, Any]
 
 
-class Stand:
+class Harness:
     """A node that forwards. It has the part of the controller's driver and of the peers that forwarding uses."""
 
     def __init__(self) -> None:
@@ -74,19 +74,19 @@ def rejected(request: Message, version: int, error: ErrorCode) -> Message:
 
 def test_request_of_this_broker_goes_as_its_own_and_one_of_a_client_in_an_envelope() -> None:
     async def story() -> None:
-        stand = Stand()
-        stand.submit(OWN, 0)
-        stand.submit(OF_A_CLIENT, 6, **CLIENT)
-        stand.submit(OF_A_CLIENT, 6)
-        stand.submit(OWN, 0, **CLIENT)
-        assert [type(one.request) for one in stand.sent] == [
+        harness = Harness()
+        harness.submit(OWN, 0)
+        harness.submit(OF_A_CLIENT, 6, **CLIENT)
+        harness.submit(OF_A_CLIENT, 6)
+        harness.submit(OWN, 0, **CLIENT)
+        assert [type(one.request) for one in harness.sent] == [
             AllocateProducerIdsRequest,
             EnvelopeRequest,
             CreateTopicsRequest,
             AllocateProducerIdsRequest,
         ], "no client sends requests that only nodes send"
-        assert [one.version for one in stand.sent] == [0, 0, 6, 0]
-        assert {(one.endpoint, one.timeout_ms, one.purpose) for one in stand.sent} == {
+        assert [one.version for one in harness.sent] == [0, 0, 6, 0]
+        assert {(one.endpoint, one.timeout_ms, one.purpose) for one in harness.sent} == {
             (LEADER, FORWARDING_TIMEOUT_MS, "forwarding")
         }
 
@@ -95,14 +95,14 @@ def test_request_of_this_broker_goes_as_its_own_and_one_of_a_client_in_an_envelo
 
 def test_active_controller_of_this_node_decides_with_the_client() -> None:
     async def story() -> None:
-        stand = Stand()
-        stand.is_active = True
-        stand.submit(OF_A_CLIENT, 6, **CLIENT)
-        (one,) = stand.sent
+        harness = Harness()
+        harness.is_active = True
+        harness.submit(OF_A_CLIENT, 6, **CLIENT)
+        (one,) = harness.sent
         assert (one.endpoint, one.request, one.version, one.client) == (None, OF_A_CLIENT, 6, CLIENT)
         answer = AllocateProducerIdsResponse(error_code=3)
         one.reply(answer)
-        assert stand.answers == [answer]
+        assert harness.answers == [answer]
 
     simulated(story)
 
@@ -110,25 +110,25 @@ def test_active_controller_of_this_node_decides_with_the_client() -> None:
 @pytest.mark.parametrize("failure", ["no response", "NOT_CONTROLLER", "not active", "no leader"])
 def test_request_is_sent_again_until_its_time_is_over(failure: str) -> None:
     async def story() -> None:
-        stand = Stand()
-        stand.is_active = failure == "not active"
+        harness = Harness()
+        harness.is_active = failure == "not active"
         if failure == "no leader":
-            stand.leader_endpoint = None
-        stand.submit(OWN, 0)
-        began = stand.clock.now_ms()
+            harness.leader_endpoint = None
+        harness.submit(OWN, 0)
+        began = harness.clock.now_ms()
         left: list[int] = []
-        while not stand.answers:
-            assert stand.clock.now_ms() - began <= FORWARDING_TIMEOUT_MS + 100
+        while not harness.answers:
+            assert harness.clock.now_ms() - began <= FORWARDING_TIMEOUT_MS + 100
             if failure != "no leader":
-                left.append(stand.sent[-1].timeout_ms)
+                left.append(harness.sent[-1].timeout_ms)
                 is_none = failure == "no response"
-                stand.sent[-1].reply(None if is_none else rejected(OWN, 0, ErrorCode.NOT_CONTROLLER))
+                harness.sent[-1].reply(None if is_none else rejected(OWN, 0, ErrorCode.NOT_CONTROLLER))
             await after_ms(RETRY_BACKOFF_MS - 2)
-            count = len(stand.sent)
+            count = len(harness.sent)
             await after_ms(4)
-            assert stand.answers or failure == "no leader" or len(stand.sent) == count + 1
-        assert stand.answers == [rejected(OWN, 0, ErrorCode.REQUEST_TIMED_OUT)]
-        assert stand.clock.now_ms() - began >= FORWARDING_TIMEOUT_MS - 5
+            assert harness.answers or failure == "no leader" or len(harness.sent) == count + 1
+        assert harness.answers == [rejected(OWN, 0, ErrorCode.REQUEST_TIMED_OUT)]
+        assert harness.clock.now_ms() - began >= FORWARDING_TIMEOUT_MS - 5
         if failure in ("no response", "NOT_CONTROLLER"):
             assert left == sorted(left, reverse=True) and 0 < left[-1] <= RETRY_BACKOFF_MS + 5 < left[0]
 
@@ -137,21 +137,21 @@ def test_request_is_sent_again_until_its_time_is_over(failure: str) -> None:
 
 def test_request_follows_the_controller() -> None:
     async def story() -> None:
-        stand = Stand()
-        stand.leader_endpoint = None
-        stand.submit(OWN, 0)
+        harness = Harness()
+        harness.leader_endpoint = None
+        harness.submit(OWN, 0)
         await after_ms(3 * RETRY_BACKOFF_MS)
-        assert stand.sent == []
-        stand.leader_endpoint = LEADER
+        assert harness.sent == []
+        harness.leader_endpoint = LEADER
         await after_ms(RETRY_BACKOFF_MS + 1)
-        assert stand.sent[-1].endpoint == LEADER
-        stand.sent[-1].reply(rejected(OWN, 0, ErrorCode.NOT_CONTROLLER))
-        stand.is_active = True
+        assert harness.sent[-1].endpoint == LEADER
+        harness.sent[-1].reply(rejected(OWN, 0, ErrorCode.NOT_CONTROLLER))
+        harness.is_active = True
         await after_ms(RETRY_BACKOFF_MS + 1)
-        assert stand.sent[-1].endpoint is None
+        assert harness.sent[-1].endpoint is None
         answer = AllocateProducerIdsResponse()
-        stand.sent[-1].reply(answer)
-        assert stand.answers == [answer]
+        harness.sent[-1].reply(answer)
+        assert harness.answers == [answer]
 
     simulated(story)
 
@@ -163,12 +163,12 @@ def test_envelope_that_another_node_refuses_is_sent_again_if_that_is_not_the_con
     error: ErrorCode, is_final: bool
 ) -> None:
     async def story() -> None:
-        stand = Stand()
-        stand.submit(OF_A_CLIENT, 7, **CLIENT)
-        stand.sent[0].reply(EnvelopeResponse(None, error))
+        harness = Harness()
+        harness.submit(OF_A_CLIENT, 7, **CLIENT)
+        harness.sent[0].reply(EnvelopeResponse(None, error))
         await after_ms(RETRY_BACKOFF_MS + 1)
-        assert len(stand.sent) == (1 if is_final else 2)
-        assert stand.answers == ([rejected(OF_A_CLIENT, 7, ErrorCode.UNKNOWN_SERVER_ERROR)] if is_final else [])
+        assert len(harness.sent) == (1 if is_final else 2)
+        assert harness.answers == ([rejected(OF_A_CLIENT, 7, ErrorCode.UNKNOWN_SERVER_ERROR)] if is_final else [])
 
     simulated(story)
 
@@ -178,16 +178,16 @@ def test_requests_that_wait_are_limited(monkeypatch: pytest.MonkeyPatch) -> None
     timed_out = rejected(OWN, 0, ErrorCode.REQUEST_TIMED_OUT)
 
     async def story() -> None:
-        stand = Stand()
+        harness = Harness()
         for _ in range(3):
-            stand.submit(OWN, 0)
-        assert len(stand.sent) == 2 and stand.answers == [timed_out]
+            harness.submit(OWN, 0)
+        assert len(harness.sent) == 2 and harness.answers == [timed_out]
         done = AllocateProducerIdsResponse()
-        for one in stand.sent:
+        for one in harness.sent:
             one.reply(done)
         for _ in range(3):
-            stand.submit(OWN, 0)
-        assert len(stand.sent) == 4 and stand.answers == [timed_out, done, done, timed_out]
+            harness.submit(OWN, 0)
+        assert len(harness.sent) == 4 and harness.answers == [timed_out, done, done, timed_out]
 
     simulated(story)
 
@@ -196,15 +196,15 @@ def test_closed_forwarding_fails_new_requests_and_those_that_would_be_sent_again
     timed_out = rejected(OWN, 0, ErrorCode.REQUEST_TIMED_OUT)
 
     async def story() -> None:
-        stand = Stand()
-        stand.submit(OWN, 0)
-        stand.forwarding.close()
-        assert stand.answers == []
-        stand.submit(OWN, 0)
-        assert stand.answers == [timed_out]
-        stand.sent[0].reply(None)
+        harness = Harness()
+        harness.submit(OWN, 0)
+        harness.forwarding.close()
+        assert harness.answers == []
+        harness.submit(OWN, 0)
+        assert harness.answers == [timed_out]
+        harness.sent[0].reply(None)
         await after_ms(RETRY_BACKOFF_MS + 1)
-        assert len(stand.sent) == 1 and stand.answers == [timed_out, timed_out]
+        assert len(harness.sent) == 1 and harness.answers == [timed_out, timed_out]
 
     simulated(story)
 
@@ -215,31 +215,31 @@ def test_closed_forwarding_fails_new_requests_and_those_that_would_be_sent_again
 @pytest.mark.parametrize(("version", "sent"), [(None, 0), (0, 0)])
 def test_request_to_the_controller_is_sent_once(version: int | None, sent: int) -> None:
     async def story() -> None:
-        stand = Stand()
+        harness = Harness()
         answers: list[Any] = []
-        stand.forwarding.send_to_controller(OWN, answers.append, timeout_ms=70, version=version)
-        assert stand.sent[0][:2] == (LEADER, OWN)
-        assert stand.sent[0][3:6] == (70, version, "controller")
-        stand.sent[0].reply(None)
+        harness.forwarding.send_to_controller(OWN, answers.append, timeout_ms=70, version=version)
+        assert harness.sent[0][:2] == (LEADER, OWN)
+        assert harness.sent[0][3:6] == (70, version, "controller")
+        harness.sent[0].reply(None)
         await after_ms(1000)
-        assert (len(stand.sent), answers) == (1, [None])
-        stand.is_active = True
-        stand.forwarding.send_to_controller(OWN, answers.append, timeout_ms=70, version=version, purpose="p")
-        assert (stand.sent[1].endpoint, stand.sent[1].version) == (None, sent)
-        stand.is_active, stand.leader_endpoint = False, None
-        stand.forwarding.send_to_controller(OWN, answers.append, timeout_ms=70, version=version, purpose="p")
+        assert (len(harness.sent), answers) == (1, [None])
+        harness.is_active = True
+        harness.forwarding.send_to_controller(OWN, answers.append, timeout_ms=70, version=version, purpose="p")
+        assert (harness.sent[1].endpoint, harness.sent[1].version) == (None, sent)
+        harness.is_active, harness.leader_endpoint = False, None
+        harness.forwarding.send_to_controller(OWN, answers.append, timeout_ms=70, version=version, purpose="p")
         assert len(answers) == 1, "the caller's own step ends first"
         await turns()
-        assert (len(stand.sent), answers) == (2, [None, None])
+        assert (len(harness.sent), answers) == (2, [None, None])
 
     simulated(story)
 
 
 def test_request_without_a_version_goes_in_the_newest_stable_one() -> None:
     async def story() -> None:
-        stand = Stand()
-        stand.is_active = True
-        stand.forwarding.send_to_controller(UpdateFeaturesRequest(), stand.answers.append, timeout_ms=70)
-        assert stand.sent[0].version == 2
+        harness = Harness()
+        harness.is_active = True
+        harness.forwarding.send_to_controller(UpdateFeaturesRequest(), harness.answers.append, timeout_ms=70)
+        assert harness.sent[0].version == 2
 
     simulated(story)

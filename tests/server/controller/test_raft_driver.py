@@ -64,7 +64,7 @@ class Token:
         self.failed += 1
 
 
-class Stand:
+class Harness:
     """A driver of node 0 whose replica is scripted: `next` has the effects of each input."""
 
     def __init__(self, path: Path) -> None:
@@ -149,18 +149,18 @@ def send(number: int, sync_to: int = 0, request: Any = NOTHING) -> Send:
 
 def test_state_is_on_the_disk_before_a_later_effect_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
+        harness = Harness(tmp_path)
         written = raft_module.write_quorum_state
 
         def write(*what: Any) -> None:
-            stand.order.append(f"state {what[1].leader_epoch}")
+            harness.order.append(f"state {what[1].leader_epoch}")
             written(*what)
 
         monkeypatch.setattr(raft_module, "write_quorum_state", write)
         states = [WriteState(ElectionState(voted_id=2, leader_epoch=epoch)) for epoch in (4, 5, 6, 7)]
-        stand.next.append([send(1), states[0], states[1], send(2), states[2], send(3), states[3]])
-        stand.raft.resign()
-        assert stand.order == ["send 1", "state 5", "send 2", "state 6", "send 3", "state 7"]
+        harness.next.append([send(1), states[0], states[1], send(2), states[2], send(3), states[3]])
+        harness.raft.resign()
+        assert harness.order == ["send 1", "state 5", "send 2", "state 6", "send 3", "state 7"]
         found = read_quorum_state(tmp_path)
         assert found is not None and (found.voted_id, found.leader_epoch) == (2, 7)
 
@@ -169,57 +169,57 @@ def test_state_is_on_the_disk_before_a_later_effect_goes(tmp_path: Path, monkeyp
 
 def test_effects_wait_for_the_log_that_they_depend_on(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
+        harness = Harness(tmp_path)
         token = Token()
-        stand.replicated.end_offset = 5
-        stand.next.append([send(1, 5), Flush(9), send(2), Reply(token, NOTHING, 5), send(3, 6)])
-        stand.raft.appended()
-        assert stand.inputs == [Appended(3, 5)] and stand.order == ["send 2"] and token.replies == []
+        harness.replicated.end_offset = 5
+        harness.next.append([send(1, 5), Flush(9), send(2), Reply(token, NOTHING, 5), send(3, 6)])
+        harness.raft.appended()
+        assert harness.inputs == [Appended(3, 5)] and harness.order == ["send 2"] and token.replies == []
         await turns()
-        assert (stand.flushes, stand.inputs[1:]) == ([5], [Synced(5)])
-        assert stand.order == ["send 2", "send 1"] and token.replies == [NOTHING]
-        stand.replicated.end_offset = 6
-        stand.next.append([Flush(9)])
-        stand.raft.appended()
+        assert (harness.flushes, harness.inputs[1:]) == ([5], [Synced(5)])
+        assert harness.order == ["send 2", "send 1"] and token.replies == [NOTHING]
+        harness.replicated.end_offset = 6
+        harness.next.append([Flush(9)])
+        harness.raft.appended()
         await turns()
-        assert stand.order[2:] == ["send 3"] and stand.replicated.synced_offset == 6
+        assert harness.order[2:] == ["send 3"] and harness.replicated.synced_offset == 6
 
     simulated(story)
 
 
 def test_appends_during_a_flush_share_the_next_one(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.holding = asyncio.Event()
-        stand.replicated.end_offset = 2
-        stand.next += [[Flush(9)], [Flush(9)], [Flush(9)]]
-        stand.raft.appended()
+        harness = Harness(tmp_path)
+        harness.holding = asyncio.Event()
+        harness.replicated.end_offset = 2
+        harness.next += [[Flush(9)], [Flush(9)], [Flush(9)]]
+        harness.raft.appended()
         await turns()
         for end in (3, 4):
-            stand.replicated.end_offset = end
-            stand.raft.appended()
-        assert stand.flushes == []
-        stand.holding.set()
+            harness.replicated.end_offset = end
+            harness.raft.appended()
+        assert harness.flushes == []
+        harness.holding.set()
         await turns()
-        assert stand.replicated.synced_offset == 4
-        assert [one for one in stand.inputs if isinstance(one, Synced)] == [Synced(2), Synced(4)]
-        assert stand.raft._flushing is None
+        assert harness.replicated.synced_offset == 4
+        assert [one for one in harness.inputs if isinstance(one, Synced)] == [Synced(2), Synced(4)]
+        assert harness.raft._flushing is None
 
     simulated(story)
 
 
 def test_flush_does_not_vouch_for_records_that_took_the_place_of_truncated_ones(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.holding = asyncio.Event()
-        stand.replicated.end_offset = 5
-        stand.next.append([Flush(9)])
-        stand.raft.appended()
+        harness = Harness(tmp_path)
+        harness.holding = asyncio.Event()
+        harness.replicated.end_offset = 5
+        harness.next.append([Flush(9)])
+        harness.raft.appended()
         await turns()
-        stand.replicated.lowest_end = 3
-        stand.holding.set()
+        harness.replicated.lowest_end = 3
+        harness.holding.set()
         await turns()
-        assert [one for one in stand.inputs if isinstance(one, Synced)] == [Synced(3), Synced(5)]
+        assert [one for one in harness.inputs if isinstance(one, Synced)] == [Synced(3), Synced(5)]
 
     simulated(story)
 
@@ -229,50 +229,50 @@ def test_failed_flush_halts_or_is_repeated(is_disk: bool, tmp_path: Path) -> Non
     failure = LogDirectoryFailure("/d", "flushing", OSError(5, "broken")) if is_disk else RuntimeError("a bug")
 
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.flush_failure = [failure]
-        stand.replicated.end_offset = 5
-        stand.next.append([Flush(9), send(1, 5)])
-        stand.raft.appended()
+        harness = Harness(tmp_path)
+        harness.flush_failure = [failure]
+        harness.replicated.end_offset = 5
+        harness.next.append([Flush(9), send(1, 5)])
+        harness.raft.appended()
         await turns()
-        assert stand.order == [] and stand.replicated.synced_offset == 0
-        assert stand.failures == ([failure] if is_disk else [])
+        assert harness.order == [] and harness.replicated.synced_offset == 0
+        assert harness.failures == ([failure] if is_disk else [])
         await after_ms(120_000)
-        assert stand.order == ([] if is_disk else ["send 1"])
+        assert harness.order == ([] if is_disk else ["send 1"])
 
     simulated(story)
 
 
 def test_leaders_response_is_learned_and_handed_on(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.next.append([send(1)])
-        stand.raft.resign()
-        sent, answered = stand.sent[0]
+        harness = Harness(tmp_path)
+        harness.next.append([send(1)])
+        harness.raft.resign()
+        sent, answered = harness.sent[0]
         data = PartitionData(0, 0, 7)
         response = FetchResponse(responses=[FetchableTopicResponse("__cluster_metadata", bytes(16), [data])])
-        assert (stand.raft.leader_high_watermark, stand.raft.last_fetched_ms) == (-1, -1)
+        assert (harness.raft.leader_high_watermark, harness.raft.last_fetched_ms) == (-1, -1)
         answered(sent, response)
-        assert stand.inputs[-1] == PeerResponse(2, 1, response) and stand.learned == [response]
-        assert (stand.raft.leader_high_watermark, stand.raft.last_fetched_ms) == (7, stand.clock.now_ms())
+        assert harness.inputs[-1] == PeerResponse(2, 1, response) and harness.learned == [response]
+        assert (harness.raft.leader_high_watermark, harness.raft.last_fetched_ms) == (7, harness.clock.now_ms())
         answered(sent, None)
-        assert stand.inputs[-1] == PeerResponse(2, 1, None) and len(stand.learned) == 1
+        assert harness.inputs[-1] == PeerResponse(2, 1, None) and len(harness.learned) == 1
         data.error_code, data.high_watermark = ErrorCode.FENCED_LEADER_EPOCH, 9
         answered(sent, response)
-        assert stand.raft.leader_high_watermark == 7
+        assert harness.raft.leader_high_watermark == 7
         answered(sent, FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID))
-        assert stand.raft.leader_high_watermark == 7
+        assert harness.raft.leader_high_watermark == 7
         answered(sent, vote.VoteResponse())
-        assert stand.raft.leader_high_watermark == 7 and len(stand.learned) == 4
+        assert harness.raft.leader_high_watermark == 7 and len(harness.learned) == 4
 
         class Newer(list[Any]):
             def pop(self, *_: Any) -> Any:
-                stand.replica.epoch = 4
+                harness.replica.epoch = 4
                 return []
 
-        stand.next = Newer([0])
-        stand.raft.resign()
-        assert stand.raft.leader_high_watermark == -1, "that of a new epoch is not known"
+        harness.next = Newer([0])
+        harness.raft.resign()
+        assert harness.raft.leader_high_watermark == -1, "that of a new epoch is not known"
 
     simulated(story)
 
@@ -282,14 +282,14 @@ def test_leaders_response_is_learned_and_handed_on(tmp_path: Path) -> None:
 
 def test_inputs_reach_the_replica(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
+        harness = Harness(tmp_path)
         token, request = Token(), begin_quorum_epoch.BeginQuorumEpochRequest()
-        stand.raft.request(token, request)
-        stand.raft.raise_kraft_version(1)
-        stand.raft.resign()
-        assert stand.inputs == [PeerRequest(token, request), RaiseKRaftVersion(1), Resign()]
-        assert stand.learned == [(request, 3)] and stand.changes == 3
-        found = stand.raft.voters_at(5)
+        harness.raft.request(token, request)
+        harness.raft.raise_kraft_version(1)
+        harness.raft.resign()
+        assert harness.inputs == [PeerRequest(token, request), RaiseKRaftVersion(1), Resign()]
+        assert harness.learned == [(request, 3)] and harness.changes == 3
+        found = harness.raft.voters_at(5)
         assert found.kraft_version == 1 and [one.voter_id for one in found.voters] == [0, 2, 3]
         reject_token(token)
         assert token.failed == 1
@@ -299,26 +299,26 @@ def test_inputs_reach_the_replica(tmp_path: Path) -> None:
 
 def test_timer_is_that_of_the_replica(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        began = stand.clock.now_ms()
-        stand.due = began + 300
-        stand.raft.begin()
+        harness = Harness(tmp_path)
+        began = harness.clock.now_ms()
+        harness.due = began + 300
+        harness.raft.begin()
         await after_ms(100)
-        stand.due = began + 200
-        stand.raft.resign()
+        harness.due = began + 200
+        harness.raft.resign()
         await after_ms(99)
-        assert stand.expired == []
+        assert harness.expired == []
         await after_ms(5)
-        assert len(stand.expired) == 1 and stand.expired[0] >= began + 200
+        assert len(harness.expired) == 1 and harness.expired[0] >= began + 200
         await after_ms(1000)
-        assert len(stand.expired) == 1
-        stand.due = stand.clock.now_ms() + 100
-        stand.raft.resign()
-        stand.raft.close()
+        assert len(harness.expired) == 1
+        harness.due = harness.clock.now_ms() + 100
+        harness.raft.resign()
+        harness.raft.close()
         await after_ms(1000)
-        assert len(stand.expired) == 1
-        stand.raft.resign()
-        assert len(stand.inputs) == 2, "a closed replica takes no input"
+        assert len(harness.expired) == 1
+        harness.raft.resign()
+        assert len(harness.inputs) == 2, "a closed replica takes no input"
 
     simulated(story)
 
@@ -331,18 +331,18 @@ def test_input_that_fails_ends_alone_and_its_effects_are_carried_out(
     failure: Exception, is_logged: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
+        harness = Harness(tmp_path)
         token = Token()
-        stand.due = stand.clock.now_ms()
-        stand.next.append(failure)
-        stand.effects = [send(1)]
-        stand.raft.request(token, begin_quorum_epoch.BeginQuorumEpochRequest())
-        assert (token.failed, token.replies, stand.order, stand.failures) == (1, [], ["send 1"], [])
-        assert stand.changes == 1
+        harness.due = harness.clock.now_ms()
+        harness.next.append(failure)
+        harness.effects = [send(1)]
+        harness.raft.request(token, begin_quorum_epoch.BeginQuorumEpochRequest())
+        assert (token.failed, token.replies, harness.order, harness.failures) == (1, [], ["send 1"], [])
+        assert harness.changes == 1
         await after_ms(90)
-        assert bool(stand.expired) == (not is_logged), "a timer after a bug waits a little"
+        assert bool(harness.expired) == (not is_logged), "a timer after a bug waits a little"
         await after_ms(20)
-        assert len(stand.expired) == 1
+        assert len(harness.expired) == 1
 
     simulated(story)
     assert ("a bug: PeerRequest failed in the quorum" in caplog.text) == is_logged
@@ -350,14 +350,14 @@ def test_input_that_fails_ends_alone_and_its_effects_are_carried_out(
 
 def test_broken_invariant_halts(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
+        harness = Harness(tmp_path)
         failure = BrokenInvariant("two leaders")
-        stand.next.append(failure)
-        stand.effects = [send(1)]
-        stand.raft.resign()
-        assert stand.failures == [failure] and stand.order == [], "it does nothing more"
-        stand.raft.resign()
-        assert len(stand.inputs) == 1
+        harness.next.append(failure)
+        harness.effects = [send(1)]
+        harness.raft.resign()
+        assert harness.failures == [failure] and harness.order == [], "it does nothing more"
+        harness.raft.resign()
+        assert len(harness.inputs) == 1
 
     simulated(story)
 
@@ -365,22 +365,22 @@ def test_broken_invariant_halts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_disk", [True, False])
 def test_effect_that_fails_halts_or_is_left(is_disk: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
+        harness = Harness(tmp_path)
         failure = OSError(5, "broken") if is_disk else RuntimeError("a bug")
 
         def write(*_: Any) -> None:
             raise failure
 
         monkeypatch.setattr(raft_module, "write_quorum_state", write)
-        stand.due = stand.clock.now_ms() + 1
-        stand.next.append([WriteState(ElectionState()), send(1)])
-        stand.raft.resign()
-        assert stand.order == []
-        assert [type(one) for one in stand.failures] == ([LogDirectoryFailure] if is_disk else [])
+        harness.due = harness.clock.now_ms() + 1
+        harness.next.append([WriteState(ElectionState()), send(1)])
+        harness.raft.resign()
+        assert harness.order == []
+        assert [type(one) for one in harness.failures] == ([LogDirectoryFailure] if is_disk else [])
         await after_ms(90)
-        assert stand.expired == []
+        assert harness.expired == []
         await after_ms(20)
-        assert len(stand.expired) == int(not is_disk)
+        assert len(harness.expired) == int(not is_disk)
 
     simulated(story)
 
@@ -407,15 +407,15 @@ def test_end_of_the_leaders_process_is_reported_to_its_follower_at_once(
     monkeypatch.setattr(raft_module, "is_gone", gone)
 
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.replica.role = role
-        stand.sender.on_connection_lost(endpoint)
+        harness = Harness(tmp_path)
+        harness.replica.role = role
+        harness.sender.on_connection_lost(endpoint)
         await turns()
-        assert stand.inputs == ([LeaderGone(2)] if is_told else [])
-        stand.raft.close()
-        stand.sender.on_connection_lost(endpoint)
+        assert harness.inputs == ([LeaderGone(2)] if is_told else [])
+        harness.raft.close()
+        harness.sender.on_connection_lost(endpoint)
         await turns()
-        assert len(stand.inputs) == int(is_told)
+        assert len(harness.inputs) == int(is_told)
 
     simulated(story)
 
@@ -436,10 +436,10 @@ def test_node_is_caught_up_with_what_is_known_to_be_committed(
     role: Any, known: int, high_watermark: int, is_caught_up: bool, tmp_path: Path
 ) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.replica.role, stand.replica.high_watermark = role, high_watermark
-        stand.raft.leader_high_watermark = known
-        assert stand.raft.is_caught_up == is_caught_up
+        harness = Harness(tmp_path)
+        harness.replica.role, harness.replica.high_watermark = role, high_watermark
+        harness.raft.leader_high_watermark = known
+        assert harness.raft.is_caught_up == is_caught_up
 
     simulated(story)
 
@@ -450,27 +450,27 @@ def test_node_is_caught_up_with_what_is_known_to_be_committed(
 @pytest.mark.parametrize("acknowledged", [True, False])
 def test_leader_waits_until_the_others_know_that_it_resigns(acknowledged: bool, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.replica.role = Leader(3, KEY, 0, 0)
+        harness = Harness(tmp_path)
+        harness.replica.role = Leader(3, KEY, 0, 0)
         resigned = Resigned(3, KEY, 0, (), {2, 3})
 
         class Resigning(list[Any]):
             def pop(self, *_: Any) -> Any:
-                stand.replica.role = resigned
+                harness.replica.role = resigned
                 return []
 
-        stand.next = Resigning([0])
-        leaving = asyncio.ensure_future(stand.raft.leave())
+        harness.next = Resigning([0])
+        leaving = asyncio.ensure_future(harness.raft.leave())
         await after_ms(300)
-        assert stand.inputs == [Resign()] and not leaving.done()
+        assert harness.inputs == [Resign()] and not leaving.done()
         resigned.unacknowledged.discard(2)
-        stand.next = []
-        stand.raft.appended()
+        harness.next = []
+        harness.raft.appended()
         await turns()
         assert not leaving.done()
         if acknowledged:
             resigned.unacknowledged.clear()
-            stand.raft.appended()
+            harness.raft.appended()
             await turns()
             assert leaving.done()
         else:
@@ -485,30 +485,30 @@ def test_leader_waits_until_the_others_know_that_it_resigns(acknowledged: bool, 
 @pytest.mark.parametrize("alone", [True, False])
 def test_follower_and_only_voter_do_not_resign(alone: bool, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.replica.role = Leader(3, KEY, 0, 0) if alone else Follower(3, 2)
+        harness = Harness(tmp_path)
+        harness.replica.role = Leader(3, KEY, 0, 0) if alone else Follower(3, 2)
         if alone:
-            stand.replica.voter_set = VoterSet.of([Voter(KEY)])
-        await stand.raft.leave()
-        assert stand.inputs == []
+            harness.replica.voter_set = VoterSet.of([Voter(KEY)])
+        await harness.raft.leave()
+        assert harness.inputs == []
 
     simulated(story)
 
 
 def test_end_waits_for_the_flush_that_runs(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.holding = asyncio.Event()
-        stand.replicated.end_offset = 5
-        stand.next.append([Flush(9), send(1, 5)])
-        stand.raft.appended()
+        harness = Harness(tmp_path)
+        harness.holding = asyncio.Event()
+        harness.replicated.end_offset = 5
+        harness.next.append([Flush(9), send(1, 5)])
+        harness.raft.appended()
         await turns()
-        ending = asyncio.ensure_future(stand.raft.leave())
+        ending = asyncio.ensure_future(harness.raft.leave())
         await turns()
         assert not ending.done()
-        stand.holding.set()
+        harness.holding.set()
         await turns()
-        assert ending.done() and stand.order == []
+        assert ending.done() and harness.order == []
 
     simulated(story)
 

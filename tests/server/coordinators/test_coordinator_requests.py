@@ -469,20 +469,20 @@ class Verifying:
 @pytest.mark.parametrize("is_here", [True, False])
 def test_verification_goes_to_the_coordinator_wherever_it_is(adds: bool, is_here: bool) -> None:
     async def story() -> None:
-        stand = Verifying(*([5] if is_here else []))
-        stand.verify(ASKED._replace(adds=adds))
+        harness = Verifying(*([5] if is_here else []))
+        harness.verify(ASKED._replace(adds=adds))
         if is_here:
-            ((key, request, version, client, reply),) = stand.here
+            ((key, request, version, client, reply),) = harness.here
             assert (key, version, client) == ("id", 5, CLIENT)
         else:
-            ((endpoint, request, reply, timeout_ms, purpose),) = stand.network.sent
+            ((endpoint, request, reply, timeout_ms, purpose),) = harness.network.sent
             assert (endpoint, timeout_ms, purpose) == (ELSEWHERE, 10_000, "transaction-membership")
         assert isinstance(request, AddPartitionsToTxnRequest)
         (one,) = request.transactions
         assert (one.transactional_id, one.producer_id, one.producer_epoch, one.verify_only) == ("id", 7, 1, not adds)
         assert [(topic.name, topic.partitions) for topic in one.topics] == [("t", [0, 2]), ("u", [0])]
         reply(verified(0, ErrorCode.TRANSACTION_ABORTABLE))
-        assert stand.answers == [{("t", 0): 0, ("t", 2): ErrorCode.TRANSACTION_ABORTABLE, ("u", 0): 0}]
+        assert harness.answers == [{("t", 0): 0, ("t", 2): ErrorCode.TRANSACTION_ABORTABLE, ("u", 0): 0}]
 
     simulated(story)
 
@@ -493,10 +493,10 @@ def test_verification_goes_to_the_coordinator_wherever_it_is(adds: bool, is_here
 )
 def test_failed_verification_is_the_error_of_all_partitions(response: Any, error: ErrorCode) -> None:
     async def story() -> None:
-        stand = Verifying()
-        stand.verify(ASKED)
-        stand.network.sent[0].reply(response)
-        assert stand.answers == [dict.fromkeys(ASKED.partitions, error)]
+        harness = Verifying()
+        harness.verify(ASKED)
+        harness.network.sent[0].reply(response)
+        assert harness.answers == [dict.fromkeys(ASKED.partitions, error)]
 
     simulated(story)
 
@@ -506,16 +506,16 @@ def test_partitions_are_added_again_while_the_last_transaction_ends(adds: bool, 
     busy = ErrorCode.CONCURRENT_TRANSACTIONS
 
     async def story() -> None:
-        stand = Verifying()
-        stand.verify(ASKED._replace(adds=adds))
+        harness = Verifying()
+        harness.verify(ASKED._replace(adds=adds))
         for count in range(1, tries + 1):
-            assert len(stand.network.sent) == count and stand.answers == []
-            stand.network.sent[-1].reply(verified(0, busy, 0))
+            assert len(harness.network.sent) == count and harness.answers == []
+            harness.network.sent[-1].reply(verified(0, busy, 0))
             await after_ms(18)
-            assert len(stand.network.sent) == count
+            assert len(harness.network.sent) == count
             await after_ms(2)
-        assert len(stand.network.sent) == tries and stand.retries == tries - 1
-        assert stand.answers == [{("t", 0): 0, ("t", 2): busy, ("u", 0): 0}]
+        assert len(harness.network.sent) == tries and harness.retries == tries - 1
+        assert harness.answers == [{("t", 0): 0, ("t", 2): busy, ("u", 0): 0}]
 
     simulated(story)
 
@@ -561,23 +561,23 @@ class _Hashable:
 
 def test_markers_of_a_turn_are_written_together() -> None:
     async def story() -> None:
-        stand = Writing()
+        harness = Writing()
         order: list[str] = []
-        stand.markers.when_written(lambda: order.append("at once"))
+        harness.markers.when_written(lambda: order.append("at once"))
         assert order == ["at once"]
         for producer_id in (7, 8, 7, 9):
-            stand.send(0, producer_id)
-        stand.markers.when_written(lambda: order.append(f"{len(stand.written)} writes"))
-        stand.markers.when_written(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
-        stand.markers.when_written(lambda: order.append("last"))
-        assert stand.written == [] and stand.results == []
+            harness.send(0, producer_id)
+        harness.markers.when_written(lambda: order.append(f"{len(harness.written)} writes"))
+        harness.markers.when_written(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
+        harness.markers.when_written(lambda: order.append("last"))
+        assert harness.written == [] and harness.results == []
         await turns()
-        assert [[one.producer_id for one in part] for part in stand.written] == [[7, 8], [7, 9]]
-        assert stand.results == [0] * 4 and order == ["at once", "2 writes", "last"]
-        stand.offset = 100
-        stand.send(0)
+        assert [[one.producer_id for one in part] for part in harness.written] == [[7, 8], [7, 9]]
+        assert harness.results == [0] * 4 and order == ["at once", "2 writes", "last"]
+        harness.offset = 100
+        harness.send(0)
         await turns()
-        assert stand.results[4:] == [ErrorCode.NOT_LEADER_OR_FOLLOWER], "it is written, and not committed"
+        assert harness.results[4:] == [ErrorCode.NOT_LEADER_OR_FOLLOWER], "it is written, and not committed"
 
     simulated(story)
 
@@ -588,22 +588,22 @@ def test_markers_of_a_turn_are_written_together() -> None:
 )
 def test_markers_that_cannot_be_written_have_an_error_each(error: int, expected: ErrorCode) -> None:
     async def story() -> None:
-        stand = Writing()
-        stand.error = error
-        stand.send(0, 7)
-        stand.markers.send("t", 0, Marker(8, 3, True, 4, 2), lambda error: 1 / 0)  # type: ignore[arg-type, return-value]
-        stand.send(0, 9)
+        harness = Writing()
+        harness.error = error
+        harness.send(0, 7)
+        harness.markers.send("t", 0, Marker(8, 3, True, 4, 2), lambda error: 1 / 0)  # type: ignore[arg-type, return-value]
+        harness.send(0, 9)
         await turns()
-        assert stand.results == [expected, expected]
+        assert harness.results == [expected, expected]
 
     simulated(story)
 
 
 def test_markers_go_to_the_leader_of_the_partition() -> None:
     async def story() -> None:
-        stand = Writing()
-        stand.send(1, committed=False)
-        (sent,) = stand.network.sent
+        harness = Writing()
+        harness.send(1, committed=False)
+        (sent,) = harness.network.sent
         assert (sent.endpoint, sent.timeout_ms, sent.purpose) == (ELSEWHERE, 30_000, "transaction-markers")
         assert isinstance(sent.request, WriteTxnMarkersRequest)
         (marker,) = sent.request.markers
@@ -613,13 +613,13 @@ def test_markers_go_to_the_leader_of_the_partition() -> None:
         sent.reply(None)
         result = WritableTxnMarkerPartitionResult(1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         sent.reply(WriteTxnMarkersResponse([WritableTxnMarkerResult(7, [WritableTxnMarkerTopicResult("t", [result])])]))
-        assert stand.results == [ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_LEADER_OR_FOLLOWER]
-        stand.send(2)
-        assert stand.results[2:] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-        stand.send(0, topic="__consumer_offsets")
-        assert stand.groups == [(0, Marker(7, 3, True, 4, 2))]
+        assert harness.results == [ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        harness.send(2)
+        assert harness.results[2:] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        harness.send(0, topic="__consumer_offsets")
+        assert harness.groups == [(0, Marker(7, 3, True, 4, 2))]
         await turns()
-        assert stand.written == []
+        assert harness.written == []
 
     simulated(story)
 

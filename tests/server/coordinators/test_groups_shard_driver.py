@@ -25,7 +25,7 @@ from odradek.server.partitions.batch_validation import AppendRules
 from odradek.storage.files.open_files import LogDirectoryFailure
 from odradek.storage.log.log import Log
 
-from tests.server.harness.shard_driver import LOCAL, OTHER, Somebody, Stand, eventually, now_ms
+from tests.server.harness.shard_driver import LOCAL, OTHER, Harness, Somebody, eventually, now_ms
 
 
 def commit(offset: int, partition: int = 0, group_id: str = "g", metadata: str = "") -> OffsetCommitRequest:
@@ -40,92 +40,92 @@ def error_of(answer: Any) -> ErrorCode:
 
 
 @pytest.fixture
-async def stand(tmp_path: Path) -> Stand:
-    return Stand(tmp_path / "__consumer_offsets-0")
+async def harness(tmp_path: Path) -> Harness:
+    return Harness(tmp_path / "__consumer_offsets-0")
 
 
-async def test_commits_of_one_turn_are_one_batch(stand: Stand) -> None:
-    answers = await asyncio.gather(*[stand.submit(commit(i, partition=i)) for i in range(100)])
+async def test_commits_of_one_turn_are_one_batch(harness: Harness) -> None:
+    answers = await asyncio.gather(*[harness.submit(commit(i, partition=i)) for i in range(100)])
     assert {error_of(answer) for answer in answers} == {ErrorCode.NONE}
-    assert stand.batches() == 1
-    assert await stand.fetched() == {("t", i): i for i in range(100)}
+    assert harness.batches() == 1
+    assert await harness.fetched() == {("t", i): i for i in range(100)}
 
 
-async def test_records_beyond_max_message_bytes_become_several_batches(stand: Stand) -> None:
-    stand.partition.rules = AppendRules(None, None, False, 1 << 62, 1 << 62, True, 1, 1_000, 1 << 30, 1 << 30)
-    await asyncio.gather(*[stand.submit(commit(i, partition=i, metadata="m" * 300)) for i in range(10)])
-    assert stand.batches() > 3
-    assert await stand.fetched() == {("t", i): i for i in range(10)}
+async def test_records_beyond_max_message_bytes_become_several_batches(harness: Harness) -> None:
+    harness.partition.rules = AppendRules(None, None, False, 1 << 62, 1 << 62, True, 1, 1_000, 1 << 30, 1 << 30)
+    await asyncio.gather(*[harness.submit(commit(i, partition=i, metadata="m" * 300)) for i in range(10)])
+    assert harness.batches() > 3
+    assert await harness.fetched() == {("t", i): i for i in range(10)}
 
 
-async def test_a_read_without_records_before_it_is_answered_at_once(stand: Stand) -> None:
-    answer = stand.submit(HeartbeatRequest(group_id="g", generation_id=1, member_id="x"))
+async def test_a_read_without_records_before_it_is_answered_at_once(harness: Harness) -> None:
+    answer = harness.submit(HeartbeatRequest(group_id="g", generation_id=1, member_id="x"))
     assert answer.done()
     assert answer.result().error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 async def test_a_read_waits_for_what_it_could_see(tmp_path: Path) -> None:
-    stand = Stand(tmp_path / "p-0")
-    stand.partition = stand.open(isr=(LOCAL, OTHER))
-    stand.driver = stand.drive()
-    stand.partition.role.follower_fetched(OTHER, 0, now_ms())
-    committed, read = stand.submit(commit(5)), asyncio.ensure_future(stand.fetched())
-    await eventually(lambda: stand.partition.log_end_offset == 1)
+    harness = Harness(tmp_path / "p-0")
+    harness.partition = harness.open(isr=(LOCAL, OTHER))
+    harness.driver = harness.drive()
+    harness.partition.role.follower_fetched(OTHER, 0, now_ms())
+    committed, read = harness.submit(commit(5)), asyncio.ensure_future(harness.fetched())
+    await eventually(lambda: harness.partition.log_end_offset == 1)
     assert not committed.done() and not read.done()
-    stand.partition.role.follower_fetched(OTHER, 1, now_ms())
-    stand.partition._committed(0)
+    harness.partition.role.follower_fetched(OTHER, 1, now_ms())
+    harness.partition._committed(0)
     assert error_of(await committed) is ErrorCode.NONE
     assert await read == {("t", 0): 5}
 
 
 async def test_a_reply_waits_for_replicas_no_longer_than_offsets_commit_timeout_ms(tmp_path: Path) -> None:
-    stand = Stand(tmp_path / "p-0")
-    stand.partition = stand.open(isr=(LOCAL, OTHER))
-    stand.driver = stand.drive(commit_timeout_ms=200)
-    stand.partition.role.follower_fetched(OTHER, 0, now_ms())
-    assert error_of(await stand.ask(commit(5))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    harness = Harness(tmp_path / "p-0")
+    harness.partition = harness.open(isr=(LOCAL, OTHER))
+    harness.driver = harness.drive(commit_timeout_ms=200)
+    harness.partition.role.follower_fetched(OTHER, 0, now_ms())
+    assert error_of(await harness.ask(commit(5))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     # The replica was only slow: the decision stands, and its reply is not sent twice.
-    stand.partition.role.follower_fetched(OTHER, 1, now_ms())
-    stand.partition._committed(0)
-    assert await stand.fetched() == {("t", 0): 5}
+    harness.partition.role.follower_fetched(OTHER, 1, now_ms())
+    harness.partition._committed(0)
+    assert await harness.fetched() == {("t", 0): 5}
 
 
-async def test_groups_and_offsets_are_loaded_from_the_log(stand: Stand) -> None:
-    member = await stand.joined()
+async def test_groups_and_offsets_are_loaded_from_the_log(harness: Harness) -> None:
+    member = await harness.joined()
     own = commit(7)
     own.generation_id_or_member_epoch, own.member_id = member.generation_id, member.member_id
-    await stand.ask(own)
-    await asyncio.gather(*[stand.submit(commit(i, partition=i % 7, group_id="other")) for i in range(2_000)])
-    stand.driver.resign()
-    stand.partition.log.close(now_ms(), clean=False)
-    stand.partition = stand.open()
-    stand.driver = stand.drive()
+    await harness.ask(own)
+    await asyncio.gather(*[harness.submit(commit(i, partition=i % 7, group_id="other")) for i in range(2_000)])
+    harness.driver.resign()
+    harness.partition.log.close(now_ms(), clean=False)
+    harness.partition = harness.open()
+    harness.driver = harness.drive()
     heartbeat = HeartbeatRequest(group_id="g", generation_id=member.generation_id, member_id=member.member_id)
-    rejected = await stand.ask(commit(1))
+    rejected = await harness.ask(commit(1))
     assert error_of(rejected) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert (await stand.ask(heartbeat)).error_code == ErrorCode.NONE, "no member is sent away while its group loads"
-    await eventually(lambda: stand.driver.shard is not None)
-    assert await stand.fetched() == {("t", 0): 7}
-    assert await stand.fetched("other") == {("t", i): 1_999 - (1_999 - i) % 7 for i in range(7)}
-    assert (await stand.ask(heartbeat)).error_code == ErrorCode.NONE
+    assert (await harness.ask(heartbeat)).error_code == ErrorCode.NONE, "no member is sent away while its group loads"
+    await eventually(lambda: harness.driver.shard is not None)
+    assert await harness.fetched() == {("t", 0): 7}
+    assert await harness.fetched("other") == {("t", i): 1_999 - (1_999 - i) % 7 for i in range(7)}
+    assert (await harness.ask(heartbeat)).error_code == ErrorCode.NONE
     heartbeat.generation_id += 1
-    assert (await stand.ask(heartbeat)).error_code == ErrorCode.ILLEGAL_GENERATION
+    assert (await harness.ask(heartbeat)).error_code == ErrorCode.ILLEGAL_GENERATION
 
 
-async def test_a_session_ends_without_anybody_asking(stand: Stand) -> None:
-    await stand.joined(session_timeout_ms=1000)
-    end = stand.partition.log_end_offset
-    await eventually(lambda: stand.partition.log_end_offset > end)
-    assert stand.driver.shard is not None
-    assert not stand.driver.shard.state.groups["g"].members
+async def test_a_session_ends_without_anybody_asking(harness: Harness) -> None:
+    await harness.joined(session_timeout_ms=1000)
+    end = harness.partition.log_end_offset
+    await eventually(lambda: harness.partition.log_end_offset > end)
+    assert harness.driver.shard is not None
+    assert not harness.driver.shard.state.groups["g"].members
 
 
-async def test_heartbeats_set_no_timers_of_the_loop(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
-    member = await stand.joined()
+async def test_heartbeats_set_no_timers_of_the_loop(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    member = await harness.joined()
     loop, timers = asyncio.get_running_loop(), []
     monkeypatch.setattr(loop, "call_later", lambda *what: timers.append(what))
     for _ in range(100):
-        answer = stand.submit(
+        answer = harness.submit(
             HeartbeatRequest(group_id="g", generation_id=member.generation_id, member_id=member.member_id)
         )
         assert answer.result().error_code == ErrorCode.NONE
@@ -133,8 +133,8 @@ async def test_heartbeats_set_no_timers_of_the_loop(stand: Stand, monkeypatch: p
     assert not timers
 
 
-async def test_resigned_shard_answers_all_pending_requests(stand: Stand) -> None:
-    member = await stand.joined()
+async def test_resigned_shard_answers_all_pending_requests(harness: Harness) -> None:
+    member = await harness.joined()
     protocols = [JoinGroupRequestProtocol(name="range", metadata=b"m")]
     newcomer = JoinGroupRequest(
         group_id="g",
@@ -143,38 +143,38 @@ async def test_resigned_shard_answers_all_pending_requests(stand: Stand) -> None
         protocol_type="consumer",
         protocols=protocols,
     )
-    waiting = stand.submit(newcomer, version=3)
-    undecided = stand.submit(commit(1, group_id="h"))
-    stand.driver.resign()
+    waiting = harness.submit(newcomer, version=3)
+    undecided = harness.submit(commit(1, group_id="h"))
+    harness.driver.resign()
     assert (await waiting).error_code == ErrorCode.NOT_COORDINATOR
     assert error_of(await undecided) is ErrorCode.NOT_COORDINATOR
-    assert error_of(await stand.ask(commit(1, group_id="h"))) is ErrorCode.NOT_COORDINATOR
+    assert error_of(await harness.ask(commit(1, group_id="h"))) is ErrorCode.NOT_COORDINATOR
     assert member.generation_id == 1
-    end = stand.partition.log_end_offset
+    end = harness.partition.log_end_offset
     await asyncio.sleep(0)
-    assert stand.partition.log_end_offset == end, "what was not appended in time is not appended later"
+    assert harness.partition.log_end_offset == end, "what was not appended in time is not appended later"
 
 
 async def test_a_shard_that_cannot_write_is_dropped_and_loaded_again(
-    stand: Stand, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert error_of(await stand.ask(commit(5))) is ErrorCode.NONE
+    assert error_of(await harness.ask(commit(5))) is ErrorCode.NONE
 
     def full(*what: object) -> None:
-        raise LogDirectoryFailure(stand.path, "appending", OSError(28, "No space left on device"))
+        raise LogDirectoryFailure(harness.path, "appending", OSError(28, "No space left on device"))
 
     monkeypatch.setattr(Log, "append", full)
-    answers = await asyncio.gather(stand.submit(commit(6)), stand.submit(commit(7, partition=1)))
+    answers = await asyncio.gather(harness.submit(commit(6)), harness.submit(commit(7, partition=1)))
     assert [error_of(answer) for answer in answers] == [ErrorCode.NOT_COORDINATOR] * 2
-    assert stand.failures
-    assert stand.driver.shard is None, "it has gone ahead of its log"
+    assert harness.failures
+    assert harness.driver.shard is None, "it has gone ahead of its log"
     monkeypatch.undo()
-    await eventually(lambda: stand.driver.shard is not None)
-    assert await stand.fetched() == {("t", 0): 5}
+    await eventually(lambda: harness.driver.shard is not None)
+    assert await harness.fetched() == {("t", 0): 5}
 
 
-async def test_a_bug_in_the_shard_drops_it_too(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert error_of(await stand.ask(commit(5))) is ErrorCode.NONE
+async def test_a_bug_in_the_shard_drops_it_too(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert error_of(await harness.ask(commit(5))) is ErrorCode.NONE
     handle = GroupShard.handle
 
     def broken(shard: GroupShard, message: Any, now: int) -> None:
@@ -182,24 +182,24 @@ async def test_a_bug_in_the_shard_drops_it_too(stand: Stand, monkeypatch: pytest
         raise ZeroDivisionError
 
     monkeypatch.setattr(GroupShard, "handle", broken)
-    assert error_of(await stand.ask(commit(6))) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert error_of(await harness.ask(commit(6))) is ErrorCode.UNKNOWN_SERVER_ERROR
     monkeypatch.undo()
-    await eventually(lambda: stand.driver.shard is not None)
-    assert await stand.fetched() == {("t", 0): 5}
+    await eventually(lambda: harness.driver.shard is not None)
+    assert await harness.fetched() == {("t", 0): 5}
 
 
-async def test_foreign_append_to_log_reloads_shard(stand: Stand) -> None:
-    assert error_of(await stand.ask(commit(5))) is ErrorCode.NONE
+async def test_foreign_append_to_log_reloads_shard(harness: Harness) -> None:
+    assert error_of(await harness.ask(commit(5))) is ErrorCode.NONE
     key, value = encode_record(
         offset_record("g", "t", 1, OffsetCommitValue(offset=6, metadata="", commit_timestamp=1, topic_id=bytes(16)))
     )
-    stand.partition.append_own(encode_batch([Record(0, 1, key, value)]), now_ms())
-    assert error_of(await stand.ask(commit(7, partition=2))) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    await eventually(lambda: stand.driver.shard is not None)
-    assert await stand.fetched() == {("t", 0): 5, ("t", 1): 6, ("t", 2): 7}
+    harness.partition.append_own(encode_batch([Record(0, 1, key, value)]), now_ms())
+    assert error_of(await harness.ask(commit(7, partition=2))) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await eventually(lambda: harness.driver.shard is not None)
+    assert await harness.fetched() == {("t", 0): 5, ("t", 1): 6, ("t", 2): 7}
 
 
-async def test_a_reply_that_fails_does_not_keep_the_others_waiting(stand: Stand) -> None:
+async def test_a_reply_that_fails_does_not_keep_the_others_waiting(harness: Harness) -> None:
     said: list[Message] = []
 
     def fails_once(response: Message) -> None:
@@ -207,6 +207,6 @@ async def test_a_reply_that_fails_does_not_keep_the_others_waiting(stand: Stand)
         if len(said) == 1:
             raise ValueError("cannot be encoded")
 
-    stand.driver.submit(commit(5), 9, Somebody(), fails_once)
-    assert error_of(await stand.ask(commit(6, partition=1))) is ErrorCode.NONE
+    harness.driver.submit(commit(5), 9, Somebody(), fails_once)
+    assert error_of(await harness.ask(commit(6, partition=1))) is ErrorCode.NONE
     assert [error_of(response) for response in said] == [ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR]

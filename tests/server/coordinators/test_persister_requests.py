@@ -73,17 +73,17 @@ class Persisting:
 
 def test_state_is_requested_from_the_leader_of_each_part() -> None:
     async def story() -> None:
-        stand = Persisting(1)
-        stand.ask(state_request([1, 2], [3]))
-        assert len(stand.here) == 1 and stand.here[0][2] == 99
-        assert [(one.endpoint, one.timeout_ms, one.purpose) for one in stand.network.sent] == [
+        harness = Persisting(1)
+        harness.ask(state_request([1, 2], [3]))
+        assert len(harness.here) == 1 and harness.here[0][2] == 99
+        assert [(one.endpoint, one.timeout_ms, one.purpose) for one in harness.network.sent] == [
             (ELSEWHERE, 30_000, "share groups")
         ] * 2
-        stand.network.sent[1].reply(of_one(3, topic=2))
-        stand.network.sent[0].reply(of_one(2, ErrorCode.FENCED_STATE_EPOCH))
-        assert stand.answers == []
-        stand.here[0][4](of_one(1))
-        (answer,) = stand.answers
+        harness.network.sent[1].reply(of_one(3, topic=2))
+        harness.network.sent[0].reply(of_one(2, ErrorCode.FENCED_STATE_EPOCH))
+        assert harness.answers == []
+        harness.here[0][4](of_one(1))
+        (answer,) = harness.answers
         assert [[(one.partition, one.error_code) for one in result.partitions] for result in answer.results] == [
             [(1, 0), (2, ErrorCode.FENCED_STATE_EPOCH)],
             [(3, 0)],
@@ -94,11 +94,11 @@ def test_state_is_requested_from_the_leader_of_each_part() -> None:
 
 def test_topic_of_states_is_created_first() -> None:
     async def story() -> None:
-        stand = Persisting(has_topic=False)
-        stand.ask(state_request([1]))
-        assert stand.network.sent == []
-        stand.ensured[0]()
-        assert len(stand.network.sent) == 1
+        harness = Persisting(has_topic=False)
+        harness.ask(state_request([1]))
+        assert harness.network.sent == []
+        harness.ensured[0]()
+        assert len(harness.network.sent) == 1
 
     simulated(story)
 
@@ -106,23 +106,23 @@ def test_topic_of_states_is_created_first() -> None:
 @pytest.mark.parametrize("failure", ["none", "retriable", "empty"])
 def test_failed_request_for_states_is_repeated_with_growing_pauses(failure: str) -> None:
     async def story() -> None:
-        stand = Persisting()
-        stand.ask(state_request([1]))
+        harness = Persisting()
+        harness.ask(state_request([1]))
         for count in range(1, MOST_TRIES + 1):
-            assert len(stand.network.sent) == count and stand.answers == []
+            assert len(harness.network.sent) == count and harness.answers == []
             if failure == "none":
-                stand.network.sent[-1].reply(None)
+                harness.network.sent[-1].reply(None)
             elif failure == "retriable":
-                stand.network.sent[-1].reply(of_one(1, ErrorCode.NOT_COORDINATOR))
+                harness.network.sent[-1].reply(of_one(1, ErrorCode.NOT_COORDINATOR))
             else:
-                stand.network.sent[-1].reply(read.ReadShareGroupStateResponse(results=[]))
+                harness.network.sent[-1].reply(read.ReadShareGroupStateResponse(results=[]))
                 break
             if count < MOST_TRIES:
                 pause_ms = FIRST_BACKOFF_MS << (count - 1)
                 await after_ms(pause_ms - 3)
-                assert len(stand.network.sent) == count
+                assert len(harness.network.sent) == count
                 await after_ms(6)
-        (answer,) = stand.answers
+        (answer,) = harness.answers
         expected = {
             "none": ErrorCode.COORDINATOR_NOT_AVAILABLE,
             "retriable": ErrorCode.NOT_COORDINATOR,
@@ -130,7 +130,7 @@ def test_failed_request_for_states_is_repeated_with_growing_pauses(failure: str)
         }
         assert answer.results[0].partitions[0].error_code == expected[failure]
         await after_ms(10_000)
-        assert len(stand.network.sent) == (1 if failure == "empty" else MOST_TRIES)
+        assert len(harness.network.sent) == (1 if failure == "empty" else MOST_TRIES)
 
     simulated(story)
 
@@ -140,12 +140,12 @@ def test_failed_request_for_states_is_repeated_with_growing_pauses(failure: str)
     [(state_request([1, 2]), True), (state_request([1], []), False), (state_request([1], group_id=""), False)],
 )
 def test_request_of_another_broker_for_states_is_parted(request_: Any, is_handled: bool) -> None:
-    stand = Persisting()
+    harness = Persisting()
     answers: list[Any] = []
-    driver: Any = stand
+    driver: Any = harness
     submit_here(driver, request_, 0, CLIENT, answers.append)
-    assert len(stand.here) == (2 if is_handled else 0)
-    for number, asked in enumerate(stand.here, 1):
+    assert len(harness.here) == (2 if is_handled else 0)
+    for number, asked in enumerate(harness.here, 1):
         assert asked[2:4] == (0, CLIENT)
         asked[4](of_one(number))
     (answer,) = answers

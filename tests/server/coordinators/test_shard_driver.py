@@ -59,7 +59,7 @@ class Scripted:
         if self.failure is not None:
             raise self.failure
         if self.next:
-            self._took(self.next.pop(0)(message))
+            self._collect_output(self.next.pop(0)(message))
 
     def expire(self, now: int) -> None:
         self.expired.append(now)
@@ -67,9 +67,9 @@ class Scripted:
             raise self.failure
         self.due = None
         if self.next:
-            self._took(self.next.pop(0)(None))
+            self._collect_output(self.next.pop(0)(None))
 
-    def _took(self, output: Output) -> None:
+    def _collect_output(self, output: Output) -> None:
         self._output = output
         self.state.next_offset += len(output.records)
 

@@ -13,13 +13,13 @@ from odradek.protocol.schema import Message
 from odradek.server.coordinators.share_state_driver import PersisterCounters, PersisterShardDriver
 
 from tests.coordinator.share_simulation import TOPIC_ID, image_of
-from tests.server.harness.shard_driver import LOCAL, OTHER, Stand, eventually, now_ms
+from tests.server.harness.shard_driver import LOCAL, OTHER, Harness, eventually, now_ms
 
 CONFIG = PersisterConfig(updates_per_snapshot=3)
 KEYS = [ShareKey("g", TOPIC_ID, index) for index in (0, 1)]
 
 
-class StateStand(Stand):
+class StateHarness(Harness):
     """A partition with a second replica in the ISR, which has the records up to the offset that the test sets."""
 
     def __init__(self, path: Path) -> None:
@@ -72,50 +72,50 @@ def acknowledged(index: int, offset: int) -> Message:
 
 
 async def test_the_log_is_cut_below_snapshots_that_no_failover_can_lose(tmp_path: Path) -> None:
-    stand = StateStand(tmp_path / "__share_group_state-0")
-    stand.follower_has(0)
+    harness = StateHarness(tmp_path / "__share_group_state-0")
+    harness.follower_has(0)
     for index in (0, 1):
-        await stand.written(initialized(index))
+        await harness.written(initialized(index))
     for index in (0, 1):
         for offset in range(4):
-            await stand.written(acknowledged(index, offset))
-    shard = stand.driver.shard
+            await harness.written(acknowledged(index, offset))
+    shard = harness.driver.shard
     assert shard.state.snapshot_offsets == {KEYS[0]: 5, KEYS[1]: 9}
-    stand.follower_has(6)
-    stand.driver.prune()
-    assert stand.partition.log_start_offset == 0, "without the snapshot at 9, the one at 1 is needed"
-    stand.follower_has(10)
-    assert stand.partition.log_start_offset == 5
+    harness.follower_has(6)
+    harness.driver.prune()
+    assert harness.partition.log_start_offset == 0, "without the snapshot at 9, the one at 1 is needed"
+    harness.follower_has(10)
+    assert harness.partition.log_start_offset == 5
 
-    await stand.reopened()
-    states = stand.driver.shard.state.partitions
+    await harness.reopened()
+    states = harness.driver.shard.state.partitions
     assert {key: states[key].batches for key in states} == dict.fromkeys(KEYS, (StateBatch(0, 3, 2, 1),))
 
 
 async def test_a_cut_that_waits_goes_with_its_shard(tmp_path: Path) -> None:
-    stand = StateStand(tmp_path / "__share_group_state-0")
-    stand.follower_has(0)
-    await stand.written(initialized(0))
-    await stand.written(initialized(0))
-    assert stand.driver.shard.redundant() == (1, 2)
-    stand.driver.prune()
-    stand.driver.resign()
-    stand.driver.load()
-    stand.follower_has(2)
-    assert stand.partition.log_start_offset == 0
-    await eventually(lambda: stand.driver.shard is not None)
-    stand.driver.prune()
-    assert stand.partition.log_start_offset == 1
+    harness = StateHarness(tmp_path / "__share_group_state-0")
+    harness.follower_has(0)
+    await harness.written(initialized(0))
+    await harness.written(initialized(0))
+    assert harness.driver.shard.redundant() == (1, 2)
+    harness.driver.prune()
+    harness.driver.resign()
+    harness.driver.load()
+    harness.follower_has(2)
+    assert harness.partition.log_start_offset == 0
+    await eventually(lambda: harness.driver.shard is not None)
+    harness.driver.prune()
+    assert harness.partition.log_start_offset == 1
 
 
 async def test_states_of_topics_that_were_deleted_while_the_log_was_loaded_go(tmp_path: Path) -> None:
-    stand = StateStand(tmp_path / "__share_group_state-0")
-    stand.follower_has(0)
-    await stand.written(initialized(0))
-    stand.follower_has(1)
-    stand.driver.resign()
-    stand.driver = stand.drive()
-    assert stand.driver.shard is None, "it is loaded in later turns"
-    stand.driver.topics_changed(TopicsChanged(image_of(0), frozenset({TOPIC_ID})))
-    await eventually(lambda: stand.driver.shard is not None and stand.partition.log_end_offset == 2)
-    assert stand.driver.shard.state.partitions == {}
+    harness = StateHarness(tmp_path / "__share_group_state-0")
+    harness.follower_has(0)
+    await harness.written(initialized(0))
+    harness.follower_has(1)
+    harness.driver.resign()
+    harness.driver = harness.drive()
+    assert harness.driver.shard is None, "it is loaded in later turns"
+    harness.driver.topics_changed(TopicsChanged(image_of(0), frozenset({TOPIC_ID})))
+    await eventually(lambda: harness.driver.shard is not None and harness.partition.log_end_offset == 2)
+    assert harness.driver.shard.state.partitions == {}

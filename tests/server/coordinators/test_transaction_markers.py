@@ -67,7 +67,7 @@ class Machine:
         return [set(one.partitions) for one in self.handled if isinstance(one, MarkersWritten)]
 
 
-class Stand:
+class Harness:
     def __init__(self, path: Path, *followers: int) -> None:
         self.hosted = Hosted(path, OWN)
         self.hosted.lead(*followers, epoch=EPOCH, now_ms=NOW_MS)
@@ -101,31 +101,31 @@ class Stand:
 
 def test_reply_follows_the_markers_that_are_written_here(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.decide(DECIDED)
-        assert [(topic, index) for topic, index, _, _ in stand.sent] == [("t", 0), ("t", 1)]
-        marker = stand.sent[0][2]
+        harness = Harness(tmp_path)
+        harness.decide(DECIDED)
+        assert [(topic, index) for topic, index, _, _ in harness.sent] == [("t", 0), ("t", 1)]
+        marker = harness.sent[0][2]
         assert tuple(marker) == (7, 3, True, EPOCH, 2)
-        assert stand.answers == []
-        stand.waiting[0]()
-        assert stand.answers == [0]
-        stand.sent[1][3](0)
-        assert stand.machine.written() == [{("t", 1)}]
-        stand.sent[0][3](0)
-        assert stand.machine.written() == [{("t", 1)}, {("t", 0)}]
-        written = stand.machine.handled[-1]
+        assert harness.answers == []
+        harness.waiting[0]()
+        assert harness.answers == [0]
+        harness.sent[1][3](0)
+        assert harness.machine.written() == [{("t", 1)}]
+        harness.sent[0][3](0)
+        assert harness.machine.written() == [{("t", 1)}, {("t", 0)}]
+        written = harness.machine.handled[-1]
         assert (written.transactional_id, written.producer_id, written.producer_epoch) == ("id", 7, 3)
-        stand.decide()
-        assert stand.answers == [0, 0] and len(stand.waiting) == 1, "without markers it does not wait"
+        harness.decide()
+        assert harness.answers == [0, 0] and len(harness.waiting) == 1, "without markers it does not wait"
 
     simulated(story)
 
 
 def test_transaction_without_partitions_is_complete_at_once(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.decide(DECIDED._replace(partitions=()))
-        assert stand.sent == [] and stand.machine.written() == [set()]
+        harness = Harness(tmp_path)
+        harness.decide(DECIDED._replace(partitions=()))
+        assert harness.sent == [] and harness.machine.written() == [set()]
 
     simulated(story)
 
@@ -135,33 +135,33 @@ def test_transaction_without_partitions_is_complete_at_once(tmp_path: Path) -> N
 )
 def test_marker_that_cannot_be_written_is_sent_again(error: ErrorCode, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.decide(DECIDED._replace(partitions=PARTITIONS[:1]))
+        harness = Harness(tmp_path)
+        harness.decide(DECIDED._replace(partitions=PARTITIONS[:1]))
         for count in range(1, 2 * TRIES_FOR_UNKNOWN_PARTITIONS):
-            assert len(stand.sent) == count
-            stand.sent[-1][3](error)
+            assert len(harness.sent) == count
+            harness.sent[-1][3](error)
             await after_ms(MARKER_RETRY_MS - 3)
-            assert len(stand.sent) == count
+            assert len(harness.sent) == count
             await after_ms(5)
-        assert stand.machine.written() == []
-        stand.sent[-1][3](0)
-        assert stand.machine.written() == [{("t", 0)}]
+        assert harness.machine.written() == []
+        harness.sent[-1][3](0)
+        assert harness.machine.written() == [{("t", 0)}]
         await after_ms(1000)
-        assert len(stand.sent) == 2 * TRIES_FOR_UNKNOWN_PARTITIONS
+        assert len(harness.sent) == 2 * TRIES_FOR_UNKNOWN_PARTITIONS
 
     simulated(story)
 
 
 def test_marker_for_a_partition_that_was_deleted_is_given_up(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.known.clear()
-        stand.decide(DECIDED._replace(partitions=PARTITIONS[:1]))
+        harness = Harness(tmp_path)
+        harness.known.clear()
+        harness.decide(DECIDED._replace(partitions=PARTITIONS[:1]))
         for _ in range(TRIES_FOR_UNKNOWN_PARTITIONS):
-            assert stand.machine.written() == []
-            stand.sent[-1][3](ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            assert harness.machine.written() == []
+            harness.sent[-1][3](ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             await after_ms(MARKER_RETRY_MS + 2)
-        assert len(stand.sent) == TRIES_FOR_UNKNOWN_PARTITIONS and stand.machine.written() == [{("t", 0)}]
+        assert len(harness.sent) == TRIES_FOR_UNKNOWN_PARTITIONS and harness.machine.written() == [{("t", 0)}]
 
     simulated(story)
 
@@ -169,17 +169,17 @@ def test_marker_for_a_partition_that_was_deleted_is_given_up(tmp_path: Path) -> 
 @pytest.mark.parametrize("event", ["answered", "dropped"])
 def test_marker_that_is_awaited_no_longer_is_not_sent_again(event: str, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.decide(DECIDED)
-        stand.sent[0][3](ErrorCode.NETWORK_EXCEPTION)
+        harness = Harness(tmp_path)
+        harness.decide(DECIDED)
+        harness.sent[0][3](ErrorCode.NETWORK_EXCEPTION)
         if event == "answered":
-            stand.machine.awaited.clear()
+            harness.machine.awaited.clear()
         else:
-            stand.driver.resign()
+            harness.driver.resign()
         await after_ms(1000)
-        assert len(stand.sent) == 2
-        stand.sent[1][3](0)
-        assert len(stand.machine.written()) == int(event == "answered")
+        assert len(harness.sent) == 2
+        harness.sent[1][3](0)
+        assert len(harness.machine.written()) == int(event == "answered")
 
     simulated(story)
 
@@ -190,19 +190,19 @@ def test_marker_that_a_later_one_overtook_is_given_up_after_a_broker_session(
     error: ErrorCode, committed: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.decide(DECIDED._replace(partitions=PARTITIONS[:1], committed=committed))
+        harness = Harness(tmp_path)
+        harness.decide(DECIDED._replace(partitions=PARTITIONS[:1], committed=committed))
         for count in range(1, OVERTAKEN_TRIES):
-            assert len(stand.sent) == count
-            stand.sent[-1][3](error)
+            assert len(harness.sent) == count
+            harness.sent[-1][3](error)
             await after_ms(OVERTAKEN_RETRY_MS - 10)
-            assert len(stand.sent) == count
+            assert len(harness.sent) == count
             await after_ms(12)
-        assert stand.machine.written() == []
-        stand.sent[-1][3](error)
-        assert stand.machine.written() == [{("t", 0)}]
+        assert harness.machine.written() == []
+        harness.sent[-1][3](error)
+        assert harness.machine.written() == [{("t", 0)}]
         await after_ms(5000)
-        assert len(stand.sent) == OVERTAKEN_TRIES
+        assert len(harness.sent) == OVERTAKEN_TRIES
 
     simulated(story)
     said = [one.getMessage() for one in caplog.records if one.name == "odradek.transactions"]
@@ -212,14 +212,14 @@ def test_marker_that_a_later_one_overtook_is_given_up_after_a_broker_session(
 
 def test_overtaken_marker_of_a_dropped_shard_is_forgotten(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.decide(DECIDED._replace(partitions=PARTITIONS[:1]))
+        harness = Harness(tmp_path)
+        harness.decide(DECIDED._replace(partitions=PARTITIONS[:1]))
         for _ in range(OVERTAKEN_TRIES - 1):
-            stand.sent[-1][3](ErrorCode.INVALID_PRODUCER_EPOCH)
+            harness.sent[-1][3](ErrorCode.INVALID_PRODUCER_EPOCH)
             await after_ms(OVERTAKEN_RETRY_MS + 2)
-        stand.machine.awaited.clear()
-        stand.sent[-1][3](ErrorCode.INVALID_PRODUCER_EPOCH)
-        assert stand.machine.written() == []
+        harness.machine.awaited.clear()
+        harness.sent[-1][3](ErrorCode.INVALID_PRODUCER_EPOCH)
+        assert harness.machine.written() == []
 
     simulated(story)
     assert "rejects this" not in caplog.text
@@ -231,17 +231,17 @@ def test_overtaken_marker_of_a_dropped_shard_is_forgotten(tmp_path: Path, caplog
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_markers_of_a_decision_that_is_committed_late_are_sent_then(is_committed: bool, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, SECOND)
-        stand.decide(DECIDED, NeedProducerId("id"), records=1)
+        harness = Harness(tmp_path, SECOND)
+        harness.decide(DECIDED, NeedProducerId("id"), records=1)
         await after_ms(5000 + 20)
-        assert stand.answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE] and stand.sent == [] and stand.ids == []
+        assert harness.answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE] and harness.sent == [] and harness.ids == []
         if is_committed:
-            stand.hosted.follower_fetched(SECOND, 1, 0, 1, NOW_MS)
+            harness.hosted.follower_fetched(SECOND, 1, 0, 1, NOW_MS)
         else:
-            stand.hosted.follow_leader(SECOND, epoch=EPOCH + 1)
+            harness.hosted.follow_leader(SECOND, epoch=EPOCH + 1)
         await turns()
-        assert len(stand.sent) == (2 if is_committed else 0), "each marker once"
-        assert stand.answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        assert len(harness.sent) == (2 if is_committed else 0), "each marker once"
+        assert harness.answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
 
     simulated(story)
 
@@ -252,23 +252,23 @@ def test_markers_of_a_decision_that_is_committed_late_are_sent_then(is_committed
 @pytest.mark.parametrize(("error", "producer_id"), [(0, 55), (0, 0), (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)])
 def test_request_that_needs_a_producer_id_gets_one_first(error: int, producer_id: int, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.machine.needs_id = True
-        stand.submit()
-        assert stand.machine.handled == []
-        stand.ids[0](error, producer_id)
+        harness = Harness(tmp_path)
+        harness.machine.needs_id = True
+        harness.submit()
+        assert harness.machine.handled == []
+        harness.ids[0](error, producer_id)
         if error:
-            assert stand.answers == [error] and stand.machine.handled == []
+            assert harness.answers == [error] and harness.machine.handled == []
         else:
-            (request,) = stand.machine.handled
+            (request,) = harness.machine.handled
             assert request.new_producer_id == producer_id
-            stand.machine.needs_id = False
-            stand.submit()
-            assert stand.machine.handled[1].new_producer_id == -1
-        stand.driver.resign()
-        stand.machine.needs_id = True
-        stand.submit()
-        assert len(stand.ids) == 1 and stand.answers[-1] == ErrorCode.NOT_COORDINATOR
+            harness.machine.needs_id = False
+            harness.submit()
+            assert harness.machine.handled[1].new_producer_id == -1
+        harness.driver.resign()
+        harness.machine.needs_id = True
+        harness.submit()
+        assert len(harness.ids) == 1 and harness.answers[-1] == ErrorCode.NOT_COORDINATOR
 
     simulated(story)
 
@@ -276,14 +276,14 @@ def test_request_that_needs_a_producer_id_gets_one_first(error: int, producer_id
 @pytest.mark.parametrize(("error", "is_told"), [(0, True), (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, False)])
 def test_state_machine_gets_the_producer_id_that_it_requests(error: int, is_told: bool, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.decide(NeedProducerId("id"))
-        stand.ids[0](error, 55)
-        reported = [one for one in stand.machine.handled if isinstance(one, ProducerIdTaken)]
+        harness = Harness(tmp_path)
+        harness.decide(NeedProducerId("id"))
+        harness.ids[0](error, 55)
+        reported = [one for one in harness.machine.handled if isinstance(one, ProducerIdTaken)]
         assert reported == ([ProducerIdTaken("id", 55)] if is_told else [])
-        stand.decide(NeedProducerId("id"))
-        stand.driver.resign()
-        stand.ids[1](0, 66)
-        assert len(stand.machine.handled) == 2 + len(reported)
+        harness.decide(NeedProducerId("id"))
+        harness.driver.resign()
+        harness.ids[1](0, 66)
+        assert len(harness.machine.handled) == 2 + len(reported)
 
     simulated(story)

@@ -28,7 +28,7 @@ from odradek.server.config.broker_config import BrokerConfig
 _METADATA_VERSION = 30
 
 
-class ConfigStand:
+class ConfigHarness:
     """Handles requests by `call(request, version)`. Every request and response passes through the codec."""
 
     def __init__(self, properties: Mapping[str, str] | None = None, topics: tuple[str, ...] = ()) -> None:

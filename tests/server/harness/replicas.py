@@ -1,7 +1,7 @@
 """Brokers in one event loop that replicate from each other. The test publishes the cluster's metadata.
 
 Each broker is a single node whose own controller is unused. The test's records go to all brokers, as if one controller had
-written them. The stand decides AlterPartition requests while `decides` is set.
+written them. The harness decides AlterPartition requests while `decides` is set.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Replicas:
     async def __aenter__(self) -> Replicas:
         for number, broker in self._brokers.items():
             await broker.start()
-            self.server(number).controller.forwarding.made = _ToTheStand(self, self.server(number))
+            self.server(number).controller.forwarding.made = _ToTheHarness(self, self.server(number))
         self.publish(*(self._registration(number) for number in self._brokers))
         return self
 
@@ -232,8 +232,8 @@ class Replicas:
             assert self.hosted(other).log.epochs.entries() == self.hosted(first).log.epochs.entries()
 
 
-class _ToTheStand(Forwarding):
-    """Passes a broker's AlterPartition to the stand, which decides it."""
+class _ToTheHarness(Forwarding):
+    """Passes a broker's AlterPartition to the harness, which decides it."""
 
     def __init__(self, replicas: Replicas, server: BrokerServer) -> None:
         super().__init__(server.controller.driver, server.network.peers, server.clock)

@@ -44,7 +44,7 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-class Stand:
+class Harness:
     """A partition of __consumer_offsets in a folder, and the driver of its shard."""
 
     def __init__(self, path: Path, **config: int) -> None:

@@ -85,7 +85,7 @@ class Connection:
     closed = False
 
 
-class Stand:
+class Harness:
     """A broker with partitions of one topic that it leads. Each fetch goes through its sessions, as those of clients do."""
 
     def __init__(
@@ -196,42 +196,42 @@ ONE = len(produced())
 
 def test_fetch_is_due_with_its_least_bytes(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 2)
-        stand.hosted[0].append(produced(), NOW_MS)
-        stand.fetch(ask(0), ask(1), min_bytes=ONE)
-        assert stand.sizes() == {0: ONE, 1: 0} and stand.held == 0
-        stand.fetch(ask(0), ask(1), min_bytes=3 * ONE)
-        assert len(stand.answers) == 1 and stand.held == 1
-        stand.hosted[1].append(produced(), NOW_MS)
+        harness = Harness(tmp_path, 2)
+        harness.hosted[0].append(produced(), NOW_MS)
+        harness.fetch(ask(0), ask(1), min_bytes=ONE)
+        assert harness.sizes() == {0: ONE, 1: 0} and harness.held == 0
+        harness.fetch(ask(0), ask(1), min_bytes=3 * ONE)
+        assert len(harness.answers) == 1 and harness.held == 1
+        harness.hosted[1].append(produced(), NOW_MS)
         await turns()
-        assert len(stand.answers) == 1
-        stand.hosted[0].append(produced(), NOW_MS)
-        stand.hosted[1].append(produced(), NOW_MS)
-        assert len(stand.answers) == 1, "in the next turn, with all of this one"
+        assert len(harness.answers) == 1
+        harness.hosted[0].append(produced(), NOW_MS)
+        harness.hosted[1].append(produced(), NOW_MS)
+        assert len(harness.answers) == 1, "in the next turn, with all of this one"
         await turns()
-        assert stand.sizes() == {0: 2 * ONE, 1: 2 * ONE}
-        assert not stand.hosted[0].watchers and not stand.hosted[1].watchers
+        assert harness.sizes() == {0: 2 * ONE, 1: 2 * ONE}
+        assert not harness.hosted[0].watchers and not harness.hosted[1].watchers
         await after_ms(1000)
-        assert len(stand.answers) == 2
+        assert len(harness.answers) == 2
 
     simulated(story)
 
 
 def test_fetch_is_due_at_its_deadline_with_what_there_is(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.hosted[0].append(produced(), NOW_MS)
-        stand.fetch(ask(), min_bytes=1000, max_wait_ms=300)
+        harness = Harness(tmp_path)
+        harness.hosted[0].append(produced(), NOW_MS)
+        harness.fetch(ask(), min_bytes=1000, max_wait_ms=300)
         await after_ms(299)
-        assert stand.answers == []
+        assert harness.answers == []
         await after_ms(BUCKET_MS + 2)
-        assert stand.sizes() == {0: ONE} and not stand.hosted[0].watchers
-        stand.fetch(ask(offset=1), min_bytes=1000, max_wait_ms=0)
-        assert stand.sizes() == {0: 0}
-        stand.fetch(min_bytes=1000)
-        assert len(stand.answers) == 3, "it asks for nothing"
-        stand.fetch(ask(offset=1), min_bytes=0)
-        assert len(stand.answers) == 4
+        assert harness.sizes() == {0: ONE} and not harness.hosted[0].watchers
+        harness.fetch(ask(offset=1), min_bytes=1000, max_wait_ms=0)
+        assert harness.sizes() == {0: 0}
+        harness.fetch(min_bytes=1000)
+        assert len(harness.answers) == 3, "it asks for nothing"
+        harness.fetch(ask(offset=1), min_bytes=0)
+        assert len(harness.answers) == 4
 
     simulated(story)
 
@@ -247,26 +247,26 @@ def test_fetch_is_due_at_its_deadline_with_what_there_is(tmp_path: Path) -> None
 )
 def test_error_of_a_partition_is_due_at_once(partition: FetchPartition, error: ErrorCode, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 2)
-        stand.fetch(ask(1), partition, min_bytes=1000)
-        found = {one.partition_index: one for one in stand.data()}
+        harness = Harness(tmp_path, 2)
+        harness.fetch(ask(1), partition, min_bytes=1000)
+        found = {one.partition_index: one for one in harness.data()}
         one = found[partition.partition]
         assert (one.error_code, one.high_watermark, one.last_stable_offset, one.log_start_offset) == (error, -1, -1, -1)
         assert found[1].error_code == 0
-        assert stand.hosted[0].counters.failed_fetches == int(partition.partition == 0)
-        assert stand.hosted[1].counters.fetches == 1
+        assert harness.hosted[0].counters.failed_fetches == int(partition.partition == 0)
+        assert harness.hosted[1].counters.fetches == 1
 
     simulated(story)
 
 
 def test_connection_that_has_ended_gets_nothing(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.fetch(ask())
-        stand.connection.closed = True
-        stand.hosted[0].append(produced(), NOW_MS)
+        harness = Harness(tmp_path)
+        harness.fetch(ask())
+        harness.connection.closed = True
+        harness.hosted[0].append(produced(), NOW_MS)
         await after_ms(1000)
-        assert stand.answers == [] and not stand.hosted[0].watchers
+        assert harness.answers == [] and not harness.hosted[0].watchers
 
     simulated(story)
 
@@ -276,41 +276,41 @@ def test_connection_that_has_ended_gets_nothing(tmp_path: Path) -> None:
 
 def test_limits_hold_for_all_and_each_but_the_first_batch_is_whole(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 3, max_bytes=5 * ONE)
-        for hosted in stand.hosted:
+        harness = Harness(tmp_path, 3, max_bytes=5 * ONE)
+        for hosted in harness.hosted:
             for _ in range(4):
                 hosted.append(produced(), NOW_MS)
-        stand.fetch(ask(0, max_bytes=2 * ONE), ask(1), ask(2))
-        assert stand.sizes() == {0: 2 * ONE, 1: 3 * ONE, 2: 0}
-        stand.fetch(ask(0, max_bytes=2 * ONE), ask(1), ask(2), max_bytes=3 * ONE)
-        assert stand.sizes() == {0: 2 * ONE, 1: ONE, 2: 0}
-        stand.fetch(ask(0, max_bytes=1), ask(1, max_bytes=1))
-        assert stand.sizes() == {0: ONE, 1: 0}
-        stand.fetch(ask(0, max_bytes=0), ask(1, max_bytes=ONE), max_bytes=1)
-        assert stand.sizes() == {0: ONE, 1: 0}
-        assert stand.hosted[0].counters.bytes_out == 6 * ONE
+        harness.fetch(ask(0, max_bytes=2 * ONE), ask(1), ask(2))
+        assert harness.sizes() == {0: 2 * ONE, 1: 3 * ONE, 2: 0}
+        harness.fetch(ask(0, max_bytes=2 * ONE), ask(1), ask(2), max_bytes=3 * ONE)
+        assert harness.sizes() == {0: 2 * ONE, 1: ONE, 2: 0}
+        harness.fetch(ask(0, max_bytes=1), ask(1, max_bytes=1))
+        assert harness.sizes() == {0: ONE, 1: 0}
+        harness.fetch(ask(0, max_bytes=0), ask(1, max_bytes=ONE), max_bytes=1)
+        assert harness.sizes() == {0: ONE, 1: 0}
+        assert harness.hosted[0].counters.bytes_out == 6 * ONE
 
     simulated(story)
 
 
 def test_consumer_reads_what_is_committed_and_a_follower_all(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, followers=(FOLLOWER,))
-        hosted = stand.hosted[0]
+        harness = Harness(tmp_path, followers=(FOLLOWER,))
+        hosted = harness.hosted[0]
         hosted.append(produced(), NOW_MS)
-        stand.fetch(ask(), max_wait_ms=0)
-        assert stand.sizes() == {0: 0}
-        stand.fetch(ask(), max_wait_ms=0, replica=FOLLOWER)
-        assert stand.sizes() == {0: ONE} and hosted.high_watermark == 0
-        stand.fetch(ask(offset=1), max_wait_ms=0, replica=FOLLOWER)
+        harness.fetch(ask(), max_wait_ms=0)
+        assert harness.sizes() == {0: 0}
+        harness.fetch(ask(), max_wait_ms=0, replica=FOLLOWER)
+        assert harness.sizes() == {0: ONE} and hosted.high_watermark == 0
+        harness.fetch(ask(offset=1), max_wait_ms=0, replica=FOLLOWER)
         assert hosted.high_watermark == 1
-        assert stand.data()[0].high_watermark == 1
-        stand.fetch(ask(), max_wait_ms=0)
-        assert stand.sizes() == {0: ONE}
-        stand.fetch(ask(), max_wait_ms=0, replica=THIRD)
-        assert stand.data()[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        stand.fetch(ask(epoch=1), max_wait_ms=0, replica=THIRD)
-        assert stand.data()[0].error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+        assert harness.data()[0].high_watermark == 1
+        harness.fetch(ask(), max_wait_ms=0)
+        assert harness.sizes() == {0: ONE}
+        harness.fetch(ask(), max_wait_ms=0, replica=THIRD)
+        assert harness.data()[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        harness.fetch(ask(epoch=1), max_wait_ms=0, replica=THIRD)
+        assert harness.data()[0].error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
     simulated(story)
 
@@ -318,21 +318,21 @@ def test_consumer_reads_what_is_committed_and_a_follower_all(tmp_path: Path) -> 
 @pytest.mark.parametrize("isolation", [0, READ_COMMITTED])
 def test_open_transaction_hides_records_from_read_committed(isolation: int, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        hosted = stand.hosted[0]
+        harness = Harness(tmp_path)
+        hosted = harness.hosted[0]
         hosted.append(produced(), NOW_MS)
         sent = produced(producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
         hosted.append(sent, NOW_MS, is_in_transaction=True)
-        stand.fetch(ask(), isolation=isolation)
-        (one,) = stand.data()
+        harness.fetch(ask(), isolation=isolation)
+        (one,) = harness.data()
         assert (one.high_watermark, one.last_stable_offset) == (2, 1)
         assert len(one.records or b"") == (ONE if isolation else ONE + len(sent))
         assert one.aborted_transactions == ([] if isolation else None)
-        stand.fetch(ask(offset=1), isolation=isolation, max_wait_ms=400)
-        assert len(stand.answers) == (1 if isolation else 2)
+        harness.fetch(ask(offset=1), isolation=isolation, max_wait_ms=400)
+        assert len(harness.answers) == (1 if isolation else 2)
         hosted.end_transaction(Marker(7, 0, False, 1, 1), NOW_MS)
         await turns()
-        (one,) = stand.data(1)
+        (one,) = harness.data(1)
         aborted = [(found.producer_id, found.first_offset) for found in one.aborted_transactions or []]
         assert aborted == ([(7, 1)] if isolation else [])
 
@@ -341,15 +341,15 @@ def test_open_transaction_hides_records_from_read_committed(isolation: int, tmp_
 
 def test_deleted_records_are_out_of_range_and_the_end_is_not(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        hosted = stand.hosted[0]
+        harness = Harness(tmp_path)
+        hosted = harness.hosted[0]
         for _ in range(3):
             hosted.append(produced(), NOW_MS)
         hosted.advance_log_start_offset(2)
         for offset, error in ((1, 1), (2, 0), (3, 0), (4, 1)):
-            stand.fetch(ask(offset=offset), max_wait_ms=0)
-            assert stand.data()[0].error_code == error
-        assert [one.log_start_offset for one in stand.data(-2)] == [2]
+            harness.fetch(ask(offset=offset), max_wait_ms=0)
+            assert harness.data()[0].error_code == error
+        assert [one.log_start_offset for one in harness.data(-2)] == [2]
 
     simulated(story)
 
@@ -362,15 +362,15 @@ def test_response_has_the_offset_at_which_the_logs_diverge(
     offset: int, last_epoch: int, diverging: tuple[int, int] | None, tmp_path: Path
 ) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        hosted = stand.hosted[0]
+        harness = Harness(tmp_path)
+        hosted = harness.hosted[0]
         hosted.log.append(batch(2, epoch=1), None, NOW_MS)
         hosted.log.append(batch(2, offset=2, epoch=2), None, NOW_MS)
         hosted.role.appended(4, NOW_MS)
-        stand.fetch(ask(offset=offset, last_epoch=last_epoch), min_bytes=10_000, max_wait_ms=100)
-        assert len(stand.answers) == (1 if diverging else 0), "a divergence is due at once"
+        harness.fetch(ask(offset=offset, last_epoch=last_epoch), min_bytes=10_000, max_wait_ms=100)
+        assert len(harness.answers) == (1 if diverging else 0), "a divergence is due at once"
         await after_ms(120)
-        (one,) = stand.data()
+        (one,) = harness.data()
         found = (one.diverging_epoch.epoch, one.diverging_epoch.end_offset)
         assert found == (diverging or (-1, -1))
         assert bool(one.records) == (diverging is None and offset < 4)
@@ -382,21 +382,21 @@ def test_response_has_the_offset_at_which_the_logs_diverge(
 @pytest.mark.parametrize("rack", ["", "a"])
 def test_consumer_is_sent_to_a_nearer_replica(nearer: int, rack: str, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.nearer = nearer
-        stand.hosted[0].append(produced(), NOW_MS)
+        harness = Harness(tmp_path)
+        harness.nearer = nearer
+        harness.hosted[0].append(produced(), NOW_MS)
         for isolation in (0, READ_COMMITTED):
-            stand.fetch(ask(offset=1), rack=rack, min_bytes=100, isolation=isolation, max_wait_ms=50)
+            harness.fetch(ask(offset=1), rack=rack, min_bytes=100, isolation=isolation, max_wait_ms=50)
             is_sent = nearer >= 0 and rack != ""
-            assert bool(stand.answers) == is_sent
+            assert bool(harness.answers) == is_sent
             await after_ms(100)
-            (one,) = stand.data()
+            (one,) = harness.data()
             assert one.preferred_read_replica == (nearer if is_sent else -1)
             assert (one.high_watermark, one.last_stable_offset, one.log_start_offset) == (1, 1, 0)
             assert one.aborted_transactions == ([] if isolation else None)
-            stand.answers.clear()
-        stand.fetch(ask(offset=1), rack=rack, replica=FOLLOWER, max_wait_ms=0)
-        assert stand.data()[0].preferred_read_replica == -1
+            harness.answers.clear()
+        harness.fetch(ask(offset=1), rack=rack, replica=FOLLOWER, max_wait_ms=0)
+        assert harness.data()[0].preferred_read_replica == -1
 
     simulated(story)
 
@@ -404,10 +404,10 @@ def test_consumer_is_sent_to_a_nearer_replica(nearer: int, rack: str, tmp_path: 
 @pytest.mark.parametrize("version", [10, 11])
 def test_consumer_of_an_old_version_reads_from_leaders_only(version: int, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.hosted[0].follow_leader(9, epoch=2)
-        stand.fetch(ask(), version=version, max_wait_ms=0)
-        assert stand.data()[0].error_code == (ErrorCode.NOT_LEADER_OR_FOLLOWER if version < 11 else 0)
+        harness = Harness(tmp_path)
+        harness.hosted[0].follow_leader(9, epoch=2)
+        harness.fetch(ask(), version=version, max_wait_ms=0)
+        assert harness.data()[0].error_code == (ErrorCode.NOT_LEADER_OR_FOLLOWER if version < 11 else 0)
 
     simulated(story)
 
@@ -415,10 +415,10 @@ def test_consumer_of_an_old_version_reads_from_leaders_only(version: int, tmp_pa
 @pytest.mark.parametrize(("version", "error"), [(5, 6), (6, 56)])
 def test_old_versions_know_no_error_of_the_disk(version: int, error: int, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.hosted[0].offline = True
-        stand.fetch(ask(), version=version)
-        assert stand.data()[0].error_code == error
+        harness = Harness(tmp_path)
+        harness.hosted[0].offline = True
+        harness.fetch(ask(), version=version)
+        assert harness.data()[0].error_code == error
 
     simulated(story)
 
@@ -426,13 +426,13 @@ def test_old_versions_know_no_error_of_the_disk(version: int, error: int, tmp_pa
 @pytest.mark.parametrize(("version", "has_leaders"), [(15, False), (16, True)])
 def test_partition_that_another_broker_leads_has_its_leader(version: int, has_leaders: bool, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 3)
-        for hosted in stand.hosted[:2]:
+        harness = Harness(tmp_path, 3)
+        for hosted in harness.hosted[:2]:
             hosted.follow_leader(9, epoch=4)
-        stand.fetch(ask(0, epoch=3), ask(1, epoch=3), ask(2), version=version)
-        leaders = [(one.current_leader.leader_id, one.current_leader.leader_epoch) for one in stand.data()]
+        harness.fetch(ask(0, epoch=3), ask(1, epoch=3), ask(2), version=version)
+        leaders = [(one.current_leader.leader_id, one.current_leader.leader_epoch) for one in harness.data()]
         assert leaders == ([(9, 4), (9, 4), (-1, -1)] if has_leaders else [(-1, -1)] * 3)
-        nodes = [(one.node_id, one.host, one.port) for one in stand.answers[-1].node_endpoints]
+        nodes = [(one.node_id, one.host, one.port) for one in harness.answers[-1].node_endpoints]
         assert nodes == ([(9, "h", 1)] if has_leaders else [])
 
     simulated(story)
@@ -446,8 +446,8 @@ def test_read_of_damaged_records_waits_while_they_are_healed(
     is_healing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        hosted = stand.hosted[0]
+        harness = Harness(tmp_path)
+        hosted = harness.hosted[0]
         hosted.append(produced(), NOW_MS)
         hosted.is_healing = is_healing
 
@@ -455,68 +455,68 @@ def test_read_of_damaged_records_waits_while_they_are_healed(
             raise OffsetDamaged("p", DamagedRange("f", 0, 1, 0, 1, "rot"))
 
         monkeypatch.setattr(type(hosted.log), "read", read)
-        stand.fetch(ask(), max_wait_ms=50)
+        harness.fetch(ask(), max_wait_ms=50)
         if is_healing:
-            assert stand.answers == [] and stand.scrubber.calls == []
+            assert harness.answers == [] and harness.scrubber.calls == []
             monkeypatch.undo()
             hosted.wake_readers()
             await turns()
-            assert stand.sizes() == {0: ONE}
+            assert harness.sizes() == {0: ONE}
         else:
-            assert stand.data()[0].error_code == ErrorCode.CORRUPT_MESSAGE
-            assert stand.scrubber.calls == [("met", 0)]
+            assert harness.data()[0].error_code == ErrorCode.CORRUPT_MESSAGE
+            assert harness.scrubber.calls == [("met", 0)]
 
     simulated(story)
 
 
 def test_suspected_segment_is_inspected_before_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        hosted = stand.hosted[0]
+        harness = Harness(tmp_path)
+        hosted = harness.hosted[0]
         hosted.append(produced(), NOW_MS)
 
         def read(*_: Any) -> Any:
             raise SegmentSuspected(40, "suspect")
 
         monkeypatch.setattr(type(hosted.log), "read", read)
-        stand.fetch(ask(), max_wait_ms=50)
+        harness.fetch(ask(), max_wait_ms=50)
         for count in range(1, MOST_INSPECTIONS + 1):
-            assert stand.answers == [] and len(stand.scrubber.inspecting) == count
+            assert harness.answers == [] and len(harness.scrubber.inspecting) == count
             await after_ms(100)
-            stand.scrubber.inspecting[-1]()
-        assert stand.scrubber.calls == [("inspect", 0, 40)] * MOST_INSPECTIONS + [("met", 0)]
-        assert stand.data()[0].error_code == ErrorCode.CORRUPT_MESSAGE
+            harness.scrubber.inspecting[-1]()
+        assert harness.scrubber.calls == [("inspect", 0, 40)] * MOST_INSPECTIONS + [("met", 0)]
+        assert harness.data()[0].error_code == ErrorCode.CORRUPT_MESSAGE
 
     simulated(story)
 
 
 def test_second_fetch_of_an_offset_by_a_follower_is_a_doubt(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, followers=(FOLLOWER, THIRD))
-        hosted = stand.hosted[0]
+        harness = Harness(tmp_path, followers=(FOLLOWER, THIRD))
+        hosted = harness.hosted[0]
         hosted.append(produced(), NOW_MS)
         hosted.append(produced(), NOW_MS)
         for replica, offset in ((FOLLOWER, 0), (THIRD, 0), (FOLLOWER, 1), (FOLLOWER, 2), (THIRD, 0)):
-            stand.fetch(ask(offset=offset), replica=replica, max_wait_ms=0)
-        assert stand.scrubber.calls == [("doubt", 0, 0)] and hosted.given == {FOLLOWER: 1, THIRD: 0}
+            harness.fetch(ask(offset=offset), replica=replica, max_wait_ms=0)
+        assert harness.scrubber.calls == [("doubt", 0, 0)] and hosted.given == {FOLLOWER: 1, THIRD: 0}
 
     simulated(story)
 
 
 def test_throttled_follower_gets_no_records(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, followers=(FOLLOWER,))
-        stand.hosted[0].append(produced(), NOW_MS)
-        stand.quota.is_on = True
-        stand.fetch(ask(), replica=FOLLOWER, max_wait_ms=0)
-        assert stand.quota.recorded == [ONE]
-        stand.quota.throttled = True
-        stand.fetch(ask(), replica=FOLLOWER, max_wait_ms=0)
-        assert stand.sizes() == {0: 0} and stand.quota.recorded == [ONE]
-        stand.hosted[0].follow(0, 0)
-        stand.quota.is_on = False
-        stand.fetch(ask(), replica=FOLLOWER, max_wait_ms=0)
-        assert stand.sizes() == {0: ONE} and stand.quota.recorded == [ONE]
+        harness = Harness(tmp_path, followers=(FOLLOWER,))
+        harness.hosted[0].append(produced(), NOW_MS)
+        harness.quota.is_on = True
+        harness.fetch(ask(), replica=FOLLOWER, max_wait_ms=0)
+        assert harness.quota.recorded == [ONE]
+        harness.quota.throttled = True
+        harness.fetch(ask(), replica=FOLLOWER, max_wait_ms=0)
+        assert harness.sizes() == {0: 0} and harness.quota.recorded == [ONE]
+        harness.hosted[0].follow(0, 0)
+        harness.quota.is_on = False
+        harness.fetch(ask(), replica=FOLLOWER, max_wait_ms=0)
+        assert harness.sizes() == {0: ONE} and harness.quota.recorded == [ONE]
 
     simulated(story)
 
@@ -529,22 +529,22 @@ def test_cold_bytes_are_read_by_a_thread_and_then_sent(
     warmings: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.hosted[0].append(produced(), NOW_MS)
-        slice_class = type(stand.hosted[0].log.read(0, 1000))
+        harness = Harness(tmp_path)
+        harness.hosted[0].append(produced(), NOW_MS)
+        slice_class = type(harness.hosted[0].log.read(0, 1000))
         monkeypatch.setattr(slice_class, "bytes_nowait", lambda self: None)
-        stand.fetch(ask(), max_wait_ms=30)
+        harness.fetch(ask(), max_wait_ms=30)
         for count in range(1, warmings + 1):
-            assert len(stand.disk) == count and stand.answers == []
+            assert len(harness.disk) == count and harness.answers == []
             await after_ms(100)
-            work, then = stand.disk[-1]
+            work, then = harness.disk[-1]
             work()
             if count == 1 and warmings == 1:
                 monkeypatch.undo()
             then(None)
-        assert stand.sizes() == {0: ONE} and len(stand.disk) == warmings
+        assert harness.sizes() == {0: ONE} and len(harness.disk) == warmings
         await after_ms(100)
-        assert len(stand.answers) == 1 and not stand.hosted[0].watchers
+        assert len(harness.answers) == 1 and not harness.hosted[0].watchers
 
     simulated(story)
 
@@ -552,65 +552,65 @@ def test_cold_bytes_are_read_by_a_thread_and_then_sent(
 # ---- sessions of a consumer
 
 
-def begun(stand: Stand, *asked: FetchPartition, replica: int = -1) -> int:
-    stand.fetch(*asked, session=(0, 0), max_wait_ms=0, replica=replica)
-    return stand.answers[-1].session_id
+def begun(harness: Harness, *asked: FetchPartition, replica: int = -1) -> int:
+    harness.fetch(*asked, session=(0, 0), max_wait_ms=0, replica=replica)
+    return harness.answers[-1].session_id
 
 
 def test_session_answers_with_what_changed(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 3)
-        for hosted in stand.hosted:
+        harness = Harness(tmp_path, 3)
+        for hosted in harness.hosted:
             hosted.append(produced(), NOW_MS)
-        session = begun(stand, ask(0, 1), ask(1, 1), ask(2, 1))
-        assert session > 0 and sorted(stand.sizes()) == [0, 1, 2]
-        stand.fetch(session=(session, 1), max_wait_ms=100)
-        assert len(stand.answers) == 1
-        stand.hosted[1].append(produced(), NOW_MS)
+        session = begun(harness, ask(0, 1), ask(1, 1), ask(2, 1))
+        assert session > 0 and sorted(harness.sizes()) == [0, 1, 2]
+        harness.fetch(session=(session, 1), max_wait_ms=100)
+        assert len(harness.answers) == 1
+        harness.hosted[1].append(produced(), NOW_MS)
         await turns()
-        assert (stand.sizes(), stand.answers[-1].session_id) == ({1: ONE}, session)
-        stand.fetch(ask(1, 2), session=(session, 2), max_wait_ms=0)
-        assert stand.sizes() == {}
-        stand.hosted[2].advance_log_start_offset(1)
-        stand.fetch(session=(session, 3), max_wait_ms=0)
-        assert [(one.partition_index, one.log_start_offset) for one in stand.data()] == [(2, 1)]
-        stand.hosted[0].offline = True
+        assert (harness.sizes(), harness.answers[-1].session_id) == ({1: ONE}, session)
+        harness.fetch(ask(1, 2), session=(session, 2), max_wait_ms=0)
+        assert harness.sizes() == {}
+        harness.hosted[2].advance_log_start_offset(1)
+        harness.fetch(session=(session, 3), max_wait_ms=0)
+        assert [(one.partition_index, one.log_start_offset) for one in harness.data()] == [(2, 1)]
+        harness.hosted[0].offline = True
         for epoch in (4, 5):
-            stand.fetch(session=(session, epoch), max_wait_ms=0)
-            assert [(one.partition_index, one.error_code) for one in stand.data()] == [(0, 56)], "as long as it lasts"
-        stand.hosted[0].offline = False
-        stand.fetch(session=(session, 6), max_wait_ms=0)
-        assert [(one.partition_index, one.error_code) for one in stand.data()] == [(0, 0)], "it has ended"
+            harness.fetch(session=(session, epoch), max_wait_ms=0)
+            assert [(one.partition_index, one.error_code) for one in harness.data()] == [(0, 56)], "as long as it lasts"
+        harness.hosted[0].offline = False
+        harness.fetch(session=(session, 6), max_wait_ms=0)
+        assert [(one.partition_index, one.error_code) for one in harness.data()] == [(0, 0)], "it has ended"
 
     simulated(story)
 
 
 def test_partition_that_gave_data_comes_last(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 3)
-        for hosted in stand.hosted:
+        harness = Harness(tmp_path, 3)
+        for hosted in harness.hosted:
             for _ in range(2):
                 hosted.append(produced(), NOW_MS)
-        session = begun(stand, ask(0, 2), ask(1, 2), ask(2, 2))
-        stand.fetch(ask(0), ask(1), ask(2), session=(session, 1), max_bytes=1)
-        assert stand.sizes() == {0: ONE}
-        stand.fetch(session=(session, 2), max_bytes=1)
-        assert stand.sizes() == {1: ONE}
-        stand.fetch(session=(session, 3), max_bytes=1)
-        assert stand.sizes() == {2: ONE}
+        session = begun(harness, ask(0, 2), ask(1, 2), ask(2, 2))
+        harness.fetch(ask(0), ask(1), ask(2), session=(session, 1), max_bytes=1)
+        assert harness.sizes() == {0: ONE}
+        harness.fetch(session=(session, 2), max_bytes=1)
+        assert harness.sizes() == {1: ONE}
+        harness.fetch(session=(session, 3), max_bytes=1)
+        assert harness.sizes() == {2: ONE}
 
     simulated(story)
 
 
 def test_request_that_another_has_overtaken_is_an_error(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        session = begun(stand, ask(0))
-        stand.fetch(session=(session, 1), max_wait_ms=100)
-        stand.fetch(session=(session, 2), max_wait_ms=0)
+        harness = Harness(tmp_path)
+        session = begun(harness, ask(0))
+        harness.fetch(session=(session, 1), max_wait_ms=100)
+        harness.fetch(session=(session, 2), max_wait_ms=0)
         await after_ms(120)
-        assert stand.answers[-1].error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        assert stand.answers[-1].session_id == session
+        assert harness.answers[-1].error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        assert harness.answers[-1].session_id == session
 
     simulated(story)
 
@@ -620,22 +620,22 @@ def test_request_that_another_has_overtaken_is_an_error(tmp_path: Path) -> None:
 
 def test_partitions_of_a_follower_that_has_everything_are_not_looked_at(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 2, followers=(FOLLOWER,))
-        session_id = begun(stand, ask(0), ask(1), replica=FOLLOWER)
-        session = stand.sessions.get(session_id)
+        harness = Harness(tmp_path, 2, followers=(FOLLOWER,))
+        session_id = begun(harness, ask(0), ask(1), replica=FOLLOWER)
+        session = harness.sessions.get(session_id)
         assert session is not None and len(session.active_partitions) == 2
-        stand.fetch(session=(session_id, 1), replica=FOLLOWER)
-        assert session.active_partitions == {} and stand.answers[1:] == []
-        assert [type(one) for hosted in stand.hosted for one in hosted.end_watchers] == [IdleFollower] * 2
-        stand.hosted[1].append(produced(), NOW_MS)
+        harness.fetch(session=(session_id, 1), replica=FOLLOWER)
+        assert session.active_partitions == {} and harness.answers[1:] == []
+        assert [type(one) for hosted in harness.hosted for one in hosted.end_watchers] == [IdleFollower] * 2
+        harness.hosted[1].append(produced(), NOW_MS)
         assert list(session.active_partitions) == [(TOPIC_ID, 1)]
         await turns()
-        assert stand.sizes() == {1: ONE}
-        stand.fetch(ask(1, 1), session=(session_id, 2), replica=FOLLOWER, max_wait_ms=0)
-        assert [(one.partition_index, one.high_watermark) for one in stand.data()] == [(1, 1)]
-        stand.fetch(session=(session_id, 3), replica=FOLLOWER)
+        assert harness.sizes() == {1: ONE}
+        harness.fetch(ask(1, 1), session=(session_id, 2), replica=FOLLOWER, max_wait_ms=0)
+        assert [(one.partition_index, one.high_watermark) for one in harness.data()] == [(1, 1)]
+        harness.fetch(session=(session_id, 3), replica=FOLLOWER)
         assert session.active_partitions == {} and session.parked is not None
-        stand.hosted[0].lead(FOLLOWER, epoch=2, partition_epoch=3)
+        harness.hosted[0].lead(FOLLOWER, epoch=2, partition_epoch=3)
         assert list(session.active_partitions) == [(TOPIC_ID, 0)]
         await after_ms(600)
         assert session.parked is None and session.active_partitions == {}
@@ -645,20 +645,20 @@ def test_partitions_of_a_follower_that_has_everything_are_not_looked_at(tmp_path
 
 def test_each_request_of_a_session_counts_for_its_idle_partitions(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, followers=(FOLLOWER,))
-        hosted = stand.hosted[0]
-        session_id = begun(stand, ask(0), replica=FOLLOWER)
+        harness = Harness(tmp_path, followers=(FOLLOWER,))
+        hosted = harness.hosted[0]
+        session_id = begun(harness, ask(0), replica=FOLLOWER)
         for epoch in range(1, 50):
-            stand.fetch(session=(session_id, epoch), replica=FOLLOWER, max_wait_ms=0)
+            harness.fetch(session=(session_id, epoch), replica=FOLLOWER, max_wait_ms=0)
             await after_ms(1000)
         hosted.append(produced(), NOW_MS)
-        hosted.shrink_isr(stand.clock.now_ms())
+        hosted.shrink_isr(harness.clock.now_ms())
         assert hosted.proposals == []
         await after_ms(LAG_MS - 3000)
-        hosted.shrink_isr(stand.clock.now_ms())
+        hosted.shrink_isr(harness.clock.now_ms())
         assert hosted.proposals == []
         await after_ms(3000)
-        hosted.shrink_isr(stand.clock.now_ms())
+        hosted.shrink_isr(harness.clock.now_ms())
         assert len(hosted.proposals) == 1
 
     simulated(story)
@@ -666,13 +666,13 @@ def test_each_request_of_a_session_counts_for_its_idle_partitions(tmp_path: Path
 
 def test_follower_outside_of_the_isr_is_not_idle(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, followers=(FOLLOWER,))
-        hosted = stand.hosted[0]
+        harness = Harness(tmp_path, followers=(FOLLOWER,))
+        hosted = harness.hosted[0]
         hosted.lead(FOLLOWER, isr=(OWN,), partition_epoch=1)
         hosted.role.may_join = lambda replica, epoch: False
-        session_id = begun(stand, ask(0), replica=FOLLOWER)
-        stand.fetch(session=(session_id, 1), replica=FOLLOWER)
-        session = stand.sessions.get(session_id)
+        session_id = begun(harness, ask(0), replica=FOLLOWER)
+        harness.fetch(session=(session_id, 1), replica=FOLLOWER)
+        session = harness.sessions.get(session_id)
         assert session is not None and len(session.active_partitions) == 1
         assert [type(one) for one in hosted.end_watchers] == [FollowerFetch]
 
@@ -681,27 +681,27 @@ def test_follower_outside_of_the_isr_is_not_idle(tmp_path: Path) -> None:
 
 def test_idle_partition_wakes_in_another_session_of_the_same_broker(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, followers=(FOLLOWER,))
-        first, second = (begun(stand, ask(0), replica=FOLLOWER) for _ in range(2))
+        harness = Harness(tmp_path, followers=(FOLLOWER,))
+        first, second = (begun(harness, ask(0), replica=FOLLOWER) for _ in range(2))
         for session_id in (first, second):
-            stand.fetch(session=(session_id, 1), replica=FOLLOWER, max_wait_ms=0)
-        sessions = [stand.sessions.get(one) for one in (first, second)]
+            harness.fetch(session=(session_id, 1), replica=FOLLOWER, max_wait_ms=0)
+        sessions = [harness.sessions.get(one) for one in (first, second)]
         assert [len(one.active_partitions) for one in sessions if one is not None] == [1, 0]
-        assert len(stand.hosted[0].end_watchers) == 1
+        assert len(harness.hosted[0].end_watchers) == 1
 
     simulated(story)
 
 
 def test_new_process_of_a_follower_has_all_partitions_looked_at(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 2, followers=(FOLLOWER,))
-        session_id = begun(stand, ask(0), ask(1), replica=FOLLOWER)
-        session = stand.sessions.get(session_id)
+        harness = Harness(tmp_path, 2, followers=(FOLLOWER,))
+        session_id = begun(harness, ask(0), ask(1), replica=FOLLOWER)
+        session = harness.sessions.get(session_id)
         assert session is not None
-        stand.fetch(session=(session_id, 1), replica=FOLLOWER, max_wait_ms=0)
+        harness.fetch(session=(session_id, 1), replica=FOLLOWER, max_wait_ms=0)
         assert session.active_partitions == {} and session.replica_epoch == 5
         session.replica_epoch = 4
-        stand.fetch(session=(session_id, 2), replica=FOLLOWER, max_wait_ms=0)
+        harness.fetch(session=(session_id, 2), replica=FOLLOWER, max_wait_ms=0)
         assert session.replica_epoch == 5
 
     simulated(story)

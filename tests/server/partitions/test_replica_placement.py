@@ -18,8 +18,8 @@ from odradek.server.partitions.partitions import (
     MOST_IN_A_TURN,
     RETRY_S,
     Partitions,
+    PendingPartitions,
     ReplicaPlacement,
-    UnmadePartitions,
     cordoned_ids,
 )
 from odradek.server.partitions.roles import RoleAssignment
@@ -67,17 +67,17 @@ class Roles:
 
 @pytest.mark.parametrize(("in_image", "leads"), [(7, True), (6, False), (8, False), (None, False)])
 def test_broker_leads_only_what_its_present_registration_may(in_image: int | None, leads: bool, tmp_path: Path) -> None:
-    stand = Roles(tmp_path, in_image=in_image)
-    stand.assign(registration(OWN, SECOND, leader=OWN))
-    assert stand.hosted.is_leader == leads
-    assert stand.hosted.role.leader == (OWN if leads else -1)
-    assert stand.hosted.role.replicas == (OWN, SECOND)
-    stand.assign(registration(OWN, SECOND, leader=SECOND, epoch=2))
-    assert stand.hosted.role.leader == SECOND, "it follows whatever its own registration is"
+    harness = Roles(tmp_path, in_image=in_image)
+    harness.assign(registration(OWN, SECOND, leader=OWN))
+    assert harness.hosted.is_leader == leads
+    assert harness.hosted.role.leader == (OWN if leads else -1)
+    assert harness.hosted.role.replicas == (OWN, SECOND)
+    harness.assign(registration(OWN, SECOND, leader=SECOND, epoch=2))
+    assert harness.hosted.role.leader == SECOND, "it follows whatever its own registration is"
 
 
 def test_replicated_partition_is_followed_when_its_leader_or_epoch_changes(tmp_path: Path) -> None:
-    stand = Roles(tmp_path)
+    harness = Roles(tmp_path)
     for found, count in (
         (registration(OWN, SECOND, leader=SECOND), 1),
         (registration(OWN, SECOND, leader=SECOND), 1),
@@ -85,16 +85,16 @@ def test_replicated_partition_is_followed_when_its_leader_or_epoch_changes(tmp_p
         (registration(OWN, SECOND, leader=OWN, epoch=3), 3),
         (registration(OWN, leader=OWN, epoch=4), 3),
     ):
-        stand.assign(found)
-        assert len(stand.followed) == count
-    assert stand.healed == []
+        harness.assign(found)
+        assert len(harness.followed) == count
+    assert harness.healed == []
 
 
 def test_damaged_partition_is_healed(tmp_path: Path) -> None:
-    stand = Roles(tmp_path, damage=True)
-    stand.assign(registration(OWN, SECOND, leader=SECOND))
-    stand.assign(registration(OWN, SECOND, leader=SECOND))
-    assert len(stand.healed) == 2 and len(stand.followed) == 1
+    harness = Roles(tmp_path, damage=True)
+    harness.assign(registration(OWN, SECOND, leader=SECOND))
+    harness.assign(registration(OWN, SECOND, leader=SECOND))
+    assert len(harness.healed) == 2 and len(harness.followed) == 1
 
 
 # ---- directories
@@ -114,8 +114,8 @@ def directories(tmp_path: Path) -> Iterator[list[LogDirectory]]:
 
 def parts(directories: list[LogDirectory], failed: list[Any]) -> Partitions:
     clock: Any = SimpleNamespace(now_ms=lambda: NOW_MS)
-    unmade = UnmadePartitions(OWN, clock, MetadataCache(), RepeatedLines())
-    return Partitions(directories, unmade, clock, RepeatedLines(), failed.append)
+    pending = PendingPartitions(OWN, clock, MetadataCache(), RepeatedLines())
+    return Partitions(directories, pending, clock, RepeatedLines(), failed.append)
 
 
 def hosted_in(partitions: Partitions, directory: LogDirectory, index: int) -> Hosted:
@@ -222,62 +222,62 @@ class Unmade:
             f"> broker 0\n> CreateTopics topics=\"[{{'name':'a','num_partitions':{count},'replication_factor':1}}]\"\n"
         )
         metadata.image = transcript.controller.image
-        self.unmade = UnmadePartitions(OWN, loop_clock(), metadata, RepeatedLines())
-        self.unmade.make = self._make
-        self.unmade.on_made.append(lambda image: self.made.append(len(self.unmade)))
+        self.pending = PendingPartitions(OWN, loop_clock(), metadata, RepeatedLines())
+        self.pending.make = self._make
+        self.pending.on_made.append(lambda image: self.made.append(len(self.pending)))
 
     def add(self, index: int, topic: str = "a") -> None:
         failure = LogDirectoryFailure("/d", "x", OSError(28, "full"))
-        self.unmade.add((topic, index), failure, None, None)
+        self.pending.add((topic, index), failure, None, None)
 
     def _make(self, image: Any, topic: str, topic_id: bytes, index: int, found: PartitionImage) -> None:
         self.tried.append(index)
         if self.room > 0:
             self.room -= 1
-            self.unmade.made(topic, index)
+            self.pending.made(topic, index)
         else:
             self.add(index)
 
 
 def test_partitions_without_room_are_tried_again_one_after_the_other() -> None:
     async def story() -> None:
-        stand = Unmade(3)
+        harness = Unmade(3)
         for index in range(3):
-            stand.add(index)
-        stand.add(9)
-        stand.add(0, "gone")
-        assert ("a", 1) in stand.unmade and len(stand.unmade) == 5
+            harness.add(index)
+        harness.add(9)
+        harness.add(0, "gone")
+        assert ("a", 1) in harness.pending and len(harness.pending) == 5
         await after_ms(RETRY_S * 1000 - 10)
-        assert stand.tried == []
+        assert harness.tried == []
         await after_ms(20)
-        assert stand.tried == [0], "without room for one there is none for the others"
-        stand.room = 1
+        assert harness.tried == [0], "without room for one there is none for the others"
+        harness.room = 1
         await after_ms(RETRY_S * 1000)
-        assert stand.tried == [0, 1, 2] and stand.made == [4], "the one that failed is the last"
-        stand.room = 9
+        assert harness.tried == [0, 1, 2] and harness.made == [4], "the one that failed is the last"
+        harness.room = 9
         await after_ms(RETRY_S * 1000)
-        assert stand.tried == [0, 1, 2, 0, 2] and len(stand.unmade) == 0
+        assert harness.tried == [0, 1, 2, 0, 2] and len(harness.pending) == 0
         await after_ms(10_000)
-        assert len(stand.tried) == 5
+        assert len(harness.tried) == 5
 
     simulated(story)
 
 
 def test_many_partitions_are_made_in_turns_and_none_while_an_image_is_applied() -> None:
     async def story() -> None:
-        stand = Unmade(MOST_IN_A_TURN + 5)
-        stand.room = 100
+        harness = Unmade(MOST_IN_A_TURN + 5)
+        harness.room = 100
         for index in range(MOST_IN_A_TURN + 5):
-            stand.add(index)
-        with stand.unmade.paused():
+            harness.add(index)
+        with harness.pending.paused():
             await after_ms(3 * RETRY_S * 1000)
-            assert stand.tried == []
+            assert harness.tried == []
         await after_ms(RETRY_S * 1000 + 10)
-        assert len(stand.tried) == MOST_IN_A_TURN + 5 and stand.made == [5, 0]
-        stand.add(0)
-        stand.unmade.stop()
+        assert len(harness.tried) == MOST_IN_A_TURN + 5 and harness.made == [5, 0]
+        harness.add(0)
+        harness.pending.stop()
         await after_ms(10_000)
-        assert len(stand.unmade) == 0 and stand.made == [5, 0]
+        assert len(harness.pending) == 0 and harness.made == [5, 0]
 
     simulated(story)
 
@@ -285,14 +285,14 @@ def test_many_partitions_are_made_in_turns_and_none_while_an_image_is_applied() 
 @pytest.mark.parametrize("has_files", [True, False])
 def test_partition_that_could_not_be_made_leaves_no_new_files(has_files: bool, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Unmade(1)
+        harness = Unmade(1)
         closed: list[Any] = []
         log: Any = SimpleNamespace(close=lambda now_ms, clean: closed.append(clean))
         path = tmp_path / "a-0"
         if has_files:
             path.mkdir()
             (path / "x").write_bytes(b"x")
-        stand.unmade.add(("a", 0), LogDirectoryFailure("/d", "x", OSError(28, "full")), log, str(path))
+        harness.pending.add(("a", 0), LogDirectoryFailure("/d", "x", OSError(28, "full")), log, str(path))
         assert closed == [False] and not path.exists()
 
     simulated(story)
@@ -332,38 +332,38 @@ class Stopping:
 @pytest.mark.parametrize("gone", [True, False])
 def test_metadata_waits_for_brokers_whose_connection_ended(gone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Stopping(monkeypatch, gone=gone)
-        stand.peers.on_any_lost("b2", 9092)
-        stand.peers.on_any_lost("b2", 1)
-        stand.peers.on_any_lost("other", 9092)
-        assert set(stand.stopped.leaving) == {2}
+        harness = Stopping(monkeypatch, gone=gone)
+        harness.peers.on_any_lost("b2", 9092)
+        harness.peers.on_any_lost("b2", 1)
+        harness.peers.on_any_lost("other", 9092)
+        assert set(harness.stopped.leaving) == {2}
         answers: list[int] = []
-        stand.stopped.when_known(lambda: answers.append(1))
+        harness.stopped.when_known(lambda: answers.append(1))
         await turns()
         assert bool(answers) != gone
         await after_ms(HELD_MS - 20)
         assert bool(answers) != gone
         await after_ms(40)
-        assert answers == [1] and not stand.stopped.leaving
+        assert answers == [1] and not harness.stopped.leaving
 
     simulated(story)
 
 
 def test_decision_of_the_controller_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Stopping(monkeypatch)
+        harness = Stopping(monkeypatch)
         for host in ("b2", "b3"):
-            stand.peers.on_any_lost(host, 9092)
+            harness.peers.on_any_lost(host, 9092)
         answers: list[int] = []
-        stand.stopped.when_known(lambda: answers.append(1))
+        harness.stopped.when_known(lambda: answers.append(1))
         await turns()
-        stand.publish(2, rack="x")
+        harness.publish(2, rack="x")
         await turns()
-        assert set(stand.stopped.leaving) == {2, 3}
-        stand.publish(2, fenced=True)
+        assert set(harness.stopped.leaving) == {2, 3}
+        harness.publish(2, fenced=True)
         await turns()
-        assert set(stand.stopped.leaving) == {3} and answers == []
-        stand.publish(3, fenced=True)
+        assert set(harness.stopped.leaving) == {3} and answers == []
+        harness.publish(3, fenced=True)
         await turns()
         assert answers == [1]
 
@@ -383,15 +383,15 @@ def test_broker_that_stopped_without_a_shutdown_stays_listed_for_a_while(
     first: dict[str, Any], second: dict[str, Any], is_listed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
-        stand = Stopping(monkeypatch)
-        assert list(stand.stopped.still_listed()) == []
-        stand.publish(2, **first)
-        stand.publish(2, **second)
-        assert list(stand.stopped.still_listed()) == ([2] if is_listed else [])
+        harness = Stopping(monkeypatch)
+        assert list(harness.stopped.still_listed()) == []
+        harness.publish(2, **first)
+        harness.publish(2, **second)
+        assert list(harness.stopped.still_listed()) == ([2] if is_listed else [])
         await after_ms(LISTED_MS - 20)
-        assert list(stand.stopped.still_listed()) == ([2] if is_listed else [])
+        assert list(harness.stopped.still_listed()) == ([2] if is_listed else [])
         await after_ms(40)
-        assert list(stand.stopped.still_listed()) == []
+        assert list(harness.stopped.still_listed()) == []
 
     simulated(story)
 
@@ -401,10 +401,10 @@ def test_answer_waits_some_turns_for_connections_that_have_ended(
     ended: int, turns_: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
-        stand = Stopping(monkeypatch)
-        stand.ended = ended
+        harness = Stopping(monkeypatch)
+        harness.ended = ended
         answers: list[int] = []
-        stand.stopped.when_heard(lambda: answers.append(1))
+        harness.stopped.when_heard(lambda: answers.append(1))
         for _ in range(turns_):
             assert answers == []
             await asyncio.sleep(0)

@@ -54,7 +54,7 @@ class Disk:
         await turns()
 
 
-class Stand:
+class Harness:
     """A broker that leads partitions of one topic, and a request of a client to it."""
 
     def __init__(self, path: Path, count: int = 1, *, followers: tuple[int, ...] = (), **config: int) -> None:
@@ -103,46 +103,46 @@ class Stand:
 
 def test_response_follows_the_last_partition_that_is_committed(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 2, followers=(SECOND,))
-        answers = stand.park([hosted.append(produced(), NOW_MS) for hosted in stand.hosted])
-        stand.hosted[0].follower_fetched(SECOND, 1, 0, 1, NOW_MS)
-        assert stand.replies == []
-        stand.hosted[1].follower_fetched(SECOND, 1, 0, 1, NOW_MS)
-        assert stand.errors() == [0, 0] and [one.base_offset for one in answers] == [0, 0]
+        harness = Harness(tmp_path, 2, followers=(SECOND,))
+        answers = harness.park([hosted.append(produced(), NOW_MS) for hosted in harness.hosted])
+        harness.hosted[0].follower_fetched(SECOND, 1, 0, 1, NOW_MS)
+        assert harness.replies == []
+        harness.hosted[1].follower_fetched(SECOND, 1, 0, 1, NOW_MS)
+        assert harness.errors() == [0, 0] and [one.base_offset for one in answers] == [0, 0]
         await after_ms(2000)
-        assert len(stand.replies) == 1
+        assert len(harness.replies) == 1
 
     simulated(story)
 
 
 def test_response_at_its_deadline_has_the_offsets_beside_the_error(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 2, followers=(SECOND,))
-        answers = stand.park([hosted.append(produced(), NOW_MS) for hosted in stand.hosted], timeout_ms=300)
-        stand.hosted[0].follower_fetched(SECOND, 1, 0, 1, NOW_MS)
+        harness = Harness(tmp_path, 2, followers=(SECOND,))
+        answers = harness.park([hosted.append(produced(), NOW_MS) for hosted in harness.hosted], timeout_ms=300)
+        harness.hosted[0].follower_fetched(SECOND, 1, 0, 1, NOW_MS)
         await after_ms(299)
-        assert stand.replies == []
+        assert harness.replies == []
         await after_ms(BUCKET_MS + 2)
-        assert stand.errors() == [0, ErrorCode.REQUEST_TIMED_OUT]
+        assert harness.errors() == [0, ErrorCode.REQUEST_TIMED_OUT]
         assert [one.base_offset for one in answers] == [0, 0]
-        stand.hosted[1].follower_fetched(SECOND, 1, 0, 1, NOW_MS)
-        assert stand.errors() == [0, ErrorCode.REQUEST_TIMED_OUT] and len(stand.replies) == 1
+        harness.hosted[1].follower_fetched(SECOND, 1, 0, 1, NOW_MS)
+        assert harness.errors() == [0, ErrorCode.REQUEST_TIMED_OUT] and len(harness.replies) == 1
 
     simulated(story)
 
 
 def test_isr_that_became_too_small_is_an_error_after_the_append(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, followers=(SECOND,))
-        hosted = stand.hosted[0]
-        stand.park([hosted.append(produced(), NOW_MS)])
+        harness = Harness(tmp_path, followers=(SECOND,))
+        hosted = harness.hosted[0]
+        harness.park([hosted.append(produced(), NOW_MS)])
         hosted.lead(SECOND, isr=(OWN,), partition_epoch=1)
         hosted.follower_fetched(SECOND, 1, 0, 1, NOW_MS)
-        assert stand.errors() == [0], "one is enough"
-        stand.park([hosted.append(produced(), NOW_MS)])
+        assert harness.errors() == [0], "one is enough"
+        harness.park([hosted.append(produced(), NOW_MS)])
         hosted.role.min_insync_replicas, hosted.role.proposal = 2, None
         hosted._committing[0][1](0)
-        assert stand.errors() == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+        assert harness.errors() == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
 
     simulated(story)
 
@@ -150,26 +150,26 @@ def test_isr_that_became_too_small_is_an_error_after_the_append(tmp_path: Path) 
 @pytest.mark.parametrize(("acks", "waits"), [(ALL_IN_SYNC, True), (1, True), (0, False)])
 def test_flush_messages_delays_the_response(acks: int, waits: bool, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, flush_messages=1)
-        result = stand.hosted[0].append(produced(), NOW_MS)
+        harness = Harness(tmp_path, flush_messages=1)
+        result = harness.hosted[0].append(produced(), NOW_MS)
         assert result.must_flush
-        stand.park([result], acks=acks)
-        assert (stand.replies == [] and stand.unanswered == 0) == waits
-        await stand.disk.end()
-        assert (len(stand.replies), stand.unanswered) == ((1, 0) if acks else (0, 1))
-        assert stand.closed == []
+        harness.park([result], acks=acks)
+        assert (harness.replies == [] and harness.unanswered == 0) == waits
+        await harness.disk.end()
+        assert (len(harness.replies), harness.unanswered) == ((1, 0) if acks else (0, 1))
+        assert harness.closed == []
 
     simulated(story)
 
 
 def test_failed_flush_leaves_no_offset_in_the_response(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, flush_messages=1)
-        hosted = stand.hosted[0]
-        (answer,) = stand.park([hosted.append(produced(), NOW_MS)], acks=1)
+        harness = Harness(tmp_path, flush_messages=1)
+        hosted = harness.hosted[0]
+        (answer,) = harness.park([hosted.append(produced(), NOW_MS)], acks=1)
         hosted.offline = True
-        await stand.disk.end()
-        assert stand.errors() in ([ErrorCode.KAFKA_STORAGE_ERROR], [0])
+        await harness.disk.end()
+        assert harness.errors() in ([ErrorCode.KAFKA_STORAGE_ERROR], [0])
         assert (answer.base_offset == -1) == (answer.error_code != 0)
 
     simulated(story)
@@ -178,38 +178,38 @@ def test_failed_flush_leaves_no_offset_in_the_response(tmp_path: Path) -> None:
 @pytest.mark.parametrize("acks", [ALL_IN_SYNC, 1])
 def test_timeout_begins_when_the_threads_have_opened_the_batches(acks: int, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 2, followers=(SECOND,))
-        results = [hosted._enqueue(produced(2), NOW_MS, acks, 13, False) for hosted in stand.hosted]
+        harness = Harness(tmp_path, 2, followers=(SECOND,))
+        results = [hosted._enqueue(produced(2), NOW_MS, acks, 13, False) for hosted in harness.hosted]
         sizes = 2 * len(produced(2))
-        answers = stand.park(results, timeout_ms=300, acks=acks)
+        answers = harness.park(results, timeout_ms=300, acks=acks)
         await after_ms(5000)
-        assert stand.replies == [] and stand.received == [sizes]
-        for work, done in stand.disk.started:
-            assert stand.received == [sizes]
+        assert harness.replies == [] and harness.received == [sizes]
+        for work, done in harness.disk.started:
+            assert harness.received == [sizes]
             done.set_result(work())
             await turns()
-        assert stand.received == [sizes, -sizes]
+        assert harness.received == [sizes, -sizes]
         assert [one.base_offset for one in answers] == [0, 0]
-        assert bool(stand.replies) == (acks == 1)
+        assert bool(harness.replies) == (acks == 1)
         await after_ms(299)
-        assert len(stand.replies) == int(acks == 1)
+        assert len(harness.replies) == int(acks == 1)
         await after_ms(BUCKET_MS + 2)
-        assert stand.errors() == ([0, 0] if acks == 1 else [ErrorCode.REQUEST_TIMED_OUT] * 2)
+        assert harness.errors() == ([0, 0] if acks == 1 else [ErrorCode.REQUEST_TIMED_OUT] * 2)
 
     simulated(story)
 
 
 def test_opened_batch_that_is_refused_is_noted_for_those_behind_it(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, followers=(SECOND,))
-        hosted = stand.hosted[0]
+        harness = Harness(tmp_path, followers=(SECOND,))
+        hosted = harness.hosted[0]
         data = produced(producer_id=7, producer_epoch=0, base_sequence=3)
         result = hosted._enqueue(data, NOW_MS, 1, 13, False)
-        (answer,) = stand.park([result], acks=1)
+        (answer,) = harness.park([result], acks=1)
         hosted.follow_leader(SECOND, epoch=2)
-        await stand.disk.end()
+        await harness.disk.end()
         assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and answer.base_offset == -1
-        assert bool(stand.connection.rejected_batches)
+        assert bool(harness.connection.rejected_batches)
         assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (9, 4)
 
     simulated(story)
@@ -229,10 +229,10 @@ def test_result_of_an_append_fills_the_answer() -> None:
 @pytest.mark.parametrize(("version", "has_leaders"), [(9, False), (10, True), (13, True)])
 def test_partitions_that_others_lead_have_their_leader(version: int, has_leaders: bool) -> None:
     async def story() -> None:
-        stand = Stand(Path("/nowhere"), 0)
+        harness = Harness(Path("/nowhere"), 0)
         answers = [PartitionProduceResponse(index, error) for index, error in enumerate((6, 6, 0))]
         response = ProduceResponse([TopicProduceResponse(TOPIC, bytes(16), answers)])
-        add_leaders(stand.path.leaders, stand.call(version=version), response)
+        add_leaders(harness.path.leaders, harness.call(version=version), response)
         found = [(one.current_leader.leader_id, one.current_leader.leader_epoch) for one in answers]
         assert found == ([(9, 4), (9, 4), (-1, -1)] if has_leaders else [(-1, -1)] * 3)
         assert [(one.node_id, one.host, one.port) for one in response.node_endpoints] == (
@@ -245,12 +245,14 @@ def test_partitions_that_others_lead_have_their_leader(version: int, has_leaders
 @pytest.mark.parametrize(("error", "closes"), [(0, False), (6, True)])
 def test_error_without_acks_closes_the_connection(error: int, closes: bool) -> None:
     async def story() -> None:
-        stand = Stand(Path("/nowhere"), 0)
+        harness = Harness(Path("/nowhere"), 0)
         answers = [PartitionProduceResponse(0), PartitionProduceResponse(1, error)]
-        end_unanswered(stand.call(acks=0), ProduceResponse([TopicProduceResponse(TOPIC, bytes(16), answers)]))
-        assert stand.unanswered == 1 and bool(stand.closed) == closes
+        end_unanswered(harness.call(acks=0), ProduceResponse([TopicProduceResponse(TOPIC, bytes(16), answers)]))
+        assert harness.unanswered == 1 and bool(harness.closed) == closes
         if closes:
-            assert f"'{TOPIC}-1': 'NOT_LEADER_OR_FOLLOWER'" in stand.closed[0] and f"{TOPIC}-0" not in stand.closed[0]
+            assert (
+                f"'{TOPIC}-1': 'NOT_LEADER_OR_FOLLOWER'" in harness.closed[0] and f"{TOPIC}-0" not in harness.closed[0]
+            )
 
     simulated(story)
 
@@ -305,15 +307,15 @@ def test_old_clients_are_trusted_where_the_configuration_says_so(
 def test_partitions_that_are_not_known_to_be_in_the_transaction_are_verified(
     version: int, adds: bool, tmp_path: Path
 ) -> None:
-    stand = Verifying(tmp_path, 5)
-    open_, other = stand.hosted[0], stand.hosted[1]
+    harness = Verifying(tmp_path, 5)
+    open_, other = harness.hosted[0], harness.hosted[1]
     open_.append(transactional(0).records, NOW_MS, is_in_transaction=True)
-    stand.hosted[4].follow_leader(SECOND, epoch=2)
-    call = stand.call(
+    harness.hosted[4].follow_leader(SECOND, epoch=2)
+    call = harness.call(
         transactional(0, 1), transactional(1, 5), PartitionProduceData(2, produced()), PartitionProduceData(3, None),
         transactional(4), transactional(9), version=version,
     )  # fmt: skip
-    found = stand.produce.unverified(call)
+    found = harness.produce.unverified(call)
     assert found is not None
     assert found.membership == ("id", 7, 2, ((TOPIC, 1),), adds)
     assert found.sequences == {(TOPIC, 1): 5}
@@ -321,8 +323,8 @@ def test_partitions_that_are_not_known_to_be_in_the_transaction_are_verified(
     assert found.verifications == {(TOPIC, 1): verification}
     assert (verification.epoch, verification.lowest_sequence, verification.bumps_epochs) == (2, 5, adds)
     denied = {TOPIC_ID if version >= 13 else TOPIC}
-    assert stand.produce.unverified(call, denied) is None
-    assert stand.produce.unverified(stand.call(transactional(0, 1), version=version)) is None
+    assert harness.produce.unverified(call, denied) is None
+    assert harness.produce.unverified(harness.call(transactional(0, 1), version=version)) is None
 
 
 @pytest.mark.parametrize(
@@ -342,15 +344,15 @@ def test_partitions_that_are_not_known_to_be_in_the_transaction_are_verified(
 def test_error_of_the_coordinator_becomes_one_that_producers_of_the_version_know(
     error: int, version: int, expected: int, tmp_path: Path
 ) -> None:
-    stand = Verifying(tmp_path)
-    call = stand.call(transactional(0), version=version)
-    found = stand.produce.unverified(call)
+    harness = Verifying(tmp_path)
+    call = harness.call(transactional(0), version=version)
+    found = harness.produce.unverified(call)
     assert found is not None
     given: list[Any] = []
     received = call.request.topic_data[0].partition_data[0].records
-    stand.produce.verify(call, found, given.append)
-    assert stand.held == 1 and call.request.topic_data[0].partition_data[0].records is not received
-    _, membership, answered, _ = stand.asked[0]
+    harness.produce.verify(call, found, given.append)
+    assert harness.held == 1 and call.request.topic_data[0].partition_data[0].records is not received
+    _, membership, answered, _ = harness.asked[0]
     assert membership == found.membership
     answered({(TOPIC, 0): error})
     assert given == [{(TOPIC, 0): expected}]
@@ -358,17 +360,17 @@ def test_error_of_the_coordinator_becomes_one_that_producers_of_the_version_know
 
 @pytest.mark.parametrize("event", ["marker", "removed", "repeated"])
 def test_verification_that_its_transactions_end_overtook_is_void(event: str, tmp_path: Path) -> None:
-    stand = Verifying(tmp_path)
-    call = stand.call(transactional(0))
-    found = stand.produce.unverified(call)
+    harness = Verifying(tmp_path)
+    call = harness.call(transactional(0))
+    found = harness.produce.unverified(call)
     assert found is not None
     given: list[Any] = []
-    stand.produce.verify(call, found, given.append)
-    _, _, answered, again = stand.asked[0]
-    hosted = stand.hosted[0]
+    harness.produce.verify(call, found, given.append)
+    _, _, answered, again = harness.asked[0]
+    hosted = harness.hosted[0]
     assert hosted.end_transaction(Marker(7, 2, False, 1, 1), NOW_MS).error == 0
     if event == "removed":
-        del stand.hosted[0]
+        del harness.hosted[0]
     elif event == "repeated":
         again()
         assert found.verifications[TOPIC, 0] is hosted.log.producers.verifications[7]

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("sockets")
 DEADLINE_S = 30
 
 
-class Stand:
+class Harness:
     """A broker with two log directories. Requests go to its handlers and its controller."""
 
     def __init__(self, broker: odradek.Broker, directories: list[Path]) -> None:
@@ -113,9 +113,9 @@ def directories(tmp_path: Path) -> list[Path]:
 
 
 @pytest.fixture
-async def stand(directories: list[Path]) -> AsyncIterator[Stand]:
+async def harness(directories: list[Path]) -> AsyncIterator[Harness]:
     async with running(directories) as broker:
-        yield Stand(broker, directories)
+        yield Harness(broker, directories)
 
 
 def running(directories: list[Path], **config: str) -> odradek.Broker:
@@ -123,106 +123,108 @@ def running(directories: list[Path], **config: str) -> odradek.Broker:
     return odradek.Broker(config={"log.dirs": paths, **config})
 
 
-async def test_a_replica_moves_while_it_is_written(stand: Stand) -> None:
-    await stand.create(segment_bytes="1048576")
+async def test_a_replica_moves_while_it_is_written(harness: Harness) -> None:
+    await harness.create(segment_bytes="1048576")
     for _ in range(60):
-        stand.send(100, 1000)
-    source, destination = stand.where(), stand.elsewhere()
-    assert stand.move(destination) == 0
-    assert set(stand.described()) == {source, destination} and stand.described()[destination] == (6000, True)
-    while stand.where() == source:
-        stand.send(10)
+        harness.send(100, 1000)
+    source, destination = harness.where(), harness.elsewhere()
+    assert harness.move(destination) == 0
+    assert set(harness.described()) == {source, destination} and harness.described()[destination] == (6000, True)
+    while harness.where() == source:
+        harness.send(10)
         await asyncio.sleep(0.002)
-    stand.send(5)
-    assert stand.where() == destination and stand.described() == {destination: (0, False)}
-    assert stand.received() == list(range(stand.sent))
-    await stand.until(lambda: stand.known_to_be_in() == destination)
+    harness.send(5)
+    assert harness.where() == destination and harness.described() == {destination: (0, False)}
+    assert harness.received() == list(range(harness.sent))
+    await harness.until(lambda: harness.known_to_be_in() == destination)
 
 
-async def test_a_move_to_where_the_replica_is_ends_the_move_to_elsewhere(stand: Stand) -> None:
-    await stand.create()
-    stand.send(10)
-    source = stand.where()
-    assert stand.move(stand.elsewhere()) == 0
-    assert stand.move(source) == 0
-    await stand.until(lambda: stand.described() == {source: (0, False)})
-    assert stand.where() == source and stand.move(source) == 0
+async def test_a_move_to_where_the_replica_is_ends_the_move_to_elsewhere(harness: Harness) -> None:
+    await harness.create()
+    harness.send(10)
+    source = harness.where()
+    assert harness.move(harness.elsewhere()) == 0
+    assert harness.move(source) == 0
+    await harness.until(lambda: harness.described() == {source: (0, False)})
+    assert harness.where() == source and harness.move(source) == 0
 
 
-async def test_a_topic_that_is_deleted_takes_its_move_with_it(stand: Stand) -> None:
-    await stand.create()
-    stand.send(10)
-    destination = stand.elsewhere()
-    assert stand.move(destination) == 0
-    answer = await stand.ask(DeleteTopicsRequest([DeleteTopicState("t")], timeout_ms=10_000), 6)
+async def test_a_topic_that_is_deleted_takes_its_move_with_it(harness: Harness) -> None:
+    await harness.create()
+    harness.send(10)
+    destination = harness.elsewhere()
+    assert harness.move(destination) == 0
+    answer = await harness.ask(DeleteTopicsRequest([DeleteTopicState("t")], timeout_ms=10_000), 6)
     assert answer.responses[0].error_code == 0
-    await stand.until(lambda: stand.described() == {})
+    await harness.until(lambda: harness.described() == {})
     assert futures_in(destination) == []
 
 
-async def test_records_below_the_start_are_not_copied(stand: Stand) -> None:
-    await stand.create()
+async def test_records_below_the_start_are_not_copied(harness: Harness) -> None:
+    await harness.create()
     for _ in range(10):
-        stand.send(10)
-    hosted = stand.server.partitions.hosted.get(("t", 0))
+        harness.send(10)
+    hosted = harness.server.partitions.hosted.get(("t", 0))
     hosted.advance_log_start_offset(55)
-    stand.move(stand.elsewhere())
-    source = stand.where()
-    await stand.until(lambda: stand.where() != source)
+    harness.move(harness.elsewhere())
+    source = harness.where()
+    await harness.until(lambda: harness.where() != source)
     assert (hosted.log_start_offset, hosted.log_end_offset) == (55, 100)
-    assert stand.received() == list(range(50, 100)), "a batch is copied whole"
+    assert harness.received() == list(range(50, 100)), "a batch is copied whole"
 
 
 async def test_the_next_start_goes_on_with_an_interrupted_move(directories: list[Path]) -> None:
     async with running(directories) as broker:
-        stand = Stand(broker, directories)
-        await stand.create()
+        harness = Harness(broker, directories)
+        await harness.create()
         for _ in range(50):
-            stand.send(100, 1000)
-        source, destination, sent = stand.where(), stand.elsewhere(), stand.sent
-        assert stand.move(destination) == 0
-        assert stand.where() == source
+            harness.send(100, 1000)
+        source, destination, sent = harness.where(), harness.elsewhere(), harness.sent
+        assert harness.move(destination) == 0
+        assert harness.where() == source
     async with running(directories) as broker:
-        stand = Stand(broker, directories)
-        await stand.until(lambda: stand.where() == destination)
-        assert stand.received() == list(range(sent))
-        await stand.until(lambda: stand.known_to_be_in() == destination)
+        harness = Harness(broker, directories)
+        await harness.until(lambda: harness.where() == destination)
+        assert harness.received() == list(range(sent))
+        await harness.until(lambda: harness.known_to_be_in() == destination)
     async with running(directories) as broker:
-        assert Stand(broker, directories).where() == destination
+        assert Harness(broker, directories).where() == destination
 
 
-async def test_only_what_is_here_moves_to_where_this_broker_has_directories(stand: Stand) -> None:
-    await stand.create()
-    assert stand.move("/nowhere") == ErrorCode.LOG_DIR_NOT_FOUND
-    assert stand.move(stand.elsewhere(), index=7) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert stand.move(stand.elsewhere(), name="x" * 249) == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert stand.move("/nowhere", name="nobody") == ErrorCode.LOG_DIR_NOT_FOUND
+async def test_only_what_is_here_moves_to_where_this_broker_has_directories(harness: Harness) -> None:
+    await harness.create()
+    assert harness.move("/nowhere") == ErrorCode.LOG_DIR_NOT_FOUND
+    assert harness.move(harness.elsewhere(), index=7) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert harness.move(harness.elsewhere(), name="x" * 249) == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert harness.move("/nowhere", name="nobody") == ErrorCode.LOG_DIR_NOT_FOUND
 
 
 async def test_a_cordoned_directory_takes_nothing(directories: list[Path]) -> None:
     async with running(directories, **{"cordoned.log.dirs": str(directories[1])}) as broker:
-        stand = Stand(broker, directories)
-        await stand.create()
-        assert stand.where() == str(directories[0])
-        assert stand.move(str(directories[1])) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        harness = Harness(broker, directories)
+        await harness.create()
+        assert harness.where() == str(directories[0])
+        assert harness.move(str(directories[1])) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
         results = describe_log_dirs.handle(
-            stand.server.services, Asked(stand.server, DescribeLogDirsRequest(None))
+            harness.server.services, Asked(harness.server, DescribeLogDirsRequest(None))
         ).results
         assert [result.is_cordoned for result in results] == [False, True]
 
 
-async def test_every_directory_is_described_with_its_room(stand: Stand) -> None:
-    await stand.create()
-    stand.send(10)
-    results = describe_log_dirs.handle(stand.server.services, Asked(stand.server, DescribeLogDirsRequest(None))).results
-    assert [result.log_dir for result in results] == stand.directories
+async def test_every_directory_is_described_with_its_room(harness: Harness) -> None:
+    await harness.create()
+    harness.send(10)
+    results = describe_log_dirs.handle(
+        harness.server.services, Asked(harness.server, DescribeLogDirsRequest(None))
+    ).results
+    assert [result.log_dir for result in results] == harness.directories
     assert all(0 < result.usable_bytes <= result.total_bytes for result in results)
     sizes = [
         partition.partition_size for result in results for topic in result.topics for partition in topic.partitions
     ]
-    assert sizes == [stand.server.partitions.hosted.get(("t", 0)).log.size]
+    assert sizes == [harness.server.partitions.hosted.get(("t", 0)).log.size]
     assert (
-        describe_log_dirs.handle(stand.server.services, Asked(stand.server, DescribeLogDirsRequest([])))
+        describe_log_dirs.handle(harness.server.services, Asked(harness.server, DescribeLogDirsRequest([])))
         .results[0]
         .topics
         == []

@@ -68,7 +68,7 @@ class Sent(NamedTuple):
     purpose: str
 
 
-class Stand:
+class Harness:
     """A fetcher of broker 3 from broker 0. The test has its requests and replies to them."""
 
     def __init__(self, path: Path, count: int = 1, **properties: str) -> None:
@@ -138,7 +138,7 @@ def diverges(epoch: int, end_offset: int) -> PartitionData:
 
 def test_first_request_has_all_partitions_and_begins_a_session(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(
+        harness = Harness(
             tmp_path,
             2,
             replica_fetch_max_bytes="1000",
@@ -146,12 +146,12 @@ def test_first_request_has_all_partitions_and_begins_a_session(tmp_path: Path) -
             replica_fetch_response_max_bytes="5000",
             replica_fetch_wait_max_ms="400",
         )
-        stand.hosted[1].log.append(batch(3, epoch=4), None, 0)
-        assert stand.sent == []
+        harness.hosted[1].log.append(batch(3, epoch=4), None, 0)
+        assert harness.sent == []
         await turns()
-        (one,) = stand.sent
+        (one,) = harness.sent
         assert (one.endpoint, one.purpose) == (LEADERS_ENDPOINT, "fetcher-0")
-        request = stand.last
+        request = harness.last
         assert request.replica_state == ReplicaState(FOLLOWER, 77)
         assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (400, 7, 5000)
         assert (request.session_id, request.session_epoch) == (0, 0)
@@ -162,108 +162,108 @@ def test_first_request_has_all_partitions_and_begins_a_session(tmp_path: Path) -
             for one in topic.partitions
         ] == [(0, 1, 0, NO_EPOCH, 0), (1, 1, 3, 4, 0)]
         assert {one.partition_max_bytes for one in topic.partitions} == {1000}
-        assert len(stand.fetcher) == 2
+        assert len(harness.fetcher) == 2
 
     simulated(story)
 
 
 def test_session_has_what_changed_and_its_epochs_count(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 3)
+        harness = Harness(tmp_path, 3)
         await turns()
         for count in range(1, 4):
-            await stand.answer(data(1, joined(batch(offset=count - 1)), end=count))
-            assert stand.asked() == {1: count}
-            assert (stand.last.session_id, stand.last.session_epoch) == (9, count)
-        await stand.answer()
-        assert (stand.asked(), stand.last.session_epoch) == ({}, 4)
-        stand.fetcher._session_epoch = _LAST_SESSION_EPOCH
-        await stand.answer()
-        assert (stand.last.session_id, stand.last.session_epoch) == (9, 1)
-        await stand.answer(session_id=10)
-        assert (stand.asked(), stand.last.session_id, stand.last.session_epoch) == ({}, 10, 1)
-        await stand.answer(session_id=0)
-        assert (stand.asked(), stand.last.session_id, stand.last.session_epoch) == ({0: 0, 1: 3, 2: 0}, 0, 0)
+            await harness.answer(data(1, joined(batch(offset=count - 1)), end=count))
+            assert harness.asked() == {1: count}
+            assert (harness.last.session_id, harness.last.session_epoch) == (9, count)
+        await harness.answer()
+        assert (harness.asked(), harness.last.session_epoch) == ({}, 4)
+        harness.fetcher._session_epoch = _LAST_SESSION_EPOCH
+        await harness.answer()
+        assert (harness.last.session_id, harness.last.session_epoch) == (9, 1)
+        await harness.answer(session_id=10)
+        assert (harness.asked(), harness.last.session_id, harness.last.session_epoch) == ({}, 10, 1)
+        await harness.answer(session_id=0)
+        assert (harness.asked(), harness.last.session_id, harness.last.session_epoch) == ({0: 0, 1: 3, 2: 0}, 0, 0)
 
     simulated(story)
 
 
 def test_lost_session_begins_again_at_once_and_then_after_growing_pauses(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 1, replica_fetch_backoff_ms="120")
+        harness = Harness(tmp_path, 1, replica_fetch_backoff_ms="120")
         await turns()
-        await stand.answer()
+        await harness.answer()
         pauses = []
         for _ in range(5):
-            failed_at = stand.clock.now_ms()
-            count = len(stand.sent)
-            await stand.answer(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-            while len(stand.sent) == count:
+            failed_at = harness.clock.now_ms()
+            count = len(harness.sent)
+            await harness.answer(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+            while len(harness.sent) == count:
                 await after_ms(1)
-            assert (stand.asked(), stand.last.session_id, stand.last.session_epoch) == ({0: 0}, 0, 0)
-            pauses.append(stand.sent[-1].at_ms - failed_at)
+            assert (harness.asked(), harness.last.session_id, harness.last.session_epoch) == ({0: 0}, 0, 0)
+            pauses.append(harness.sent[-1].at_ms - failed_at)
         assert [pause // 10 for pause in pauses] == [0, 10, 12, 12, 12]
-        await stand.answer()
-        await stand.answer(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        assert stand.last.session_id == 0, "after a success it is the first failure again"
+        await harness.answer()
+        await harness.answer(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        assert harness.last.session_id == 0, "after a success it is the first failure again"
 
     simulated(story)
 
 
 def test_leader_without_a_response_is_asked_again_after_a_pause(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
+        harness = Harness(tmp_path)
         await turns()
         for pause_ms in (50, 100, 150):
-            count = len(stand.sent)
-            stand.sent[-1].reply(None)
+            count = len(harness.sent)
+            harness.sent[-1].reply(None)
             await after_ms(pause_ms - 2)
-            assert len(stand.sent) == count
+            assert len(harness.sent) == count
             await after_ms(4)
-            assert len(stand.sent) == count + 1
+            assert len(harness.sent) == count + 1
 
     simulated(story)
 
 
 def test_leader_that_the_metadata_does_not_know_is_looked_for_again(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, replica_fetch_backoff_ms="300")
-        stand.leaders_endpoint = None
+        harness = Harness(tmp_path, replica_fetch_backoff_ms="300")
+        harness.leaders_endpoint = None
         await after_ms(700)
-        assert stand.sent == []
-        stand.leaders_endpoint = LEADERS_ENDPOINT
+        assert harness.sent == []
+        harness.leaders_endpoint = LEADERS_ENDPOINT
         await after_ms(300)
-        assert len(stand.sent) == 1
+        assert len(harness.sent) == 1
 
     simulated(story)
 
 
 def test_one_request_is_in_flight_and_changes_meanwhile_are_in_the_next(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 2)
+        harness = Harness(tmp_path, 2)
         await turns()
         late = Hosted(tmp_path, FOLLOWER, index=7)
         late.follow_leader(LEADER)
-        stand.follow(late)
-        stand.hosted[0].log_start_moved()
+        harness.follow(late)
+        harness.hosted[0].log_start_moved()
         await after_ms(50)
-        assert len(stand.sent) == 1
-        await stand.answer(data(1))
-        assert stand.asked() == {7: 0}
+        assert len(harness.sent) == 1
+        await harness.answer(data(1))
+        assert harness.asked() == {7: 0}
 
     simulated(story)
 
 
 def test_request_is_short_while_some_partitions_are_left_out(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 2, replica_fetch_wait_max_ms="450")
+        harness = Harness(tmp_path, 2, replica_fetch_wait_max_ms="450")
         await turns()
-        assert stand.last.max_wait_ms == 450
-        await stand.answer(data(0, error=ErrorCode.NOT_LEADER_OR_FOLLOWER), data(1))
-        assert (stand.last.max_wait_ms, stand.forgotten(), stand.asked()) == (100, [0], {})
+        assert harness.last.max_wait_ms == 450
+        await harness.answer(data(0, error=ErrorCode.NOT_LEADER_OR_FOLLOWER), data(1))
+        assert (harness.last.max_wait_ms, harness.forgotten(), harness.asked()) == (100, [0], {})
         await after_ms(FIRST_BACKOFF_MS + 2)
-        await stand.answer()
-        assert (stand.last.max_wait_ms, stand.forgotten(), stand.asked()) == (450, [], {0: 0})
+        await harness.answer()
+        assert (harness.last.max_wait_ms, harness.forgotten(), harness.asked()) == (450, [], {0: 0})
 
     simulated(story)
 
@@ -271,9 +271,9 @@ def test_request_is_short_while_some_partitions_are_left_out(tmp_path: Path) -> 
 @pytest.mark.parametrize("other", ["removed", "offline", "leader", "new epoch"])
 def test_partition_that_is_no_longer_followed_leaves_the_session(other: str, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 2)
+        harness = Harness(tmp_path, 2)
         await turns()
-        hosted = stand.hosted[0]
+        hosted = harness.hosted[0]
         if other == "removed":
             hosted.is_removed = True
             hosted.wake_all()
@@ -285,32 +285,32 @@ def test_partition_that_is_no_longer_followed_leaves_the_session(other: str, tmp
         else:
             hosted.follow_leader(LEADER, epoch=2)
         assert hosted.end_watchers
-        await stand.answer(data(0, joined(batch()), end=1), data(1, joined(batch()), end=1))
-        assert (stand.asked(), stand.forgotten(), len(stand.fetcher)) == ({1: 1}, [0], 1)
+        await harness.answer(data(0, joined(batch()), end=1), data(1, joined(batch()), end=1))
+        assert (harness.asked(), harness.forgotten(), len(harness.fetcher)) == ({1: 1}, [0], 1)
         assert hosted.log_end_offset == 0 and not hosted.end_watchers
-        stand.hosted[1].is_removed = True
-        stand.hosted[1].wake_all()
-        count = len(stand.sent)
-        await stand.answer()
+        harness.hosted[1].is_removed = True
+        harness.hosted[1].wake_all()
+        count = len(harness.sent)
+        await harness.answer()
         await after_ms(5000)
-        assert (len(stand.sent), len(stand.fetcher)) == (count, 0), "there is nothing left to fetch"
+        assert (len(harness.sent), len(harness.fetcher)) == (count, 0), "there is nothing left to fetch"
 
     simulated(story)
 
 
 def test_newer_epoch_of_a_leader_takes_the_place_of_the_older(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
+        harness = Harness(tmp_path)
         await turns()
-        hosted = stand.hosted[0]
+        hosted = harness.hosted[0]
         hosted.follow_leader(LEADER, epoch=2)
-        stand.follow(hosted)
+        harness.follow(hosted)
         assert len(hosted.end_watchers) == 1, "the former one has left"
-        await stand.answer(data(0, joined(batch()), end=1))
+        await harness.answer(data(0, joined(batch()), end=1))
         assert hosted.log_end_offset == 0, "the response is of the former epoch"
-        (asked,) = stand.last.topics[0].partitions
+        (asked,) = harness.last.topics[0].partitions
         assert asked.current_leader_epoch == 2
-        await stand.answer(data(0, joined(batch(epoch=2)), end=1))
+        await harness.answer(data(0, joined(batch(epoch=2)), end=1))
         assert hosted.log_end_offset == 1
 
     simulated(story)
@@ -318,14 +318,14 @@ def test_newer_epoch_of_a_leader_takes_the_place_of_the_older(tmp_path: Path) ->
 
 def test_closed_fetcher_sends_and_writes_nothing(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
+        harness = Harness(tmp_path)
         await turns()
-        stand.fetcher.close()
-        await stand.answer(data(0, joined(batch()), end=1))
+        harness.fetcher.close()
+        await harness.answer(data(0, joined(batch()), end=1))
         await after_ms(1000)
-        assert len(stand.sent) == 1 and stand.hosted[0].log_end_offset == 0
-        assert not stand.hosted[0].end_watchers
-        planned = Stand(tmp_path / "b")
+        assert len(harness.sent) == 1 and harness.hosted[0].log_end_offset == 0
+        assert not harness.hosted[0].end_watchers
+        planned = Harness(tmp_path / "b")
         planned.fetcher.close()
         await after_ms(1000)
         assert planned.sent == []
@@ -335,16 +335,16 @@ def test_closed_fetcher_sends_and_writes_nothing(tmp_path: Path) -> None:
 
 def test_changed_limit_of_bytes_is_sent_for_all_partitions(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 2, replica_fetch_max_bytes="1000")
+        harness = Harness(tmp_path, 2, replica_fetch_max_bytes="1000")
         await turns()
-        await stand.answer()
-        assert stand.asked() == {}
-        stand.config.get = lambda key: 2000 if key == "replica.fetch.max.bytes" else 5  # type: ignore[method-assign]
-        await stand.answer()
-        assert {one.partition_max_bytes for one in stand.last.topics[0].partitions} == {2000}
-        assert stand.asked() == {0: 0, 1: 0}
-        await stand.answer()
-        assert stand.asked() == {}
+        await harness.answer()
+        assert harness.asked() == {}
+        harness.config.get = lambda key: 2000 if key == "replica.fetch.max.bytes" else 5  # type: ignore[method-assign]
+        await harness.answer()
+        assert {one.partition_max_bytes for one in harness.last.topics[0].partitions} == {2000}
+        assert harness.asked() == {0: 0, 1: 0}
+        await harness.answer()
+        assert harness.asked() == {}
 
     simulated(story)
 
@@ -354,33 +354,33 @@ def test_changed_limit_of_bytes_is_sent_for_all_partitions(tmp_path: Path) -> No
 
 def test_throttled_replica_is_left_out_until_the_quota_has_room(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 2)
-        stand.quota.is_on, stand.quota.throttled = True, {0}
+        harness = Harness(tmp_path, 2)
+        harness.quota.is_on, harness.quota.throttled = True, {0}
         await turns()
-        assert (stand.asked(), stand.last.max_wait_ms) == ({1: 0}, 100)
-        stand.quota.throttled = set()
-        await stand.answer(data(1, joined(batch()), end=1))
-        assert stand.asked() == {0: 0, 1: 1}
-        assert stand.quota.recorded == [(1, len(batch()))]
-        stand.quota.throttled = {1}
-        await stand.answer(data(0))
-        assert (stand.asked(), stand.forgotten()) == ({}, [1])
-        stand.quota.is_on = False
-        await stand.answer()
-        assert stand.asked() == {1: 1}, "a quota that goes frees what it left out"
+        assert (harness.asked(), harness.last.max_wait_ms) == ({1: 0}, 100)
+        harness.quota.throttled = set()
+        await harness.answer(data(1, joined(batch()), end=1))
+        assert harness.asked() == {0: 0, 1: 1}
+        assert harness.quota.recorded == [(1, len(batch()))]
+        harness.quota.throttled = {1}
+        await harness.answer(data(0))
+        assert (harness.asked(), harness.forgotten()) == ({}, [1])
+        harness.quota.is_on = False
+        await harness.answer()
+        assert harness.asked() == {1: 1}, "a quota that goes frees what it left out"
 
     simulated(story)
 
 
 def test_fetcher_of_throttled_replicas_only_looks_again_after_a_while(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        stand.quota.is_on, stand.quota.throttled = True, {0}
+        harness = Harness(tmp_path)
+        harness.quota.is_on, harness.quota.throttled = True, {0}
         await after_ms(3 * THROTTLED_MS + 50)
-        assert stand.sent == []
-        stand.quota.throttled = set()
+        assert harness.sent == []
+        harness.quota.throttled = set()
         await after_ms(THROTTLED_MS)
-        assert stand.asked() == {0: 0}
+        assert harness.asked() == {0: 0}
 
     simulated(story)
 
@@ -390,51 +390,51 @@ def test_fetcher_of_throttled_replicas_only_looks_again_after_a_while(tmp_path: 
 
 def test_failing_partition_is_left_out_for_a_pause_that_doubles(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, replica_fetch_backoff_ms="100")
+        harness = Harness(tmp_path, replica_fetch_backoff_ms="100")
         await turns()
         for pause_ms in (20, 40, 80, 100, 100):
-            count = len(stand.sent)
-            await stand.answer(data(0, error=ErrorCode.UNKNOWN_LEADER_EPOCH))
+            count = len(harness.sent)
+            await harness.answer(data(0, error=ErrorCode.UNKNOWN_LEADER_EPOCH))
             await after_ms(pause_ms - 3)
-            assert len(stand.sent) == count
+            assert len(harness.sent) == count
             await after_ms(5)
-            assert len(stand.sent) == count + 1
-            assert stand.asked() == {}, "the session still has it"
-        await stand.answer(data(0, joined(batch()), end=1))
-        count = len(stand.sent)
-        await stand.answer(data(0, error=ErrorCode.UNKNOWN_LEADER_EPOCH))
+            assert len(harness.sent) == count + 1
+            assert harness.asked() == {}, "the session still has it"
+        await harness.answer(data(0, joined(batch()), end=1))
+        count = len(harness.sent)
+        await harness.answer(data(0, error=ErrorCode.UNKNOWN_LEADER_EPOCH))
         await after_ms(FIRST_BACKOFF_MS + 2)
-        assert len(stand.sent) == count + 1, "a success ends the growth"
+        assert len(harness.sent) == count + 1, "a success ends the growth"
 
     simulated(story)
 
 
 def test_failing_partition_does_not_delay_the_others(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 2)
+        harness = Harness(tmp_path, 2)
         await turns()
         bad = bytearray(joined(batch()))
         bad[-1] ^= 1
-        await stand.answer(data(0, bytes(bad), end=1), data(1, joined(batch()), end=1))
-        assert [hosted.log_end_offset for hosted in stand.hosted] == [0, 1]
-        assert (stand.asked(), stand.forgotten()) == ({1: 1}, [0])
-        assert stand.damage.bad_fetches == 1
+        await harness.answer(data(0, bytes(bad), end=1), data(1, joined(batch()), end=1))
+        assert [hosted.log_end_offset for hosted in harness.hosted] == [0, 1]
+        assert (harness.asked(), harness.forgotten()) == ({1: 1}, [0])
+        assert harness.damage.bad_fetches == 1
 
     simulated(story)
 
 
 def test_bug_in_one_partition_does_not_stop_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 2)
+        harness = Harness(tmp_path, 2)
         await turns()
 
         def follow(high_watermark: int, log_start_offset: int) -> None:
             raise RuntimeError("a bug")
 
-        stand.hosted[0].__class__ = type("Failing", (Hosted,), {"follow": lambda self, *_: follow(*_)})
-        await stand.answer(data(0, joined(batch()), end=1), data(1, joined(batch()), end=1))
-        assert stand.hosted[1].high_watermark == 1
-        assert (stand.asked(), stand.forgotten()) == ({1: 1}, [0])
+        harness.hosted[0].__class__ = type("Failing", (Hosted,), {"follow": lambda self, *_: follow(*_)})
+        await harness.answer(data(0, joined(batch()), end=1), data(1, joined(batch()), end=1))
+        assert harness.hosted[1].high_watermark == 1
+        assert (harness.asked(), harness.forgotten()) == ({1: 1}, [0])
 
     simulated(story)
     assert "a bug" in caplog.text
@@ -455,10 +455,10 @@ def test_error_of_old_metadata_is_logged_when_it_lasts(
     caplog.set_level(logging.WARNING)
 
     async def story() -> None:
-        stand = Stand(tmp_path, replica_fetch_backoff_ms="20")
+        harness = Harness(tmp_path, replica_fetch_backoff_ms="20")
         await turns()
         for _ in range(failures):
-            await stand.answer(data(0, error=error))
+            await harness.answer(data(0, error=error))
             await after_ms(FIRST_BACKOFF_MS + 2)
 
     simulated(story)
@@ -467,11 +467,11 @@ def test_error_of_old_metadata_is_logged_when_it_lasts(
 
 def test_damage_of_the_leader_is_logged_with_its_offset(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
+        harness = Harness(tmp_path)
         await turns()
-        await stand.answer(data(0, joined(batch(2)), end=2))
-        await stand.answer(data(0, error=ErrorCode.CORRUPT_MESSAGE))
-        assert stand.damage.bad_fetches == 0
+        await harness.answer(data(0, joined(batch(2)), end=2))
+        await harness.answer(data(0, error=ErrorCode.CORRUPT_MESSAGE))
+        assert harness.damage.bad_fetches == 0
 
     simulated(story)
     assert f"{TOPIC}-0: broker {LEADER} reports that its records from offset 2 on are damaged" in caplog.text
@@ -482,18 +482,18 @@ def test_damage_of_the_leader_is_logged_with_its_offset(tmp_path: Path, caplog: 
 
 def test_records_are_written_as_they_are_and_committed_as_the_leader_says(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
+        harness = Harness(tmp_path)
         await turns()
-        hosted = stand.hosted[0]
+        hosted = harness.hosted[0]
         sent = joined(batch(2), batch(3, offset=2), batch(1, offset=9))
-        await stand.answer(data(0, sent + b"\0" * 5, end=5))
+        await harness.answer(data(0, sent + b"\0" * 5, end=5))
         assert hosted.log.read(0, 1 << 20).bytes() == sent
         assert hosted.offsets() == (0, 5, 10), "compaction leaves gaps"
-        await stand.answer(data(0, end=99, start=4))
+        await harness.answer(data(0, end=99, start=4))
         assert hosted.offsets() == (4, 10, 10)
-        await stand.answer(data(0, end=10, start=50))
+        await harness.answer(data(0, end=10, start=50))
         assert hosted.log.log_start_offset == 10, "not above what is committed"
-        await stand.answer(data(0, end=7))
+        await harness.answer(data(0, end=7))
         assert hosted.high_watermark == 10
 
     simulated(story)
@@ -502,7 +502,7 @@ def test_records_are_written_as_they_are_and_committed_as_the_leader_says(tmp_pa
 @pytest.mark.parametrize("broken", ["crc", "earlier offset", "cut"])
 def test_batches_before_a_bad_one_are_written(broken: str, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
+        harness = Harness(tmp_path)
         await turns()
         good, second = joined(batch(2)), bytearray(batch(1, offset=2))
         if broken == "crc":
@@ -511,21 +511,21 @@ def test_batches_before_a_bad_one_are_written(broken: str, tmp_path: Path) -> No
             second = batch(1, offset=1)
         else:
             second = second[:-1]
-        await stand.answer(data(0, good + bytes(second), end=3))
-        hosted = stand.hosted[0]
+        await harness.answer(data(0, good + bytes(second), end=3))
+        hosted = harness.hosted[0]
         assert hosted.log.read(0, 1 << 20).bytes() == good
-        assert stand.damage.bad_fetches == (0 if broken == "cut" else 1)
+        assert harness.damage.bad_fetches == (0 if broken == "cut" else 1)
         assert hosted.high_watermark == (2 if broken == "cut" else 0)
         await after_ms(FIRST_BACKOFF_MS + 2)
-        assert stand.asked() == {0: 2}
+        assert harness.asked() == {0: 2}
 
     simulated(story)
 
 
 def test_batches_that_no_segment_holds_together_are_written_one_by_one(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
-        hosted = stand.hosted[0]
+        harness = Harness(tmp_path)
+        hosted = harness.hosted[0]
         one = batch(1, value=b"x" * 200)
         hosted.rules = hosted.rules.__class__(
             None, None, False, 1 << 62, 1 << 62, False, 1, 1_048_588, 1 << 30, len(one) + 10
@@ -533,7 +533,7 @@ def test_batches_that_no_segment_holds_together_are_written_one_by_one(tmp_path:
         hosted.log.config = hosted.log.config.__class__(segment_bytes=len(one) + 10)
         await turns()
         sent = [batch(1, offset=number, value=b"x" * 200) for number in range(4)]
-        await stand.answer(data(0, joined(*sent), end=4))
+        await harness.answer(data(0, joined(*sent), end=4))
         assert hosted.offsets() == (0, 4, 4)
         assert [segment.size for segment in hosted.log.segments] == [len(one)] * 4
 
@@ -542,11 +542,11 @@ def test_batches_that_no_segment_holds_together_are_written_one_by_one(tmp_path:
 
 def test_records_of_an_unrequested_partition_are_ignored(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path, 2)
-        stand.quota.is_on, stand.quota.throttled = True, {1}
+        harness = Harness(tmp_path, 2)
+        harness.quota.is_on, harness.quota.throttled = True, {1}
         await turns()
-        await stand.answer(data(1, joined(batch()), end=1), data(5, joined(batch()), end=1))
-        assert stand.hosted[1].log_end_offset == 0
+        await harness.answer(data(1, joined(batch()), end=1), data(5, joined(batch()), end=1))
+        assert harness.hosted[1].log_end_offset == 0
 
     simulated(story)
 
@@ -567,18 +567,18 @@ def test_records_of_an_unrequested_partition_are_ignored(tmp_path: Path) -> None
 )
 def test_diverging_log_is_truncated(epoch: int, end_offset: int, end: int, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
+        harness = Harness(tmp_path)
         await turns()
-        hosted = stand.hosted[0]
-        await stand.answer(data(0, joined(batch(3), batch(3, offset=3, epoch=2), batch(2, offset=6, epoch=3)), end=2))
+        hosted = harness.hosted[0]
+        await harness.answer(data(0, joined(batch(3), batch(3, offset=3, epoch=2), batch(2, offset=6, epoch=3)), end=2))
         assert hosted.offsets() == (0, 2, 8)
         watching = Watching()
         hosted.watchers[watching] = None
-        await stand.answer(diverges(epoch, end_offset))
+        await harness.answer(diverges(epoch, end_offset))
         assert hosted.log_end_offset == end
         assert hosted.high_watermark == min(2, end)
         assert watching.changes == 1
-        assert stand.asked() == {0: end}
+        assert harness.asked() == {0: end}
 
     simulated(story)
 
@@ -615,13 +615,13 @@ def test_log_outside_of_its_leaders_is_truncated_or_starts_over(
     latest: int, earliest: int | None, expected: tuple[int, int, int], tmp_path: Path
 ) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
+        harness = Harness(tmp_path)
         await turns()
-        hosted = stand.hosted[0]
-        await stand.answer(data(0, joined(*(batch(1, offset=number) for number in range(6))), end=2))
-        count = len(stand.sent)
-        await stand.answer(data(0, error=ErrorCode.OFFSET_OUT_OF_RANGE))
-        first = stand.sent[count]
+        hosted = harness.hosted[0]
+        await harness.answer(data(0, joined(*(batch(1, offset=number) for number in range(6))), end=2))
+        count = len(harness.sent)
+        await harness.answer(data(0, error=ErrorCode.OFFSET_OUT_OF_RANGE))
+        first = harness.sent[count]
         assert isinstance(first.request, ListOffsetsRequest)
         assert (first.endpoint, first.purpose, first.request.replica_id) == (
             LEADERS_ENDPOINT,
@@ -633,13 +633,13 @@ def test_log_outside_of_its_leaders_is_truncated_or_starts_over(
         assert (topic.name, asked.partition_index, asked.current_leader_epoch, asked.timestamp) == (TOPIC, 0, 1, -1)
         first.reply(offsets(latest))
         if earliest is not None:
-            (again,) = [one for one in stand.sent[count + 1 :] if isinstance(one.request, ListOffsetsRequest)]
+            (again,) = [one for one in harness.sent[count + 1 :] if isinstance(one.request, ListOffsetsRequest)]
             assert again.request.topics[0].partitions[0].timestamp == -2
             again.reply(offsets(earliest))
         assert hosted.offsets() == expected
         await after_ms(FIRST_BACKOFF_MS + 2)
-        assert isinstance(stand.last, FetchRequest)
-        assert stand.asked() == ({0: expected[2]} if expected[2] != 6 else {}), "the session has the same offset"
+        assert isinstance(harness.last, FetchRequest)
+        assert harness.asked() == ({0: expected[2]} if expected[2] != 6 else {}), "the session has the same offset"
 
     simulated(story)
 
@@ -647,18 +647,18 @@ def test_log_outside_of_its_leaders_is_truncated_or_starts_over(
 @pytest.mark.parametrize("response", [None, "error", "new epoch"])
 def test_log_stays_as_it_is_when_the_leaders_end_is_unknown(response: str | None, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Stand(tmp_path)
+        harness = Harness(tmp_path)
         await turns()
-        hosted = stand.hosted[0]
-        await stand.answer(data(0, joined(*(batch(1, offset=number) for number in range(6))), end=2))
-        await stand.answer(data(0, error=ErrorCode.OFFSET_OUT_OF_RANGE))
-        (ask,) = [one for one in stand.sent if isinstance(one.request, ListOffsetsRequest)]
+        hosted = harness.hosted[0]
+        await harness.answer(data(0, joined(*(batch(1, offset=number) for number in range(6))), end=2))
+        await harness.answer(data(0, error=ErrorCode.OFFSET_OUT_OF_RANGE))
+        (ask,) = [one for one in harness.sent if isinstance(one.request, ListOffsetsRequest)]
         if response == "new epoch":
             hosted.follow_leader(LEADER, epoch=2)
         ask.reply(
             None if response is None else offsets(1, ErrorCode.UNKNOWN_LEADER_EPOCH if response == "error" else 0)
         )
         assert hosted.offsets() == (0, 2, 6)
-        assert sum(isinstance(one.request, ListOffsetsRequest) for one in stand.sent) == 1
+        assert sum(isinstance(one.request, ListOffsetsRequest) for one in harness.sent) == 1
 
     simulated(story)

@@ -73,22 +73,22 @@ class Reading:
 
 def test_range_is_read_until_its_end(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Reading(tmp_path)
-        task = stand.begin(2, 7)
+        harness = Reading(tmp_path)
+        task = harness.begin(2, 7)
         await turns()
-        endpoint, request, _, purpose = stand.sent[0]
+        endpoint, request, _, purpose = harness.sent[0]
         assert isinstance(request, FetchRequest) and (endpoint, purpose) == (SOURCE, "healing")
         (asked,) = request.topics[0].partitions
         assert (request.isolation_level, request.min_bytes, request.max_wait_ms) == (1, 1, 100)
         assert (asked.partition, asked.current_leader_epoch, asked.fetch_offset) == (0, 4, 2)
         assert asked.partition_max_bytes == request.max_bytes == 1 << 20
         first, second, third = batch(2, offset=2), batch(1, offset=4), batch(2, offset=5)
-        await stand.answer(joined(first, second), aborted=[AbortedTransaction(7, 2)])
-        assert stand.sent[1][1].topics[0].partitions[0].fetch_offset == 5
-        await stand.answer(joined(third, batch(3, offset=7)), aborted=[AbortedTransaction(8, 5)])
+        await harness.answer(joined(first, second), aborted=[AbortedTransaction(7, 2)])
+        assert harness.sent[1][1].topics[0].partitions[0].fetch_offset == 5
+        await harness.answer(joined(third, batch(3, offset=7)), aborted=[AbortedTransaction(8, 5)])
         await task
-        assert stand.found == [(joined(first, second), [2, 4]), (joined(third), [5])]
-        assert stand.reader.aborted == {(7, 2), (8, 5)}
+        assert harness.found == [(joined(first, second), [2, 4]), (joined(third), [5])]
+        assert harness.reader.aborted == {(7, 2), (8, 5)}
 
     simulated(story)
 
@@ -96,22 +96,22 @@ def test_range_is_read_until_its_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("failure", ["none", "whole", "partition", "no topic", "nothing"])
 def test_replica_without_the_records_ends_the_read(failure: str, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Reading(tmp_path)
-        task = stand.begin(0, 3)
+        harness = Reading(tmp_path)
+        task = harness.begin(0, 3)
         await turns()
         if failure == "none":
-            stand.sent[0][2](None)
+            harness.sent[0][2](None)
         elif failure == "whole":
-            await stand.answer(joined(batch(3)), whole=ErrorCode.UNKNOWN_SERVER_ERROR)
+            await harness.answer(joined(batch(3)), whole=ErrorCode.UNKNOWN_SERVER_ERROR)
         elif failure == "partition":
-            await stand.answer(joined(batch(3)), error=ErrorCode.CORRUPT_MESSAGE)
+            await harness.answer(joined(batch(3)), error=ErrorCode.CORRUPT_MESSAGE)
         elif failure == "no topic":
-            stand.sent[0][2](FetchResponse(0, 0, 0, []))
+            harness.sent[0][2](FetchResponse(0, 0, 0, []))
         else:
-            await stand.answer(b"")
+            await harness.answer(b"")
         with pytest.raises(NotThere, match="there"):
             await task
-        assert stand.found == []
+        assert harness.found == []
 
     simulated(story)
 
@@ -130,14 +130,14 @@ def test_batches_tile_the_range_or_have_gaps_where_the_log_is_compacted(
     may_have_gaps: bool, records: bytes, is_valid: bool, tmp_path: Path
 ) -> None:
     async def story() -> None:
-        stand = Reading(tmp_path)
-        stand.reader.may_have_gaps = may_have_gaps
-        task = stand.begin(0, 3)
+        harness = Reading(tmp_path)
+        harness.reader.may_have_gaps = may_have_gaps
+        task = harness.begin(0, 3)
         await turns()
-        await stand.answer(bytes(records))
+        await harness.answer(bytes(records))
         if is_valid:
             await task
-            assert len(stand.found) == 1
+            assert len(harness.found) == 1
         else:
             with pytest.raises(CorruptBatch):
                 await task
@@ -148,11 +148,11 @@ def test_batches_tile_the_range_or_have_gaps_where_the_log_is_compacted(
 @pytest.mark.parametrize("may_have_gaps", [True, False])
 def test_records_of_the_next_segment_end_the_read_of_a_compacted_log(may_have_gaps: bool, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Reading(tmp_path)
-        stand.reader.may_have_gaps = may_have_gaps
-        task = stand.begin(0, 3)
+        harness = Reading(tmp_path)
+        harness.reader.may_have_gaps = may_have_gaps
+        task = harness.begin(0, 3)
         await turns()
-        await stand.answer(joined(batch(1, offset=5)))
+        await harness.answer(joined(batch(1, offset=5)))
         if may_have_gaps:
             await task
         else:
@@ -164,13 +164,13 @@ def test_records_of_the_next_segment_end_the_read_of_a_compacted_log(may_have_ga
 
 def test_records_that_may_be_uncommitted_are_not_read(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Reading(tmp_path, 5)
+        harness = Reading(tmp_path, 5)
         with pytest.raises(NotThere, match="offset 5 is not known to be committed"):
-            await stand.begin(3, 6)
-        assert stand.sent == []
-        task = stand.begin(4, 5)
+            await harness.begin(3, 6)
+        assert harness.sent == []
+        task = harness.begin(4, 5)
         await turns()
-        assert len(stand.sent) == 1
+        assert len(harness.sent) == 1
         task.cancel()
 
     simulated(story)
@@ -235,37 +235,37 @@ class _Hashable:
 
 def test_damaged_partition_is_healed_and_its_readers_are_woken(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Healing(monkeypatch, [True, True])
-        hosted = stand.damaged(OWN, SECOND)
-        stand.healer.wants(hosted)
-        assert hosted.is_healing and stand.tries == []
+        harness = Healing(monkeypatch, [True, True])
+        hosted = harness.damaged(OWN, SECOND)
+        harness.healer.wants(hosted)
+        assert hosted.is_healing and harness.tries == []
         await turns()
-        assert (len(stand.tries), hosted.is_healing, hosted.woken) == (1, False, 1)
-        assert not stand.healer.works_on(hosted) and stand.healer._task is None
+        assert (len(harness.tries), hosted.is_healing, hosted.woken) == (1, False, 1)
+        assert not harness.healer.works_on(hosted) and harness.healer._task is None
         await after_ms(60_000)
-        assert len(stand.tries) == 1
+        assert len(harness.tries) == 1
         hosted.log.damage = [1]
-        stand.healer.wants(hosted)
+        harness.healer.wants(hosted)
         await turns()
-        assert len(stand.tries) == 2
+        assert len(harness.tries) == 2
 
     simulated(story)
 
 
 def test_readers_wait_for_some_attempts_only(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Healing(monkeypatch, [NotThere("no"), CorruptBatch("rot"), RuntimeError("a bug"), True])
-        hosted = stand.damaged(OWN, SECOND)
-        stand.healer.wants(hosted)
+        harness = Healing(monkeypatch, [NotThere("no"), CorruptBatch("rot"), RuntimeError("a bug"), True])
+        hosted = harness.damaged(OWN, SECOND)
+        harness.healer.wants(hosted)
         await turns()
         for tries in range(1, 4):
-            assert len(stand.tries) == tries == stand.counters.healings_failed
+            assert len(harness.tries) == tries == harness.counters.healings_failed
             assert hosted.is_healing == (tries < PATIENT_TRIES)
             assert hosted.woken == int(tries >= PATIENT_TRIES)
             await after_ms(RETRY_S * 1000 - 100)
-            assert len(stand.tries) == tries
+            assert len(harness.tries) == tries
             await after_ms(110)
-        assert len(stand.tries) == 4 and hosted.woken == 2 and stand.failed == ["healing"]
+        assert len(harness.tries) == 4 and hosted.woken == 2 and harness.failed == ["healing"]
 
     simulated(story)
 
@@ -275,13 +275,13 @@ def test_disk_that_fails_while_healing_takes_its_directory_offline(
     failure: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
-        stand = Healing(monkeypatch, [failure])
-        hosted = stand.damaged(OWN, SECOND)
+        harness = Healing(monkeypatch, [failure])
+        hosted = harness.damaged(OWN, SECOND)
         hosted.on_failure = lambda error: (hosted.failures.append(error), setattr(hosted, "offline", True))
-        stand.healer.wants(hosted)
+        harness.healer.wants(hosted)
         await after_ms(RETRY_S * 1000 + 20)
         (found,) = hosted.failures
-        assert isinstance(found, LogDirectoryFailure) and stand.counters.healings_failed == 0
+        assert isinstance(found, LogDirectoryFailure) and harness.counters.healings_failed == 0
         assert not hosted.is_healing and hosted.woken == 1, "an offline one is left"
 
     simulated(story)
@@ -290,43 +290,43 @@ def test_disk_that_fails_while_healing_takes_its_directory_offline(
 @pytest.mark.parametrize("other", ["cleaner", "move"])
 def test_healing_waits_for_what_rewrites_the_log(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Healing(monkeypatch, [True])
-        hosted = stand.damaged(OWN, SECOND)
-        stand.busy, stand.moving = (hosted, None) if other == "cleaner" else (None, hosted)
-        stand.healer.wants(hosted)
+        harness = Healing(monkeypatch, [True])
+        hosted = harness.damaged(OWN, SECOND)
+        harness.busy, harness.moving = (hosted, None) if other == "cleaner" else (None, hosted)
+        harness.healer.wants(hosted)
         await after_ms(RETRY_S * 1000 + 20)
-        assert stand.tries == [] and hosted.is_healing
-        stand.busy = stand.moving = None
+        assert harness.tries == [] and hosted.is_healing
+        harness.busy = harness.moving = None
         await after_ms(RETRY_S * 1000 + 20)
-        assert len(stand.tries) == 1 and not hosted.is_healing
+        assert len(harness.tries) == 1 and not hosted.is_healing
 
     simulated(story)
 
 
 def test_partition_without_another_replica_is_not_healed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Healing(monkeypatch, [])
-        alone = stand.damaged(OWN)
-        stand.healer.wants(alone)
-        assert not alone.is_healing and stand.healer._task is None
-        await stand.healer.stop()
-        hosted = stand.damaged(OWN, SECOND)
-        stand.healer.wants(hosted)
+        harness = Healing(monkeypatch, [])
+        alone = harness.damaged(OWN)
+        harness.healer.wants(alone)
+        assert not alone.is_healing and harness.healer._task is None
+        await harness.healer.stop()
+        hosted = harness.damaged(OWN, SECOND)
+        harness.healer.wants(hosted)
         await turns()
-        assert not hosted.is_healing and stand.tries == []
+        assert not hosted.is_healing and harness.tries == []
 
     simulated(story)
 
 
 def test_new_damage_is_healed_before_the_next_attempt_of_the_old(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Healing(monkeypatch, [NotThere("no"), True, True])
-        first, second = stand.damaged(OWN, SECOND), stand.damaged(OWN, SECOND)
-        stand.healer.wants(first)
+        harness = Healing(monkeypatch, [NotThere("no"), True, True])
+        first, second = harness.damaged(OWN, SECOND), harness.damaged(OWN, SECOND)
+        harness.healer.wants(first)
         await after_ms(100)
-        stand.healer.wants(second)
+        harness.healer.wants(second)
         await after_ms(100)
-        assert len(stand.tries) == 3 and not first.is_healing and not second.is_healing
+        assert len(harness.tries) == 3 and not first.is_healing and not second.is_healing
 
     simulated(story)
 
@@ -345,9 +345,9 @@ def test_leader_and_isr_are_the_sources(
     leader: int, isr: tuple[int, ...], hosts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
-        stand = Healing(monkeypatch, [])
+        harness = Healing(monkeypatch, [])
         hosted: Any = SimpleNamespace(role=SimpleNamespace(leader=leader, isr=isr))
-        assert [one.host for one in stand.healer._sources(hosted)] == hosts
+        assert [one.host for one in harness.healer._sources(hosted)] == hosts
 
     simulated(story)
 
@@ -359,7 +359,7 @@ def test_sources_are_tried_in_turn_and_compacted_logs_are_taken_whole(
     original = healing.Healer._heal
 
     async def story() -> None:
-        stand = Healing(monkeypatch, [])
+        harness = Healing(monkeypatch, [])
         taken: list[tuple[str, str]] = []
 
         def take(kind: str) -> Any:
@@ -377,21 +377,21 @@ def test_sources_are_tried_in_turn_and_compacted_logs_are_taken_whole(
             damage=[SimpleNamespace(next_offset=5)], active=SimpleNamespace(base_offset=4), roll=rolled.append,
             config=SimpleNamespace(compact=is_compact),
         )  # fmt: skip
-        stand.healer._cleaner = SimpleNamespace(has_cleaned=lambda hosted: was_cleaned)  # type: ignore[assignment]
+        harness.healer._cleaner = SimpleNamespace(has_cleaned=lambda hosted: was_cleaned)  # type: ignore[assignment]
         hosted: Any = SimpleNamespace(
             role=SimpleNamespace(leader=SECOND, isr=(OWN, SECOND, THIRD)), log=log, name="t-0"
         )
-        await original(stand.healer, hosted)
+        await original(harness.healer, hosted)
         kind = "all" if is_compact or was_cleaned else "damaged"
         assert taken == [(kind, "b2"), (kind, "b3")] and len(rolled) == 1
         log.active.base_offset = 5
         taken.clear()
         hosted.role.isr = (OWN,)
         with pytest.raises(NotThere, match="not here"):
-            await original(stand.healer, hosted)
+            await original(harness.healer, hosted)
         assert len(rolled) == 1, "the damage is in a closed segment"
         hosted.role.leader = OWN
         with pytest.raises(NotThere, match="no other replica is in sync"):
-            await original(stand.healer, hosted)
+            await original(harness.healer, hosted)
 
     simulated(story)

@@ -25,7 +25,7 @@ from tests.server.harness.replicas import eventually
 TOPIC_ID = bytes(range(16))
 
 
-class Stand:
+class Harness:
     """A broker that leads partitions whose followers rejoin the ISR. The test sends the controller's responses."""
 
     def __init__(self) -> None:
@@ -64,26 +64,26 @@ class Stand:
 
 async def test_no_request_has_more_than_its_part_and_the_rest_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alter_partition, "MOST_AT_ONCE", 3)
-    stand = Stand()
+    harness = Harness()
     for index in range(8):
-        stand.propose(index)
+        harness.propose(index)
     for number in range(3):
-        await eventually(lambda number=number: len(stand.asked) == number + 1)
-        stand.answer(number)
-    assert [stand.indexes(number) for number in range(3)] == [[0, 1, 2], [3, 4, 5], [6, 7]]
-    assert stand.accepted == list(range(8))
+        await eventually(lambda number=number: len(harness.asked) == number + 1)
+        harness.answer(number)
+    assert [harness.indexes(number) for number in range(3)] == [[0, 1, 2], [3, 4, 5], [6, 7]]
+    assert harness.accepted == list(range(8))
 
 
 async def test_failed_isr_change_does_not_delay_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alter_partition, "MOST_AT_ONCE", 3)
-    stand = Stand()
+    harness = Harness()
     for index in range(5):
-        stand.propose(index)
-    await eventually(lambda: len(stand.asked) == 1)
-    stand.answer(0, 0, 1)
-    await eventually(lambda: len(stand.asked) == 2)
-    assert stand.indexes(1) == [3, 4, 0]
-    stand.answer(1)
-    await eventually(lambda: len(stand.asked) == 3)
-    stand.answer(2)
-    assert sorted(stand.accepted) == list(range(5))
+        harness.propose(index)
+    await eventually(lambda: len(harness.asked) == 1)
+    harness.answer(0, 0, 1)
+    await eventually(lambda: len(harness.asked) == 2)
+    assert harness.indexes(1) == [3, 4, 0]
+    harness.answer(1)
+    await eventually(lambda: len(harness.asked) == 3)
+    harness.answer(2)
+    assert sorted(harness.accepted) == list(range(5))

@@ -75,28 +75,28 @@ class Changing:
 
 def test_proposal_has_the_epochs_of_the_partition_and_of_each_member(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Changing(tmp_path)
-        hosted = stand.hosted[0]
-        hosted.follower_fetched(SECOND, 1, 0, 55, stand.clock.now_ms())
-        stand.shrink()
-        assert stand.asked == []
+        harness = Changing(tmp_path)
+        hosted = harness.hosted[0]
+        hosted.follower_fetched(SECOND, 1, 0, 55, harness.clock.now_ms())
+        harness.shrink()
+        assert harness.asked == []
         await turns()
-        ((request, _, timeout_ms),) = stand.asked
+        ((request, _, timeout_ms),) = harness.asked
         assert (request.broker_id, request.broker_epoch, timeout_ms) == (OWN, 77, 30_000)
         (topic,) = request.topics
         (one,) = topic.partitions
         assert (topic.topic_id, one.partition_index, one.leader_epoch, one.partition_epoch) == (TOPIC_ID, 0, 1, 0)
         assert one.new_isr == [OWN, SECOND]
         assert [(state.broker_id, state.broker_epoch) for state in one.new_isr_with_epochs] == [(OWN, 77), (SECOND, 55)]
-        await stand.answer(0, isr=(OWN, SECOND))
+        await harness.answer(0, isr=(OWN, SECOND))
         assert (hosted.role.isr, hosted.role.partition_epoch, hosted.role.proposal) == ((OWN, SECOND), 9, None)
-        assert (stand.changes.shrinks, stand.changes.expands) == (1, 0)
-        hosted.follower_fetched(THIRD, 1, 0, 66, stand.clock.now_ms())
+        assert (harness.changes.shrinks, harness.changes.expands) == (1, 0)
+        hosted.follower_fetched(THIRD, 1, 0, 66, harness.clock.now_ms())
         await turns()
-        await stand.answer(0, isr=(OWN, SECOND, THIRD))
-        assert (stand.changes.shrinks, stand.changes.expands) == (1, 1)
+        await harness.answer(0, isr=(OWN, SECOND, THIRD))
+        assert (harness.changes.shrinks, harness.changes.expands) == (1, 1)
         await after_ms(1000)
-        assert len(stand.asked) == 2
+        assert len(harness.asked) == 2
 
     simulated(story)
 
@@ -117,17 +117,17 @@ def test_rejected_proposal_is_withdrawn_kept_or_repeated(
     error: ErrorCode, is_repeated: bool, is_withdrawn: bool, tmp_path: Path
 ) -> None:
     async def story() -> None:
-        stand = Changing(tmp_path)
-        stand.shrink()
+        harness = Changing(tmp_path)
+        harness.shrink()
         await turns()
-        await stand.answer(error)
-        role = stand.hosted[0].role
+        await harness.answer(error)
+        role = harness.hosted[0].role
         assert (role.proposal is None) == is_withdrawn and len(role.isr) == 3
         await after_ms(RETRY_MS - 3)
-        assert len(stand.asked) == 1
+        assert len(harness.asked) == 1
         await after_ms(6)
-        assert len(stand.asked) == 1 + is_repeated
-        assert (stand.changes.shrinks, stand.changes.expands) == (0, 0)
+        assert len(harness.asked) == 1 + is_repeated
+        assert (harness.changes.shrinks, harness.changes.expands) == (0, 0)
 
     simulated(story)
 
@@ -135,19 +135,19 @@ def test_rejected_proposal_is_withdrawn_kept_or_repeated(
 @pytest.mark.parametrize("failure", ["none", "whole"])
 def test_request_that_fails_as_a_whole_is_repeated(failure: str, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Changing(tmp_path)
-        stand.shrink()
+        harness = Changing(tmp_path)
+        harness.shrink()
         await turns()
         for count in range(1, 4):
-            assert len(stand.asked) == count
+            assert len(harness.asked) == count
             if failure == "none":
-                stand.asked[-1][1](None)
+                harness.asked[-1][1](None)
             else:
-                await stand.answer(0, error=ErrorCode.STALE_BROKER_EPOCH)
+                await harness.answer(0, error=ErrorCode.STALE_BROKER_EPOCH)
             await after_ms(RETRY_MS - 3)
-            assert len(stand.asked) == count
+            assert len(harness.asked) == count
             await after_ms(6)
-        assert len(stand.hosted[0].role.isr) == 3
+        assert len(harness.hosted[0].role.isr) == 3
 
     simulated(story)
 
@@ -155,37 +155,37 @@ def test_request_that_fails_as_a_whole_is_repeated(failure: str, tmp_path: Path)
 @pytest.mark.parametrize("event", ["newer metadata", "removed", "closed"])
 def test_proposal_that_is_settled_otherwise_is_not_sent(event: str, tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Changing(tmp_path)
-        stand.shrink()
-        hosted = stand.hosted[0]
+        harness = Changing(tmp_path)
+        harness.shrink()
+        hosted = harness.hosted[0]
         if event == "newer metadata":
             hosted.lead(SECOND, THIRD, partition_epoch=5)
         elif event == "removed":
             hosted.is_removed = True
         else:
-            stand.changes.close()
+            harness.changes.close()
         await after_ms(1000)
-        assert stand.asked == []
+        assert harness.asked == []
         if event == "newer metadata":
-            hosted.shrink_isr(stand.clock.now_ms() + LAG_MS + 10)
+            hosted.shrink_isr(harness.clock.now_ms() + LAG_MS + 10)
             await turns()
-            assert len(stand.asked) == 1
+            assert len(harness.asked) == 1
 
     simulated(story)
 
 
 def test_response_that_comes_after_newer_metadata_counts_and_changes_nothing(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Changing(tmp_path, 2)
-        stand.shrink(0)
+        harness = Changing(tmp_path, 2)
+        harness.shrink(0)
         await turns()
-        stand.shrink(1)
-        hosted = stand.hosted[0]
+        harness.shrink(1)
+        hosted = harness.hosted[0]
         hosted.lead(SECOND, THIRD, isr=(OWN, SECOND), partition_epoch=12)
-        await stand.answer(0)
+        await harness.answer(0)
         assert (hosted.role.isr, hosted.role.partition_epoch) == ((OWN, SECOND), 12)
-        assert stand.changes.shrinks == 1
-        assert [one.partition_index for one in stand.asked[-1][0].topics[0].partitions] == [1], "the next one follows"
+        assert harness.changes.shrinks == 1
+        assert [one.partition_index for one in harness.asked[-1][0].topics[0].partitions] == [1], "the next one follows"
 
     simulated(story)
 
@@ -215,47 +215,47 @@ class Throttled:
 def test_replicas_that_the_topic_lists_are_throttled(
     keys: tuple[str, str], listed: str | None, is_listed: bool, tmp_path: Path
 ) -> None:
-    stand = Throttled(keys, listed)
+    harness = Throttled(keys, listed)
     hosted = Hosted(tmp_path, OWN, index=7)
     hosted.lead(SECOND, isr=(OWN,))
-    assert stand.quota.throttles(hosted) == is_listed
-    stand.quota.record(hosted, 1000)
-    assert stand.quota.is_throttled(hosted, SECOND) == is_listed
-    assert not stand.quota.is_throttled(hosted, OWN), "it is in the ISR"
-    stand.now_ms = 3000
-    assert not stand.quota.is_throttled(hosted, SECOND), "the rate has gone down"
+    assert harness.quota.throttles(hosted) == is_listed
+    harness.quota.record(hosted, 1000)
+    assert harness.quota.is_throttled(hosted, SECOND) == is_listed
+    assert not harness.quota.is_throttled(hosted, OWN), "it is in the ISR"
+    harness.now_ms = 3000
+    assert not harness.quota.is_throttled(hosted, SECOND), "the rate has gone down"
 
 
 def test_quota_without_a_rate_is_off(tmp_path: Path) -> None:
-    stand = Throttled(LEADERS, "*", None)
+    harness = Throttled(LEADERS, "*", None)
     hosted = Hosted(tmp_path, OWN)
     hosted.lead(SECOND, isr=(OWN,))
-    assert not stand.quota.is_on
-    stand.quota.record(hosted, 1 << 40)
-    assert not stand.quota.is_throttled(hosted, SECOND)
+    assert not harness.quota.is_on
+    harness.quota.record(hosted, 1 << 40)
+    assert not harness.quota.is_throttled(hosted, SECOND)
     assert Throttled(LEADERS, "*", "0").quota.is_on
 
 
 def test_rate_at_its_limit_is_not_exceeded(tmp_path: Path) -> None:
-    stand = Throttled(LEADERS, "*")
+    harness = Throttled(LEADERS, "*")
     hosted = Hosted(tmp_path, OWN)
     hosted.lead(SECOND, isr=(OWN,))
-    stand.quota.record(hosted, 100)
-    assert not stand.quota.is_throttled(hosted, SECOND)
-    stand.quota.record(hosted, 1)
-    assert stand.quota.is_throttled(hosted, SECOND)
+    harness.quota.record(hosted, 100)
+    assert not harness.quota.is_throttled(hosted, SECOND)
+    harness.quota.record(hosted, 1)
+    assert harness.quota.is_throttled(hosted, SECOND)
 
 
 def test_changed_list_of_a_topic_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replication_quota, "MAX_REMEMBERED_TOPICS", 1)
-    stand = Throttled(LEADERS, "0:0")
+    harness = Throttled(LEADERS, "0:0")
     hosted = Hosted(tmp_path, OWN)
-    assert stand.quota.throttles(hosted)
-    stand.values[LEADERS[1]] = "0:1"
-    assert not stand.quota.throttles(hosted)
+    assert harness.quota.throttles(hosted)
+    harness.values[LEADERS[1]] = "0:1"
+    assert not harness.quota.throttles(hosted)
     other: Any = SimpleNamespace(topic="other", index=0)
-    stand.quota.throttles(other)
-    assert list(stand.quota._listed) == ["other"]
+    harness.quota.throttles(other)
+    assert list(harness.quota._listed) == ["other"]
 
 
 @pytest.mark.parametrize(
@@ -317,24 +317,24 @@ def test_partition_is_followed_by_a_fetcher_that_is_free(tmp_path: Path) -> None
         hosted = [Hosted(tmp_path, OWN, index=index) for index in range(3)]
         for one in hosted:
             one.follow_leader(SECOND)
-        stand = Replicating(hosted)
+        harness = Replicating(hosted)
         for one in hosted:
-            stand.replication.follow(one)
-            stand.fetchers[0].is_waiting = one is hosted[0]
-        assert [len(one.followed) for one in stand.fetchers] == [2, 1]
-        assert [one.purpose for one in stand.fetchers] == ["fetcher-0-0-of-2", "fetcher-0-1-of-2"]
-        for one in stand.fetchers:
+            harness.replication.follow(one)
+            harness.fetchers[0].is_waiting = one is hosted[0]
+        assert [len(one.followed) for one in harness.fetchers] == [2, 1]
+        assert [one.purpose for one in harness.fetchers] == ["fetcher-0-0-of-2", "fetcher-0-1-of-2"]
+        for one in harness.fetchers:
             one.is_waiting = True
-        stand.replication.follow(hosted[0])
-        assert [len(one.followed) for one in stand.fetchers] == [3, 1]
+        harness.replication.follow(hosted[0])
+        assert [len(one.followed) for one in harness.fetchers] == [3, 1]
         other = Hosted(tmp_path, OWN, index=9)
         other.follow_leader(THIRD)
-        stand.replication.follow(other)
-        assert [one.leader for one in stand.fetchers] == [SECOND, SECOND, THIRD]
-        stand.replication.close()
-        assert all(one.is_closed for one in stand.fetchers) and stand.isr_changes.is_closed
-        stand.replication.follow(other)
-        assert len(stand.fetchers[2].followed) == 1
+        harness.replication.follow(other)
+        assert [one.leader for one in harness.fetchers] == [SECOND, SECOND, THIRD]
+        harness.replication.close()
+        assert all(one.is_closed for one in harness.fetchers) and harness.isr_changes.is_closed
+        harness.replication.follow(other)
+        assert len(harness.fetchers[2].followed) == 1
 
     simulated(story)
 
@@ -342,11 +342,11 @@ def test_partition_is_followed_by_a_fetcher_that_is_free(tmp_path: Path) -> None
 def test_several_fetchers_share_the_partitions(tmp_path: Path) -> None:
     async def story() -> None:
         hosted = [Hosted(tmp_path, OWN, index=index) for index in range(8)]
-        stand = Replicating(hosted, "4")
+        harness = Replicating(hosted, "4")
         for one in hosted:
             one.follow_leader(SECOND)
-            stand.replication.follow(one)
-        assert sorted(len(one.followed) for one in stand.fetchers) == [2, 2, 2, 2]
+            harness.replication.follow(one)
+        assert sorted(len(one.followed) for one in harness.fetchers) == [2, 2, 2, 2]
 
     simulated(story)
 
@@ -360,9 +360,9 @@ def test_replica_without_a_leader_elsewhere_is_not_followed(state: str, tmp_path
         else:
             hosted.follow_leader(-1 if state == "no leader" else SECOND)
         hosted.offline = state == "offline"
-        stand = Replicating([hosted])
-        stand.replication.follow(hosted)
-        assert stand.fetchers == []
+        harness = Replicating([hosted])
+        harness.replication.follow(hosted)
+        assert harness.fetchers == []
 
     simulated(story)
 
@@ -380,14 +380,14 @@ def test_followers_that_lag_are_looked_for_at_half_of_their_time(tmp_path: Path)
         for one in hosted:
             kind = type("Shrinking", (Hosted,), {"shrink_isr": lambda self, now_ms: calls.append(self.index)})
             one.__class__ = kind
-        stand = Replicating(hosted)
+        harness = Replicating(hosted)
         await after_ms(4990)
         assert calls == []
         await after_ms(20)
         assert calls == [0]
         await after_ms(5000)
         assert calls == [0, 0]
-        stand.replication.close()
+        harness.replication.close()
         await after_ms(20_000)
         assert calls == [0, 0]
 
@@ -435,7 +435,7 @@ def test_each_task_of_maintenance_runs_at_its_interval(monkeypatch: pytest.Monke
         monkeypatch.setattr(LogMaintenance, name, work)
 
     async def story() -> None:
-        stand = Maintained(
+        harness = Maintained(
             [],
             log_retention_check_interval_ms="40000",
             log_flush_scheduler_interval_ms="9000",
@@ -443,13 +443,13 @@ def test_each_task_of_maintenance_runs_at_its_interval(monkeypatch: pytest.Monke
             replica_high_watermark_checkpoint_interval_ms="30000",
             producer_id_expiration_check_interval_ms="60000",
         )
-        stand.maintenance.start()
+        harness.maintenance.start()
         await after_ms(60_500)
         assert [runs.count(name) for name in names] == [1, 60, 12, 3, 2, 1]
-        await stand.maintenance.stop()
+        await harness.maintenance.stop()
         await after_ms(60_000)
         assert len(runs) == 79
-        assert {"delete old segments", "remove files"} <= set(stand.background)
+        assert {"delete old segments", "remove files"} <= set(harness.background)
 
     simulated(story)
 
@@ -465,12 +465,15 @@ def test_failed_maintenance_is_reported_and_goes_on(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(LogMaintenance, "remove_files", remove_files)
 
     async def story() -> None:
-        stand = Maintained([])
-        stand.maintenance.start()
+        harness = Maintained([])
+        harness.maintenance.start()
         await after_ms(3500)
-        assert stand.failed == [failure]
-        assert [one for one in stand.background if one.startswith("remove")] == ["remove files failed", "remove files"]
-        await stand.maintenance.stop()
+        assert harness.failed == [failure]
+        assert [one for one in harness.background if one.startswith("remove")] == [
+            "remove files failed",
+            "remove files",
+        ]
+        await harness.maintenance.stop()
 
     simulated(story)
 
@@ -489,8 +492,8 @@ def test_logs_are_looked_at_some_at_a_time_and_one_failure_ends_its_own_only(tmp
                 raise failure
             seen.append(one.index)
 
-        stand = Maintained(hosted)
-        task = asyncio.ensure_future(stand.maintenance._over_logs(look))
+        harness = Maintained(hosted)
+        task = asyncio.ensure_future(harness.maintenance._over_logs(look))
         await asyncio.sleep(0)
         assert seen[-1] == LOGS_AT_A_TIME - 2
         await task
@@ -508,18 +511,18 @@ def test_old_segments_are_deleted_and_readers_woken(tmp_path: Path) -> None:
             hosted.append(batch(), loop_clock().now_ms())
         watching = Watching()
         hosted.watchers[watching] = None
-        stand = Maintained([hosted])
+        harness = Maintained([hosted])
         files = lambda: len(list(Path(hosted.log.path).glob("*.log*")))  # noqa: E731
         assert files() == 4
-        await stand.maintenance.delete_old_segments()
+        await harness.maintenance.delete_old_segments()
         assert hosted.log.log_start_offset > 0 and watching.changes == 1
         before = files()
-        await stand.maintenance.remove_files()
+        await harness.maintenance.remove_files()
         assert files() == before == 5, "a new segment, and those that are deleted later"
         await after_ms(5100)
-        await stand.maintenance.remove_files()
-        assert files() == 1 and not stand.maintenance._with_removed_segments
-        await stand.maintenance.delete_old_segments()
+        await harness.maintenance.remove_files()
+        assert files() == 1 and not harness.maintenance._with_removed_segments
+        await harness.maintenance.delete_old_segments()
         assert watching.changes == 1
 
     simulated(story)
@@ -527,15 +530,15 @@ def test_old_segments_are_deleted_and_readers_woken(tmp_path: Path) -> None:
 
 def test_checkpoint_is_written_when_it_differs(tmp_path: Path) -> None:
     async def story() -> None:
-        stand = Maintained([])
+        harness = Maintained([])
         directory: Any = SimpleNamespace(path=str(tmp_path), is_online=True)
         file = tmp_path / "some-checkpoint"
-        await stand.maintenance._write(directory, "some-checkpoint", {("t", 0): 5})
+        await harness.maintenance._write(directory, "some-checkpoint", {("t", 0): 5})
         first = file.read_bytes()
         file.unlink()
-        await stand.maintenance._write(directory, "some-checkpoint", {("t", 0): 5})
+        await harness.maintenance._write(directory, "some-checkpoint", {("t", 0): 5})
         assert not file.exists()
-        await stand.maintenance._write(directory, "some-checkpoint", {("t", 0): 6})
+        await harness.maintenance._write(directory, "some-checkpoint", {("t", 0): 6})
         assert file.read_bytes() != first
 
     simulated(story)
@@ -567,16 +570,16 @@ def poisoned(offset: int, last: int) -> PoisonedBatch:
 
 def test_poisoned_batches_are_noted_by_offset_and_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        stand = Cleaning([])
+        harness = Cleaning([])
         hosted: Any = SimpleNamespace(topic="t", index=0, name="t-0")
-        note = stand.cleaner.note_poisoned
+        note = harness.cleaner.note_poisoned
         note(hosted, [poisoned(5, 6), poisoned(20, 20)], 0, 30)
         note(hosted, [poisoned(5, 6)], 0, 20)
-        assert sorted(stand.cleaner.poisoned["t", 0]) == [5, 20]
+        assert sorted(harness.cleaner.poisoned["t", 0]) == [5, 20]
         note(hosted, [], 0, 20)
-        assert sorted(stand.cleaner.poisoned["t", 0]) == [20]
+        assert sorted(harness.cleaner.poisoned["t", 0]) == [20]
         note(hosted, [], 20, 21)
-        assert stand.cleaner.poisoned == {}
+        assert harness.cleaner.poisoned == {}
 
     simulated(story)
     said = [record.getMessage() for record in caplog.records if "poisoned" in record.getMessage()]
@@ -600,7 +603,7 @@ def test_log_that_cannot_be_cleaned_is_left_as_its_failure_needs(
             topic="t", index=0, name="t-0", offline=False, is_removed=False, on_failure=noted.append,
             on_damage=lambda hosted, damage: noted.append(damage),
         )  # fmt: skip
-        stand = Cleaning([hosted])
+        harness = Cleaning([hosted])
 
         async def dirtiest(self: Any) -> Any:
             return (hosted, None) if self._may_clean(hosted) else None
@@ -611,13 +614,13 @@ def test_log_that_cannot_be_cleaned_is_left_as_its_failure_needs(
 
         monkeypatch.setattr(LogCleaner, "_dirtiest", dirtiest)
         monkeypatch.setattr(LogCleaner, "_clean", clean)
-        assert await stand.cleaner.clean_one() == goes_on
-        assert not stand.cleaner.works_on(hosted)
+        assert await harness.cleaner.clean_one() == goes_on
+        assert not harness.cleaner.works_on(hosted)
         assert noted == ([] if is_left else [failure])
-        assert len(stand.lines) == int(isinstance(failure, SegmentSuspected))
-        assert await stand.cleaner.clean_one() == (goes_on and not is_left)
+        assert len(harness.lines) == int(isinstance(failure, SegmentSuspected))
+        assert await harness.cleaner.clean_one() == (goes_on and not is_left)
         hosted.is_removed = True
-        assert not await stand.cleaner.clean_one()
+        assert not await harness.cleaner.clean_one()
 
     simulated(story)
 
@@ -626,19 +629,19 @@ def test_log_that_another_part_rewrites_is_not_cleaned() -> None:
     async def story() -> None:
         hosted: Any = SimpleNamespace(topic="t", index=0, offline=False, is_removed=False)
         other: Any = SimpleNamespace(topic="t", index=1, offline=True, is_removed=False)
-        stand = Cleaning([hosted, other], rewritten=hosted)
-        assert not stand.cleaner._may_clean(hosted) and not stand.cleaner._may_clean(other)
+        harness = Cleaning([hosted, other], rewritten=hosted)
+        assert not harness.cleaner._may_clean(hosted) and not harness.cleaner._may_clean(other)
         other.offline = False
-        assert stand.cleaner._may_clean(other)
+        assert harness.cleaner._may_clean(other)
         other.is_removed = True
-        assert not stand.cleaner._may_clean(other)
+        assert not harness.cleaner._may_clean(other)
 
     simulated(story)
 
 
 def test_cleaner_cleans_until_nothing_is_dirty_and_then_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        stand = Cleaning([])
+        harness = Cleaning([])
         outcomes: list[Any] = [True, True, False, RuntimeError("a bug"), False]
         calls: list[float] = []
 
@@ -651,11 +654,11 @@ def test_cleaner_cleans_until_nothing_is_dirty_and_then_waits(monkeypatch: pytes
 
         monkeypatch.setattr(LogCleaner, "clean_one", clean_one)
         began = asyncio.get_running_loop().time()
-        stand.cleaner.start()
+        harness.cleaner.start()
         await after_ms(3100)
         assert [round(one - began) for one in calls] == [1, 1, 1, 2, 3]
-        assert stand.failures == ["-", "log cleaner", "-"]
-        await stand.cleaner.stop()
+        assert harness.failures == ["-", "log cleaner", "-"]
+        await harness.cleaner.stop()
         await after_ms(3000)
         assert len(calls) == 5
 

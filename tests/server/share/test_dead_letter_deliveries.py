@@ -61,7 +61,7 @@ def _led_by(leader: int) -> PartitionImage:
 
 
 @dataclass
-class Stand:
+class Harness:
     """A broker whose peers and controller respond when the test calls a method, and whose clock needs no waits."""
 
     first_image: MetadataImage
@@ -127,91 +127,91 @@ async def turn() -> None:
 
 
 async def test_written_dead_letter_record_is_done_and_counted() -> None:
-    stand = Stand(image(1))
-    await stand.send()
-    assert stand.done == []
-    await stand.write(0)
-    assert stand.done == [3]
-    assert stand.dead_letter_records.counters[GROUP] == Counters(records=2, produces=1)
+    harness = Harness(image(1))
+    await harness.send()
+    assert harness.done == []
+    await harness.write(0)
+    assert harness.done == [3]
+    assert harness.dead_letter_records.counters[GROUP] == Counters(records=2, produces=1)
 
 
 @pytest.mark.parametrize("error", [None, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID])
 async def test_transient_error_is_retried_then_given_up(
     error: ErrorCode | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stand = Stand(image(1))
-    await stand.send()
+    harness = Harness(image(1))
+    await harness.send()
     waits = []
     for _ in range(MOST_TRIES - 1):
-        await stand.write(error)
-        waits.append(await stand.go_on())
+        await harness.write(error)
+        waits.append(await harness.go_on())
     assert all(1.2 * shorter < longer for shorter, longer in itertools.pairwise(waits)), waits
-    assert stand.done == []
+    assert harness.done == []
     with caplog.at_level(logging.ERROR):
-        await stand.write(error)
-    assert (stand.done, stand.later) == ([3], [])
-    assert stand.dead_letter_records.counters[GROUP] == Counters(produces=MOST_TRIES, failed_produces=1)
+        await harness.write(error)
+    assert (harness.done, harness.later) == ([3], [])
+    assert harness.dead_letter_records.counters[GROUP] == Counters(produces=MOST_TRIES, failed_produces=1)
     assert "offsets 3 to 4 of t-0 are archived without a dead-letter record" in caplog.text
 
 
 async def test_permanent_error_is_given_up_at_once() -> None:
-    stand = Stand(image(1))
-    await stand.send()
-    await stand.write(ErrorCode.MESSAGE_TOO_LARGE)
-    assert (stand.done, stand.later) == ([3], [])
-    assert stand.dead_letter_records.counters[GROUP] == Counters(produces=1, failed_produces=1)
+    harness = Harness(image(1))
+    await harness.send()
+    await harness.write(ErrorCode.MESSAGE_TOO_LARGE)
+    assert (harness.done, harness.later) == ([3], [])
+    assert harness.dead_letter_records.counters[GROUP] == Counters(produces=1, failed_produces=1)
 
 
 async def test_a_leader_that_is_missing_is_waited_for() -> None:
-    stand = Stand(image(-1))
-    await stand.send()
-    assert stand.produced == []
-    stand.metadata.image = image(1)
-    await stand.go_on()
-    await stand.write(0)
-    assert stand.done == [3]
+    harness = Harness(image(-1))
+    await harness.send()
+    assert harness.produced == []
+    harness.metadata.image = image(1)
+    await harness.go_on()
+    await harness.write(0)
+    assert harness.done == [3]
 
 
 async def test_topic_is_created_once_for_all_waiting_dead_letter_records() -> None:
-    stand = Stand(image(None))
-    await stand.send()
-    await stand.send(DEAD_LETTER._replace(first=7, last=7))
-    assert len(stand.created) == 1
-    await stand.create(ErrorCode.NONE, 1)
-    await stand.write(0)
-    assert stand.done == [3, 7]
+    harness = Harness(image(None))
+    await harness.send()
+    await harness.send(DEAD_LETTER._replace(first=7, last=7))
+    assert len(harness.created) == 1
+    await harness.create(ErrorCode.NONE, 1)
+    await harness.write(0)
+    assert harness.done == [3, 7]
 
 
 async def test_a_topic_that_another_creates_is_waited_for() -> None:
-    stand = Stand(image(None))
-    await stand.send()
-    await stand.create(ErrorCode.TOPIC_ALREADY_EXISTS, None)
-    stand.metadata.image = image(1)
-    await stand.go_on()
-    await stand.write(0)
-    assert stand.done == [3]
+    harness = Harness(image(None))
+    await harness.send()
+    await harness.create(ErrorCode.TOPIC_ALREADY_EXISTS, None)
+    harness.metadata.image = image(1)
+    await harness.go_on()
+    await harness.write(0)
+    assert harness.done == [3]
 
 
 async def test_a_topic_that_cannot_be_created_is_no_queue() -> None:
-    stand = Stand(image(None))
-    await stand.send()
-    await stand.create(ErrorCode.POLICY_VIOLATION, None)
-    assert (stand.done, stand.later, stand.created) == ([3], [], [])
+    harness = Harness(image(None))
+    await harness.send()
+    await harness.create(ErrorCode.POLICY_VIOLATION, None)
+    assert (harness.done, harness.later, harness.created) == ([3], [], [])
 
 
 async def test_configuration_is_read_before_each_retry() -> None:
-    stand = Stand(image(1))
-    await stand.send()
-    await stand.write(None)
-    stand.metadata.image = stand.metadata.image._replace(configs=Map())
-    await stand.go_on()
-    assert (stand.done, stand.produced) == ([3], [])
+    harness = Harness(image(1))
+    await harness.send()
+    await harness.write(None)
+    harness.metadata.image = harness.metadata.image._replace(configs=Map())
+    await harness.go_on()
+    assert (harness.done, harness.produced) == ([3], [])
 
 
 async def test_unwanted_dead_letter_record_is_left_to_the_next_leader() -> None:
-    stand = Stand(image(1))
-    await stand.send()
-    await stand.write(None)
-    stand.is_wanted = False
-    await stand.go_on()
-    assert (stand.done, stand.produced, stand.later) == ([], [], [])
+    harness = Harness(image(1))
+    await harness.send()
+    await harness.write(None)
+    harness.is_wanted = False
+    await harness.go_on()
+    assert (harness.done, harness.produced, harness.later) == ([], [], [])

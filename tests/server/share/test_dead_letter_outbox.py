@@ -20,7 +20,7 @@ ROOM = 5_000
 
 
 @dataclass
-class Stand:
+class Harness:
     """Stands for peers that respond when the test calls `answer`, and for a clock that stands still."""
 
     asked: list[tuple[Any, Callable[[Any], None]]] = field(default_factory=list)
@@ -51,13 +51,13 @@ class Stand:
 
 
 @pytest.fixture
-def stand() -> Stand:
-    return Stand()
+def harness() -> Harness:
+    return Harness()
 
 
 @pytest.fixture
-def outbox(stand: Stand) -> Outbox:
-    return Outbox(stand, stand, None, stand.report)  # type: ignore[arg-type]
+def outbox(harness: Harness) -> Outbox:
+    return Outbox(harness, harness, None, harness.report)  # type: ignore[arg-type]
 
 
 def dead_letter(offset: int, size: int = 10, partition: int = 0, is_wanted: bool = True) -> Delivery:
@@ -69,7 +69,7 @@ def dead_letter(offset: int, size: int = 10, partition: int = 0, is_wanted: bool
     return made
 
 
-async def test_records_added_together_or_during_a_write_share_a_batch(stand: Stand, outbox: Outbox) -> None:
+async def test_records_added_together_or_during_a_write_share_a_batch(harness: Harness, outbox: Outbox) -> None:
     for offset in (1, 2):
         outbox.add(dead_letter(offset))
     outbox.add(dead_letter(3, partition=1))
@@ -77,52 +77,52 @@ async def test_records_added_together_or_during_a_write_share_a_batch(stand: Sta
     for offset in (4, 5):
         outbox.add(dead_letter(offset))
     await asyncio.sleep(0)
-    assert len(stand.asked) == 1, "one request at a time"
-    assert stand.answer() == [[b"1" * 10, b"2" * 10], [b"3" * 10]]
-    assert stand.reports == [(1, 0), (2, 0), (3, 0)]
-    assert stand.answer() == [[b"4" * 10, b"5" * 10]]
+    assert len(harness.asked) == 1, "one request at a time"
+    assert harness.answer() == [[b"1" * 10, b"2" * 10], [b"3" * 10]]
+    assert harness.reports == [(1, 0), (2, 0), (3, 0)]
+    assert harness.answer() == [[b"4" * 10, b"5" * 10]]
     outbox.add(dead_letter(6))
     await asyncio.sleep(0)
-    assert stand.answer() == [[b"6" * 10]]
+    assert harness.answer() == [[b"6" * 10]]
 
 
-async def test_a_batch_is_no_larger_than_its_topic_allows(stand: Stand, outbox: Outbox) -> None:
+async def test_a_batch_is_no_larger_than_its_topic_allows(harness: Harness, outbox: Outbox) -> None:
     for offset in range(1, 6):
         outbox.add(dead_letter(offset, 2_000))
     outbox.add(dead_letter(7, 9_000, partition=1))
     await asyncio.sleep(0)
     sizes = []
-    while stand.asked:
-        sizes.append([len(batch) for batch in stand.answer()])
+    while harness.asked:
+        sizes.append([len(batch) for batch in harness.answer()])
     assert sizes == [[2, 1], [2], [1]]
-    assert [offset for offset, _ in stand.reports] == [1, 2, 7, 3, 4, 5]
+    assert [offset for offset, _ in harness.reports] == [1, 2, 7, 3, 4, 5]
 
 
 async def test_a_request_has_its_limit_whatever_the_number_of_partitions(
-    stand: Stand, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dead_letter_outbox, "MOST_REQUEST_BYTES", 4_000)
     for partition in range(6):
         outbox.add(dead_letter(partition, 1_500, partition=partition))
     await asyncio.sleep(0)
     counts = []
-    while stand.asked:
-        counts.append(len(stand.answer()))
+    while harness.asked:
+        counts.append(len(harness.answer()))
     assert counts == [3, 3]
 
 
-async def test_each_dead_letter_record_gets_its_error_or_timeout(stand: Stand, outbox: Outbox) -> None:
+async def test_each_dead_letter_record_gets_its_error_or_timeout(harness: Harness, outbox: Outbox) -> None:
     outbox.add(dead_letter(1))
     await asyncio.sleep(0)
-    stand.answer(error=6)
+    harness.answer(error=6)
     outbox.add(dead_letter(2))
     await asyncio.sleep(0)
-    _, reply = stand.asked.pop()
+    _, reply = harness.asked.pop()
     reply(None)
-    assert stand.reports == [(1, 6), (2, None)]
+    assert harness.reports == [(1, 6), (2, None)]
 
 
-async def test_unwanted_dead_letter_records_are_not_sent(stand: Stand, outbox: Outbox) -> None:
+async def test_unwanted_dead_letter_records_are_not_sent(harness: Harness, outbox: Outbox) -> None:
     outbox.add(dead_letter(1, is_wanted=False))
     await asyncio.sleep(0)
-    assert stand.asked == [] and stand.reports == []
+    assert harness.asked == [] and harness.reports == []

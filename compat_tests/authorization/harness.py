@@ -50,7 +50,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)
 
 
-class Stand:
+class Harness:
     """The connections of the administrator and of the client to a broker, and the ids of its topics."""
 
     def __init__(self, bootstrap: str) -> None:

@@ -1,4 +1,4 @@
-"""The witness of the tests: librdkafka in this process fills topics and reads what tools left there."""
+"""The reference client of the tests: librdkafka in this process fills topics and reads what tools left there."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def produce(bootstrap: str, topic: str, values: Iterable[str], keys: Iterable[st
 
 def records(bootstrap: str, topic: str, isolation: str = "read_committed") -> list[Record]:
     """Returns every record of a topic up to its current end, by partition and offset."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "witness", "enable.auto.commit": False}
+    settings = {"bootstrap.servers": bootstrap, "group.id": "reference", "enable.auto.commit": False}
     consumer = Consumer({**settings, "isolation.level": isolation, "enable.partition.eof": True})
     try:
         waiting = set(partitions_of(bootstrap, topic))

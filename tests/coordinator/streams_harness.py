@@ -40,7 +40,7 @@ def topology(epoch: int = 0) -> Topology:
     return Topology(epoch=epoch, subtopologies=[reader, counter])
 
 
-class Stand:
+class Harness:
     def __init__(self, **config: Any) -> None:
         at_once = {"initial_rebalance_delay_ms": 0, "assignment_interval_ms": 0}
         self.shard = GroupShard(GroupsConfig(streams=StreamsGroupsConfig(**(at_once | config))))

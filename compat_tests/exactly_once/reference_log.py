@@ -24,7 +24,7 @@ Records = dict[int, bytes]
 
 
 @dataclass
-class Truth:
+class ReferenceLog:
     """The contents of a partition: `everything` for read_uncommitted, `committed` for read_committed."""
 
     everything: Records = field(default_factory=dict)
@@ -35,13 +35,13 @@ class Truth:
     end_offset: int = 0
 
 
-def truth_of(bootstrap: str, topic: str, partition: int) -> Truth:
+def reference_log_of(bootstrap: str, topic: str, partition: int) -> ReferenceLog:
     """Computes the current contents; there must be no writers."""
-    truth = Truth()
+    reference = ReferenceLog()
     for header, records in read_batches(bootstrap, topic, partition):
-        _follow(truth, header, records)
-        truth.end_offset = header.next_offset
-    return truth
+        _follow(reference, header, records)
+        reference.end_offset = header.next_offset
+    return reference
 
 
 def last_stable_offset(bootstrap: str, topic: str, partition: int) -> int:
@@ -55,15 +55,15 @@ def last_stable_offset(bootstrap: str, topic: str, partition: int) -> int:
     return found
 
 
-def _follow(truth: Truth, header: BatchHeader, records: list[Record]) -> None:
+def _follow(reference: ReferenceLog, header: BatchHeader, records: list[Record]) -> None:
     if header.is_control:
-        ended = truth.open.pop(header.producer_id, {})
+        ended = reference.open.pop(header.producer_id, {})
         kind = control_type(records[0].key)
-        (truth.committed if kind is ControlType.COMMIT else truth.aborted).update(ended)
+        (reference.committed if kind is ControlType.COMMIT else reference.aborted).update(ended)
         return
     values = {record.offset: bytes(record.value or b"") for record in records}
-    truth.everything.update(values)
+    reference.everything.update(values)
     if header.is_transactional:
-        truth.open.setdefault(header.producer_id, {}).update(values)
+        reference.open.setdefault(header.producer_id, {}).update(values)
     else:
-        truth.committed.update(values)
+        reference.committed.update(values)

@@ -49,7 +49,7 @@ class WatchedProcess:
         self._frozen_until = 0.0
 
 
-class Rehearsal:
+class FaultScenario:
     """Faults in a seeded sequence, with pauses between. A subclass injects one fault in `one`."""
 
     #: Between two faults.

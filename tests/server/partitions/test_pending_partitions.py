@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from odradek.server.partitions import partitions as module
-from odradek.server.partitions.partitions import UnmadePartitions
+from odradek.server.partitions.partitions import PendingPartitions
 from odradek.server.runtime.log_lines import RepeatedLines
 
 NODE = 1
@@ -24,9 +24,9 @@ class Disk:
             for name, of_topic in replicas.items()
         }
         image: Any = SimpleNamespace(topic=topics.get)
-        self.unmade = UnmadePartitions(NODE, *self._parts(image))
-        self.unmade.make = self.make
-        self.unmade.on_made.append(self.begin)
+        self.pending = PendingPartitions(NODE, *self._parts(image))
+        self.pending.make = self.make
+        self.pending.on_made.append(self.begin)
 
     def _parts(self, image: Any) -> Any:
         return SimpleNamespace(now_ms=lambda: 0), SimpleNamespace(image=image), RepeatedLines()
@@ -35,12 +35,12 @@ class Disk:
         if self.room:
             self.room -= 1
             self.made.append(topic)
-            self.unmade.made(topic, index)
+            self.pending.made(topic, index)
         else:
             self.wait_for(topic)
 
     def wait_for(self, topic: str) -> None:
-        self.unmade.add((topic, 0), SimpleNamespace(directory="d"), None, None)  # type: ignore[arg-type]
+        self.pending.add((topic, 0), SimpleNamespace(directory="d"), None, None)  # type: ignore[arg-type]
 
     def begin(self, image: Any) -> None:
         self.begun += 1
@@ -62,8 +62,8 @@ async def test_all_are_made_in_turns_and_their_coordinators_begin() -> None:
     disk = Disk(9, a=[1], b=[1], c=[1])
     for topic in "abc":
         disk.wait_for(topic)
-    assert "a" not in disk.made and ("a", 0) in disk.unmade
-    await until(lambda: not len(disk.unmade))
+    assert "a" not in disk.made and ("a", 0) in disk.pending
+    await until(lambda: not len(disk.pending))
     assert (disk.made, disk.begun) == (["a", "b", "c"], 2)
 
 
@@ -73,9 +73,9 @@ async def test_partition_without_room_waits_behind_the_others() -> None:
         disk.wait_for(topic)
     await until(lambda: disk.begun)
     assert disk.made == ["a"]
-    assert ("b", 0) in disk.unmade
+    assert ("b", 0) in disk.pending
     disk.room = 1
-    await until(lambda: not len(disk.unmade))
+    await until(lambda: not len(disk.pending))
     assert (disk.made, disk.begun) == (["a", "b"], 2)
 
 
@@ -83,7 +83,7 @@ async def test_partition_that_is_deleted_or_moved_away_is_made_no_more() -> None
     disk = Disk(9, moved=[2, 3])
     for topic in ("deleted", "moved"):
         disk.wait_for(topic)
-    await until(lambda: not len(disk.unmade))
+    await until(lambda: not len(disk.pending))
     assert (disk.made, disk.begun) == ([], 0)
 
 
@@ -91,9 +91,9 @@ async def test_nothing_is_made_while_another_image_is_applied() -> None:
     disk = Disk(9, a=[1])
     disk.wait_for("a")
     tries: list[float] = []
-    plan = disk.unmade._plan
-    disk.unmade._plan = lambda delay_s: (tries.append(delay_s), plan(delay_s))  # type: ignore[method-assign]
-    with disk.unmade.paused():
+    plan = disk.pending._plan
+    disk.pending._plan = lambda delay_s: (tries.append(delay_s), plan(delay_s))  # type: ignore[method-assign]
+    with disk.pending.paused():
         await until(lambda: len(tries) > 2)
         assert disk.made == []
     await until(lambda: disk.made == ["a"])

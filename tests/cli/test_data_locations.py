@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.cli.node_place import log_dirs_of, remember
+from odradek.cli.data_locations import log_dirs_of, remember
 
 
 @pytest.fixture
