@@ -75,7 +75,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[Any]:
 
 
 def _error_of(text: str) -> list[str]:
-    """Returns the lines of pytest's report that say what failed, and its last one, which says where."""
+    """Returns the lines of the error in pytest's report, and its last line, with file and line."""
     lines = text.splitlines()
     said = [line for line in lines if line.startswith("E ")][: _MOST_LINES - 1] or lines[1 - _MOST_LINES : -1]
     return [line[:_MOST_CHARACTERS] for line in [*said, *lines[-1:]]]
