@@ -117,7 +117,7 @@ class ShareReader(Reader):
         if not messages:
             return
         for message in messages:
-            self.seen[message.value().decode()] += 1
+            self.saw(message.partition(), message.offset(), message.value())
             consumer.acknowledge(message, AcknowledgeType.ACCEPT)
         confirmed = {place.partition for place, error in consumer.commit_sync(_COMMIT_S).items() if error is None}
         self.accepted.update(one.value().decode() for one in messages if one.partition() in confirmed)

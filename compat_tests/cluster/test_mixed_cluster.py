@@ -20,6 +20,7 @@ from compat_tests.cluster.readers import Billing, KafkaPythonReader, Reader
 from compat_tests.cluster.scenario import Scenario
 from compat_tests.cluster.secured import SecuredMixedCluster, access_of
 from compat_tests.faults.replicas import differing
+from compat_tests.kafka_python.metadata_refresh import outliving_resets
 from tests.server.harness.cluster_process import COMBINED
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.oracle]
@@ -42,7 +43,7 @@ def execute(
     kind: type[MixedCluster] = request.param
     cluster = kind(tmp_path_factory.mktemp("mixed"), [COMBINED] * 3, **overrides)
     cluster.node(APACHE).is_apache = True
-    with granted(access_of(cluster)), cluster, contextlib.ExitStack() as clients:
+    with granted(access_of(cluster)), cluster, outliving_resets(), contextlib.ExitStack() as clients:
         cluster.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
         bootstrap = cluster.bootstrap
         senders: list[Sender] = [
