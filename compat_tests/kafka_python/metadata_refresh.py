@@ -1,6 +1,6 @@
 """The metadata refresh of kafka-python 3.0.12, and how a reset connection ends it for good over TLS.
 
-When a broker ends, the system first accepts a connection for it and then resets it. If the reset is there before the
+While a broker's process ends, the system may accept a connection and reset it at once. If the reset is there before the
 client makes its TLS object, Python's `SSLContext.wrap_socket` raises ConnectionResetError. kafka-python does not turn this
 OSError into a KafkaError (`KafkaConnectionManager._build_transport`), and its refresh expects KafkaError only
 (`ClusterMetadata._refresh_loop`). So the refresh ends, and nothing starts it again. The client keeps its group and its
@@ -37,8 +37,8 @@ def refresh_state(client: KafkaConsumer | KafkaProducer) -> str:
 def outliving_resets() -> Iterator[list[OSError]]:
     """Turns the resets above into KafkaError, so that clients of this process go on; yields a list of these resets.
 
-    Needed beside Apache Kafka: when it stops, it closes its clients' connections before its listening socket. Odradek's
-    listening sockets close first, so tests of Odradek alone use the client as it is.
+    Needed beside Apache Kafka, whose listening sockets sometimes close after its connections. Those of Odradek close first,
+    so tests of Odradek alone use the client as it is.
     """
     resets: list[OSError] = []
 
