@@ -28,12 +28,12 @@ from compat_tests.access import granted
 from compat_tests.exactly_once.copier import SETTINGS_VARIABLE
 from compat_tests.faults.replicas import Comparison, compare_all
 from compat_tests.java.fetch import ORACLE
-from compat_tests.kafka_python.metadata_refresh import outliving_resets
 from tests.server.harness.cluster_process import BROKER, COMBINED, CONTROLLER
 
 from . import guests as guest_loads
 from . import ways
 from .guests import Counting, Guest, ShareReader, committed_values
+from .kafka_python_refresh import outliving_resets
 from .mixed import DynamicMixedCluster, MixedCluster
 from .orders import TOPIC, KafkaPythonSender, LibrdkafkaSender, Sender
 from .readers import Billing, ConsumerProtocolReader, KafkaPythonReader, Reader

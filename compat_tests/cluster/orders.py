@@ -22,7 +22,8 @@ from odradek.protocol.records.batch import iter_headers
 from compat_tests import access
 from compat_tests.faults.checker import sent_again
 from compat_tests.faults.replicas import log_bytes
-from compat_tests.kafka_python.metadata_refresh import refresh_state
+
+from .kafka_python_refresh import refresh_state
 
 TOPIC = "order-events"
 GROUP = "billing"

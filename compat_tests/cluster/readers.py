@@ -13,8 +13,8 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaConnectionError
 
 from compat_tests import access
-from compat_tests.kafka_python.metadata_refresh import refresh_state
 
+from .kafka_python_refresh import refresh_state
 from .orders import RECOVERY, TOPIC
 
 COMMIT_MS = 500

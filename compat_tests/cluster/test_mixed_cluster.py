@@ -14,13 +14,13 @@ from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
 
 from compat_tests.access import granted
 from compat_tests.cluster.asyncio_clients import AiokafkaSender
+from compat_tests.cluster.kafka_python_refresh import outliving_resets
 from compat_tests.cluster.mixed import MixedCluster
 from compat_tests.cluster.orders import TOPIC, KafkaPythonSender, LibrdkafkaSender, Sender
 from compat_tests.cluster.readers import Billing, KafkaPythonReader, Reader
 from compat_tests.cluster.scenario import Scenario
 from compat_tests.cluster.secured import SecuredMixedCluster, access_of
 from compat_tests.faults.replicas import differing
-from compat_tests.kafka_python.metadata_refresh import outliving_resets
 from tests.server.harness.cluster_process import COMBINED
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.oracle]
