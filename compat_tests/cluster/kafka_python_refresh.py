@@ -20,7 +20,7 @@ from kafka.net import manager
 
 
 def refresh_state(client: KafkaConsumer | KafkaProducer) -> str:
-    """Says whether the client still fetches metadata, and which leaders it knows."""
+    """Returns whether the client still fetches metadata, and the leaders in its last metadata, as words."""
     cluster: Any = client._metadata if isinstance(client, KafkaProducer) else client._client.cluster
     refresh = cluster._refresh_loop_future
     cause = refresh.exception if refresh is not None and refresh.is_done else None
