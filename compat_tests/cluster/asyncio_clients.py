@@ -42,11 +42,13 @@ class AiokafkaSender(Sender):
 
 
 class AiokafkaReader(Reader):
+    _consumer: AIOKafkaConsumer | None = None
+
     def read(self) -> None:
         asyncio.run(self._read())
 
     async def _read(self) -> None:
-        consumer = AIOKafkaConsumer(
+        self._consumer = consumer = AIOKafkaConsumer(
             TOPIC,
             bootstrap_servers=self.bootstrap,
             group_id=self.group,
@@ -57,5 +59,13 @@ class AiokafkaReader(Reader):
         )
         async with consumer:
             while not self._is_over.is_set():
-                for records in (await consumer.getmany(timeout_ms=int(POLL_S * 1000))).values():
-                    self.seen.update(record.value.decode() for record in records)
+                for place, records in (await consumer.getmany(timeout_ms=int(POLL_S * 1000))).items():
+                    for record in records:
+                        self.saw(place.partition, record.offset, record.value)
+
+    def client_state(self) -> str:
+        if self._consumer is None:
+            return "no consumer yet"
+        places = sorted(self._consumer.assignment())
+        ends = {f"{place.topic}-{place.partition}": self._consumer.highwater(place) for place in places}
+        return f"its partitions and their high watermarks are {ends}"

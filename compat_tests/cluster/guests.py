@@ -117,7 +117,7 @@ class ShareReader(Reader):
         if not messages:
             return
         for message in messages:
-            self.seen[message.value().decode()] += 1
+            self.saw(message.partition(), message.offset(), message.value())
             consumer.acknowledge(message, AcknowledgeType.ACCEPT)
         confirmed = {place.partition for place, error in consumer.commit_sync(_COMMIT_S).items() if error is None}
         self.accepted.update(one.value().decode() for one in messages if one.partition() in confirmed)
@@ -177,13 +177,13 @@ class OpenTransactions(Guest):
 
     def __init__(self, cluster: Cluster) -> None:
         cluster.create_topic(self.topic, num_partitions=3, replication_factor=3)
-        self._bootstrap = cluster.bootstrap
+        self._cluster = cluster
         self._number = 0
         self.committed: set[str] = set()
         self.aborted: set[str] = set()
         self._open: set[str] = set()
         settings = {"transactional.id": "ledger", "transaction.timeout.ms": 600_000, "log_level": 0}
-        self._producer = Producer({"bootstrap.servers": self._bootstrap, **settings, **access.librdkafka()})
+        self._producer = Producer({"bootstrap.servers": cluster.bootstrap, **settings, **access.librdkafka()})
 
     def begin(self) -> None:
         retried(lambda: self._producer.init_transactions(60))
@@ -220,7 +220,7 @@ class OpenTransactions(Guest):
         assert self._producer.flush(60) == 0 and not failed, failed
 
     def end(self) -> str:
-        found = committed_values(self._bootstrap, self.topic, 3)
+        found = committed_values(self._cluster.bootstrap, self.topic, 3)
         assert found.keys() == self.committed, "other records are committed than those of committed transactions"
         assert set(found.values()) <= {1}, "records are there twice"
         return (

@@ -33,6 +33,7 @@ from tests.server.harness.cluster_process import BROKER, COMBINED, CONTROLLER
 from . import guests as guest_loads
 from . import ways
 from .guests import Counting, Guest, ShareReader, committed_values
+from .kafka_python_refresh import outliving_resets
 from .mixed import DynamicMixedCluster, MixedCluster
 from .orders import TOPIC, KafkaPythonSender, LibrdkafkaSender, Sender
 from .readers import Billing, ConsumerProtocolReader, KafkaPythonReader, Reader
@@ -165,6 +166,7 @@ def steps(plays: Scenario, options: argparse.Namespace) -> Iterator[ways.Step]:
 def execute(options: argparse.Namespace, directory: Path) -> None:
     cluster = cluster_of(options, directory / "cluster")
     with granted(access_of(cluster)), cluster, contextlib.ExitStack() as stack:
+        resets = stack.enter_context(outliving_resets())
         cluster.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
         cluster.create_topic(COPIES, num_partitions=3, replication_factor=3)
         for number in range(options.partitions // _PARTITIONS_PER_TOPIC):
@@ -199,6 +201,7 @@ def execute(options: argparse.Namespace, directory: Path) -> None:
             guest.begin()
         move(plays, options, guests)
         _end(plays)
+        print(f"kafka-python outlived {len(resets)} resets before TLS (see its FINDINGS)", flush=True)
         for guest in guests:
             print(guest.end(), flush=True)
         _end_copying(plays, copying)

@@ -23,6 +23,8 @@ from compat_tests import access
 from compat_tests.faults.checker import sent_again
 from compat_tests.faults.replicas import log_bytes
 
+from .kafka_python_refresh import refresh_state
+
 TOPIC = "order-events"
 GROUP = "billing"
 CUSTOMERS = 20
@@ -109,6 +111,10 @@ class Sender(threading.Thread):
     def is_over(self) -> bool:
         return self._is_over.is_set()
 
+    def state(self) -> str:
+        """Describes the sender, for the message of a failure."""
+        return f"{self.sent} sent, {len(self.acknowledged)} acknowledged; failed: {self.failed}"
+
     def producer(self) -> contextlib.AbstractContextManager[Send]:
         raise NotImplementedError
 
@@ -149,9 +155,11 @@ class LibrdkafkaSender(Sender):
 
 
 class KafkaPythonSender(Sender):
+    _producer: KafkaProducer | None = None
+
     @contextlib.contextmanager
     def producer(self) -> Iterator[Send]:  # type: ignore[override]
-        producer = KafkaProducer(
+        self._producer = producer = KafkaProducer(
             bootstrap_servers=self.bootstrap.split(","),
             enable_idempotence=True,
             linger_ms=5,
@@ -170,6 +178,10 @@ class KafkaPythonSender(Sender):
         yield SendNow()
         producer.flush(DELIVERY_MS / 1000)
         producer.close()
+
+    def state(self) -> str:
+        producer = self._producer
+        return f"{super().state()}; {'no producer yet' if producer is None else refresh_state(producer)}"
 
 
 def read_all(bootstrap: str, at_least: int) -> Found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections import Counter
 from typing import Any
 
@@ -13,6 +14,7 @@ from kafka.errors import KafkaConnectionError
 
 from compat_tests import access
 
+from .kafka_python_refresh import refresh_state
 from .orders import RECOVERY, TOPIC
 
 COMMIT_MS = 500
@@ -33,7 +35,23 @@ class Reader(threading.Thread):
         self.client, self.bootstrap, self.group = client, bootstrap, f"group-of-{client}"
         self.seen: Counter[str] = Counter()
         self.failed: list[str] = []
+        #: The newest offset read from each partition, and when (the monotonic clock).
+        self.newest: dict[int, tuple[int, float]] = {}
         self._is_over = threading.Event()
+
+    def saw(self, partition: int, offset: int, order: bytes) -> None:
+        self.seen[order.decode()] += 1
+        self.newest[partition] = offset, time.monotonic()
+
+    def state(self) -> str:
+        """Describes the reader, for the message of a failure."""
+        now = time.monotonic()
+        newest = {index: f"{offset}, {now - at:.1f} s ago" for index, (offset, at) in sorted(self.newest.items())}
+        return f"{len(self.seen)} orders read, newest offsets {newest}; {self.client_state()}; failed: {self.failed}"
+
+    def client_state(self) -> str:
+        """Describes what the client does. Called from another thread."""
+        return f"{'reading' if self.is_alive() else 'ended'}"
 
     def run(self) -> None:
         try:
@@ -81,7 +99,7 @@ class Billing(Reader):
                 if message.error() is not None:
                     self.failed.append(str(message.error()))
                 else:
-                    self.seen[message.value().decode()] += 1
+                    self.saw(message.partition(), message.offset(), message.value())
         consumer.close()
 
     def rewind(self) -> None:
@@ -102,8 +120,10 @@ class ConsumerProtocolReader(Billing):
 
 
 class KafkaPythonReader(Reader):
+    _consumer: KafkaConsumer | None = None
+
     def read(self) -> None:
-        consumer = KafkaConsumer(
+        self._consumer = consumer = KafkaConsumer(
             TOPIC,
             bootstrap_servers=self.bootstrap.split(","),
             group_id=self.group,
@@ -115,6 +135,24 @@ class KafkaPythonReader(Reader):
         while not self._is_over.is_set():
             # kafka-python 3.0 sometimes raises a refused connection from poll, see its FINDINGS: the next poll continues.
             with contextlib.suppress(KafkaConnectionError):
-                for records in consumer.poll(timeout_ms=int(KAFKA_PYTHON_POLL_S * 1000)).values():
-                    self.seen.update(record.value.decode() for record in records)
+                for place, records in consumer.poll(timeout_ms=int(KAFKA_PYTHON_POLL_S * 1000)).items():
+                    for record in records:
+                        self.saw(place.partition, record.offset, record.value)
         consumer.close()
+
+    def client_state(self) -> str:
+        """Names what keeps a partition from being fetched: a position that awaits its reset or validation, or a pause."""
+        consumer = self._consumer
+        if consumer is None:
+            return "no consumer yet"
+        places = {
+            f"{place.topic}-{place.partition}": {
+                "position": state.position and state.position.offset,
+                "awaits reset": state.awaiting_reset,
+                "awaits validation": state.awaiting_validation,
+                "paused": state.paused,
+            }
+            for place, state in list(consumer._subscription.assignment.items())
+        }
+        pending = sorted(consumer._fetcher._nodes_with_pending_fetch_requests)
+        return f"{places}, a Fetch is in flight to nodes {pending}; {refresh_state(consumer)}"

@@ -56,13 +56,13 @@ class Scenario:
         for sender, count in zip(self.senders, before):
             self.cluster.until(
                 lambda sender=sender, count=count: len(sender.acknowledged) > count + _MORE_ORDERS,
-                f"orders of {sender.client} are acknowledged ({sender.failed})",
+                lambda sender=sender: f"orders of {sender.client} are acknowledged ({sender.state()})",
             )
         newest = [sender.acknowledged[-1] for sender in self.senders]
         for reader in self.readers:
             self.cluster.until(
                 lambda reader=reader: all(reader.seen[order] for order in newest),
-                f"they are {reader.name} ({reader.failed})",
+                lambda reader=reader: f"they are {reader.name} ({reader.state()})",
             )
 
     def query_goes_on(self) -> None:
@@ -144,6 +144,9 @@ class Scenario:
         assert there + len(self.excused.lost) == len(acknowledged) == sum(sender.sent for sender in self.senders)
         acknowledged -= self.excused.lost
         for reader in self.readers:
-            self.cluster.until(lambda reader=reader: acknowledged <= reader.seen.keys(), f"all is {reader.name}")
+            self.cluster.until(
+                lambda reader=reader: acknowledged <= reader.seen.keys(),
+                lambda reader=reader: f"all is {reader.name} ({reader.state()})",
+            )
             reader.end()
             assert reader.failed == []

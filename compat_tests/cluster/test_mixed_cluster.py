@@ -14,6 +14,7 @@ from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
 
 from compat_tests.access import granted
 from compat_tests.cluster.asyncio_clients import AiokafkaSender
+from compat_tests.cluster.kafka_python_refresh import outliving_resets
 from compat_tests.cluster.mixed import MixedCluster
 from compat_tests.cluster.orders import TOPIC, KafkaPythonSender, LibrdkafkaSender, Sender
 from compat_tests.cluster.readers import Billing, KafkaPythonReader, Reader
@@ -42,7 +43,7 @@ def execute(
     kind: type[MixedCluster] = request.param
     cluster = kind(tmp_path_factory.mktemp("mixed"), [COMBINED] * 3, **overrides)
     cluster.node(APACHE).is_apache = True
-    with granted(access_of(cluster)), cluster, contextlib.ExitStack() as clients:
+    with granted(access_of(cluster)), cluster, outliving_resets(), contextlib.ExitStack() as clients:
         cluster.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
         bootstrap = cluster.bootstrap
         senders: list[Sender] = [

@@ -181,9 +181,7 @@ def _move_partitions(cluster: DynamicMixedCluster, old: int, new: int) -> str:
         ReassignableTopic(
             topic.name,
             [
-                ReassignablePartition(
-                    part.partition_index, [new if replica == old else replica for replica in part.replica_nodes]
-                )
+                ReassignablePartition(part.partition_index, _without(cluster, part.replica_nodes, old, new))
                 for part in topic.partitions
                 if old in part.replica_nodes
             ],
@@ -196,6 +194,14 @@ def _move_partitions(cluster: DynamicMixedCluster, old: int, new: int) -> str:
     assert answer.error_code == 0 and not wrong, (answer.error_code, wrong[:3])
     cluster.until(lambda: _has_moved(cluster, old), f"the replicas of {old} are at {new}", _MOVE_S)
     return f"{sum(len(one.partitions) for one in moved)} replicas move from {old} to {new}"
+
+
+def _without(cluster: DynamicMixedCluster, replicas: list[int], old: int, new: int) -> list[int]:
+    """Returns the replicas with `new` in the place of `old`; with another broker if the partition was created on `new`."""
+    spare = (
+        new if new not in replicas else next(node.node_id for node in cluster.running() if node.node_id not in replicas)
+    )
+    return [spare if replica == old else replica for replica in replicas]
 
 
 def _has_moved(cluster: DynamicMixedCluster, old: int) -> bool:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
+import resource
 import socket
 from collections.abc import Mapping
+
+#: Listening sockets get descriptors from here on, above those of most brokers' connections and files. The system's table of
+#: descriptors and the event loop's take some 128 KiB each for it.
+_FIRST_DESCRIPTOR = 16_384
+#: Below the limit of descriptors when that is lower: room for listening sockets, which no connection gets.
+_BELOW_LIMIT = 16
 
 
 def bound_sockets(host: str, port: int, options: Mapping[int, int] | None = None) -> list[socket.socket]:
@@ -35,7 +44,24 @@ def _bound(family: int, host: str, port: int, options: Mapping[int, int]) -> soc
     except OSError:
         made.close()
         raise
-    return made
+    return _with_high_descriptor(made)
+
+
+def _with_high_descriptor(bound: socket.socket) -> socket.socket:
+    """Returns the socket with a descriptor above those of connections.
+
+    Linux closes the descriptors of a killed process from the highest to the lowest. Closed first, a listening socket refuses
+    clients that connect again when their connections end. Closed last, it lets the system accept such a client and then
+    reset its connection, which kafka-python over TLS does not survive (compat_tests/kafka_python/FINDINGS.md).
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = _FIRST_DESCRIPTOR + _BELOW_LIMIT if soft == resource.RLIM_INFINITY else soft
+    first = min(_FIRST_DESCRIPTOR, limit - _BELOW_LIMIT)
+    with contextlib.suppress(OSError):  # none is left there: an order of closing is no reason not to serve
+        moved = socket.socket(fileno=fcntl.fcntl(bound, fcntl.F_DUPFD_CLOEXEC, first))
+        bound.close()
+        return moved
+    return bound
 
 
 def _addresses(host: str) -> list[tuple[int, str]]:

@@ -162,8 +162,10 @@ class Cluster:
                 return node.ask(request, version)
         return None
 
-    def until(self, found: Callable[[], Any], what: str, deadline_s: float | None = None) -> Any:
-        """Returns the first true result of `found`. Raises AssertionError with the end of every log after the deadline."""
+    def until(self, found: Callable[[], Any], what: str | Callable[[], str], deadline_s: float | None = None) -> Any:
+        """Returns the first true result of `found`. After the deadline, raises AssertionError with `what`, which may be
+        computed then, and the end of every log.
+        """
         deadline_s = self.deadline_s if deadline_s is None else deadline_s
         deadline = time.monotonic() + deadline_s
         while True:
@@ -172,7 +174,7 @@ class Cluster:
                     return value
             if time.monotonic() > deadline:
                 words = "\n".join(f"--- {node.node_id}\n{node.last_words(25)}" for node in self.nodes.values())
-                raise AssertionError(f"{what}: not in {deadline_s} s\n{words}")
+                raise AssertionError(f"{what if isinstance(what, str) else what()}: not in {deadline_s} s\n{words}")
             time.sleep(_POLL_S)
 
     def controller(self, node: ClusterNode | None = None) -> int:
