@@ -38,8 +38,7 @@ from .runtime.log_lines import RepeatedLines
 from .runtime.metadata_cache import MetadataCache
 from .runtime.subsystem import Stop, Subsystem, stop_each
 from .runtime.thread_pools import ThreadPools
-from .runtime.turn_budget import Stopwatch, TurnWatch
-from .runtime.turns import Turns
+from .runtime.turns import Stopwatch, Turns, TurnWatch
 from .runtime.waiters import Deadlines, Wakeups
 from .services import NodeServices, Services
 from .share.subsystem import ShareSubsystem

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .runtime.counters import DamageCounters, Metrics
     from .runtime.metadata_cache import MetadataCache
     from .runtime.thread_pools import ThreadPools
-    from .runtime.turn_budget import TurnWatch
+    from .runtime.turns import TurnWatch
     from .share.subsystem import ShareSubsystem
     from .telemetry.subsystem import TelemetrySubsystem
 

@@ -25,7 +25,7 @@ from ..network.api_endpoint import ApiEndpoint
 from ..network.call import BROKER, Call, Relay, set_throttle_time
 from ..network.dispatch import MAX_HEADER_BYTES
 from ..network.large_requests import decoded, in_portions, released, work_in_turns
-from ..network.sockets.addresses import decoded_client_host
+from ..network.sockets import decoded_client_host
 from ..runtime.sliced_work import Steps
 from ..services import NodeServices
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from ...storage.segments.segment import LogSlice
 from .descriptors import DESCRIPTORS
-from .transfer_turns import LEAST_BYTES, TransferTurns
+from .shared_parts import LEAST_BYTES, TransferTurns
 
 _MORE = getattr(socket, "MSG_MORE", 0)
 

@@ -7,8 +7,8 @@ import heapq
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from .gc_policy import GC_PAUSES
-from .turn_budget import SLICE_S
+from .memory import GC_PAUSES
+from .turns import SLICE_S
 
 #: A slice of the loop's time ends after this many steps, too: a simulated clock may stand still.
 STEPS_PER_SLICE = 500

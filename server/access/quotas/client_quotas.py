@@ -20,7 +20,7 @@ from ....metadata.client_quotas import (
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
 )
-from .connection_rates import ConnectionRates
+from .rates import ConnectionRates
 from .sensors import (
     LONGEST_KEPT_ID,
     MOST_CLIENTS,

@@ -13,9 +13,9 @@ import odradek
 import pytest
 from odradek.server.network import file_sender
 from odradek.server.network.connection import Connection
-from odradek.server.network.frame_buffer import READ_BUFFER_BYTES
-from odradek.server.network.sockets.acceptor import ACCEPTS_PER_TURN, MOST_ACCEPTS_PER_TURN, PAUSE_S, Acceptor
-from odradek.server.network.transfer_turns import BYTES_PER_TURN, LEAST_BYTES, TransferTurns
+from odradek.server.network.receive_budget import READ_BUFFER_BYTES
+from odradek.server.network.shared_parts import BYTES_PER_TURN, LEAST_BYTES, TransferTurns
+from odradek.server.network.sockets import ACCEPTS_PER_TURN, MOST_ACCEPTS_PER_TURN, PAUSE_S, Acceptor
 
 from tests.server.harness.data_path import DataPath, batch_of
 
