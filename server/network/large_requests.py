@@ -19,11 +19,11 @@ from ...replication.controller.result import MAX_RECORDS_PER_REQUEST
 from ..runtime.memory import release_after
 from ..runtime.sliced_work import WAITING, Done, run_slice
 from ..runtime.turns import SLICE_S, Task, Work
-from .answer_size import arrays_of, is_large
 from .api_endpoint import ApiEndpoint, BoundHandle
 from .call import Call, ClientConnection, ProtocolViolation, Relay, RequestDispatch
 from .portions import LARGEST_PORTION, LARGEST_WAITING_PORTION, Merged, Portion, Portioning, has_more_than, portions
 from .receive_budget import READ_BUFFER_BYTES
+from .response_size import arrays_of, is_large
 from .route import Route
 
 if TYPE_CHECKING:
