@@ -36,9 +36,10 @@ from .runtime.halting import UnsupportedMetadata, cause_of, decide
 from .runtime.late_imports import LateImports
 from .runtime.log_lines import RepeatedLines
 from .runtime.metadata_cache import MetadataCache
+from .runtime.sliced_work import Stopwatch, TurnWatch
 from .runtime.subsystem import Stop, Subsystem, stop_each
 from .runtime.thread_pools import ThreadPools
-from .runtime.turns import Stopwatch, Turns, TurnWatch
+from .runtime.turns import Turns
 from .runtime.waiters import Deadlines, Wakeups
 from .services import NodeServices, Services
 from .share.subsystem import ShareSubsystem

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ...client.shown_text import shown_reason
 from ...storage.segments.segment import LogSlice
 from ..runtime.clock import TIMER_RESOLUTION_S
-from ..runtime.turns import TURN_BUDGET_S
+from ..runtime.sliced_work import TURN_BUDGET_S
 from .call import Call, ProtocolViolation, RequestDispatch
 from .file_sender import AnswerSender, FileSender
 from .receive_budget import READ_BUFFER_BYTES, FrameBuffer, grown, rejected_size

@@ -17,8 +17,8 @@ from ...protocol.codec import DECODE_FAULTS, Arrays, stepwise_decoder, stepwise_
 from ...protocol.schema import Message
 from ...replication.controller.result import MAX_RECORDS_PER_REQUEST
 from ..runtime.memory import release_after
-from ..runtime.sliced_work import WAITING, Done, run_slice
-from ..runtime.turns import SLICE_S, Task, Work
+from ..runtime.sliced_work import SLICE_S, WAITING, Done, run_slice
+from ..runtime.turns import Task, Work
 from .api_endpoint import ApiEndpoint, BoundHandle
 from .call import Call, ClientConnection, ProtocolViolation, Relay, RequestDispatch
 from .portions import LARGEST_PORTION, LARGEST_WAITING_PORTION, Merged, Portion, Portioning, has_more_than, portions

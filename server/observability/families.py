@@ -19,7 +19,7 @@ from ...replication.quorum.roles import Leader
 from ...storage.files.open_files import SPARES, OpenFile
 from ..network.descriptors import DESCRIPTORS
 from ..runtime.counters import Times, TopicMetrics
-from ..runtime.turns import TURN_BUDGET_S
+from ..runtime.sliced_work import TURN_BUDGET_S
 from ..services import NodeServices, Services
 from .group_families import groups, share
 

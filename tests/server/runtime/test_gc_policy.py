@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from odradek.server.runtime.memory import GC_PAUSES, GcPauses, LongCollections
-from odradek.server.runtime.sliced_work import SlicedWork, Steps, without_gc
-from odradek.server.runtime.turns import Turns, TurnWatch, Work
+from odradek.server.runtime.sliced_work import SlicedWork, Steps, TurnWatch, without_gc
+from odradek.server.runtime.turns import Turns, Work
 
 from tests.server.harness.remote_broker import until
 
