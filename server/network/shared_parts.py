@@ -75,6 +75,8 @@ class SharedParts:
 BYTES_PER_TURN = 1 << 20
 #: A transfer that has begun moves at least this: less is not worth its system call.
 LEAST_BYTES = 64 << 10
+#: A system call counts as this in the bytes of a turn, beside those it moves: responses may have thousands of short pieces.
+CALL_BYTES = 4 << 10
 
 
 class TransferTurns:
