@@ -16,7 +16,6 @@ import odradek
 import pytest
 from odradek.server.network import file_sender
 from odradek.server.network.connection import Connection
-from odradek.server.network.descriptors import DESCRIPTORS
 from odradek.server.network.file_sender import FileSender
 from odradek.server.network.receive_budget import READ_BUFFER_BYTES
 from odradek.server.network.shared_parts import BYTES_PER_TURN, CALL_BYTES, LEAST_BYTES, TransferTurns
@@ -183,7 +182,8 @@ def test_thousands_of_short_pieces_share_turns(
                 transport: Any = SimpleNamespace(write=received.extend)
                 sender = CopiedSender(transport, turns, done.set, lambda error: None)
             else:
-                assert DESCRIPTORS.take_extra()
+                budget = SimpleNamespace(return_extra=lambda: None)
+                monkeypatch.setattr(file_sender, "DESCRIPTORS", budget)
                 sender = FileSender(ours.fileno(), loop, turns, done.set, lambda error: None)
                 loop.add_reader(theirs, lambda: received.extend(theirs.recv(1 << 20)))
             opened_file: Any = SimpleNamespace(fd=opened.fileno())
