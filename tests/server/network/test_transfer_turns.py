@@ -172,23 +172,25 @@ def test_thousands_of_short_pieces_share_turns(
     async def run() -> bytes:
         nonlocal turn
         loop, turns = asyncio.get_running_loop(), TransferTurns()
-        ours, theirs = socket.socketpair()
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            ours, theirs = socket.create_connection(listening.getsockname()), listening.accept()[0]
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
         ours.setblocking(False)
         theirs.setblocking(False)
-        received, done = bytearray(), asyncio.Event()
+        received = bytearray()
         with ours, theirs, file.open("rb") as opened:
             sender: FileSender | CopiedSender
             if is_encrypted:
                 transport: Any = SimpleNamespace(write=received.extend)
-                sender = CopiedSender(transport, turns, done.set, lambda error: None)
+                sender = CopiedSender(transport, turns, lambda: None, lambda error: None)
             else:
                 budget = SimpleNamespace(return_extra=lambda: None)
                 monkeypatch.setattr(file_sender, "DESCRIPTORS", budget)
-                sender = FileSender(ours.fileno(), loop, turns, done.set, lambda error: None)
+                sender = FileSender(ours.fileno(), loop, turns, lambda: None, lambda error: None)
                 loop.add_reader(theirs, lambda: received.extend(theirs.recv(1 << 20)))
             opened_file: Any = SimpleNamespace(fd=opened.fileno())
             sender.send([LogSlice(opened_file, at, size, 0, 1, 0) for at in range(0, pieces * size, size)])
-            while not done.is_set() or len(received) < pieces * size:
+            while len(received) < pieces * size:
                 turn += 1
                 await asyncio.sleep(0)
             loop.remove_reader(theirs)
