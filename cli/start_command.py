@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..server.runtime.gc_policy import GC_PAUSES, LongCollections
+from ..server.runtime.memory import GC_PAUSES, LongCollections
 from .broker_properties import properties_of
 from .console_process import check_installed, check_listeners, console_beside
 from .data_locations import remember

@@ -36,9 +36,9 @@ from .runtime.halting import UnsupportedMetadata, cause_of, decide
 from .runtime.late_imports import LateImports
 from .runtime.log_lines import RepeatedLines
 from .runtime.metadata_cache import MetadataCache
+from .runtime.sliced_work import Stopwatch, TurnWatch
 from .runtime.subsystem import Stop, Subsystem, stop_each
 from .runtime.thread_pools import ThreadPools
-from .runtime.turn_budget import Stopwatch, TurnWatch
 from .runtime.turns import Turns
 from .runtime.waiters import Deadlines, Wakeups
 from .services import NodeServices, Services
@@ -319,7 +319,7 @@ class BrokerServer:
         """Takes no more requests, hands over what it leads, and closes its logs: the next start scans nothing.
 
         Without `leave` nothing is handed over, and the others learn it as they do of a process that has died. Stops what
-        a start has made, however far it came. A part that fails to stop keeps no other from it; the first such failure is
+        a start has made, however far it came. A part that fails to stop keeps no other from it; its failure is logged and
         raised in the end.
         """
         began_s = asyncio.get_running_loop().time()
@@ -327,6 +327,9 @@ class BrokerServer:
         self.observability.node_stops()
         try:
             await stop_each(self._stops(leave=leave))
+        except Exception:
+            log.exception("a part of the node did not stop; the others did")
+            raise
         finally:
             took_s = asyncio.get_running_loop().time() - began_s
             log.info("node %d stopped in %.0f ms", self.node_id, took_s * 1000)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from .runtime.clock import Clock
     from .runtime.counters import DamageCounters, Metrics
     from .runtime.metadata_cache import MetadataCache
+    from .runtime.sliced_work import TurnWatch
     from .runtime.thread_pools import ThreadPools
-    from .runtime.turn_budget import TurnWatch
     from .share.subsystem import ShareSubsystem
     from .telemetry.subsystem import TelemetrySubsystem
 

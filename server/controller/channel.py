@@ -22,7 +22,7 @@ from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ...protocol.schema import Message
 from ...replication.controller.controller import error_response
 from ...replication.controller.result import RequestError
-from ..network.sockets.addresses import encoded_client_host
+from ..network.sockets import encoded_client_host
 
 if TYPE_CHECKING:
     from ...client.peers import Peers

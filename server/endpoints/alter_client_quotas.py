@@ -22,7 +22,7 @@ from ...protocol.messages.alter_client_quotas import (
 )
 from ...protocol.schema import Message
 from ..access.authorization.requirements import IN_GENERAL_WORDS, on_cluster
-from ..access.quotas.connection_rates import Addresses, is_address, resolve
+from ..access.quotas.client_quotas import Addresses, is_address, resolve
 from ..controller.places import ACTIVE_CONTROLLER
 from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, SMALL_RESERVE, ApiEndpoint
 from ..network.call import Call

@@ -30,7 +30,7 @@ from ..controller.config_changes import Rejected, broker_id_of, config_error
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import ONCE, Portioning, by_resource
-from ..runtime import loggers
+from ..runtime.log_lines import logger_levels
 from ..services import NodeServices
 
 Entries = list[DescribeConfigsResourceResult]
@@ -112,7 +112,7 @@ def _broker_loggers(services: NodeServices, name: str) -> Entries:
     source = entries_of.ConfigSource.BROKER_LOGGER
     return [
         DescribeConfigsResourceResult(name=logger, value=level, config_source=source)
-        for logger, level in sorted(loggers.levels().items())
+        for logger, level in sorted(logger_levels().items())
     ]
 
 

@@ -67,8 +67,8 @@ def _metered(
     path: FetchPath, call: Call, meter: CostMeter, context: FetchContext, *, is_follower: bool
 ) -> FetchResponse | None:
     """Fetches while there are quotas, which do not hold for followers."""
+    from ..fetch.fetch import ThrottledFetch
     from ..fetch.follower_fetch import FollowerFetch
-    from ..fetch.throttled_fetch import ThrottledFetch
 
     if is_follower:
         call.exempt()

@@ -37,7 +37,7 @@ from ..controller.places import ACTIVE_CONTROLLER
 from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, ApiEndpoint
 from ..network.call import Call
 from ..network.portions import TOGETHER, Portioning, by_resource
-from ..runtime import loggers
+from ..runtime.log_lines import LEVEL_NAMES, ROOT_LOGGER, logger_exists, set_logger_level, unset_logger_level
 
 _LOGGERS = Each(Operation.ALTER_CONFIGS, AclResourceType.CLUSTER)
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
@@ -107,9 +107,9 @@ def _change_loggers(services: ConfigServices, call: Call, resource: AlterConfigs
         _check_logger(config)
     for config in () if call.request.validate_only else resource.configs:
         if config.config_operation == _SET:
-            loggers.set_level(config.name, config.value or "")
+            set_logger_level(config.name, config.value or "")
         else:
-            loggers.unset_level(config.name)
+            unset_logger_level(config.name)
 
 
 def _check_logger(config: AlterableConfig) -> None:
@@ -118,15 +118,15 @@ def _check_logger(config: AlterableConfig) -> None:
         words = {_APPEND: "APPEND operation", _SUBTRACT: "SUBTRACT operation"}
         what = words.get(operation, f"Unknown operation type {operation}")
         raise Rejected(ErrorCode.INVALID_REQUEST, f"{what} is not allowed for the BROKER_LOGGER resource")
-    if not loggers.exists(name):
+    if not logger_exists(name):
         raise Rejected(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
-    if operation == _SET and config.value not in loggers.LEVEL_NAMES:
+    if operation == _SET and config.value not in LEVEL_NAMES:
         raise Rejected(
             ErrorCode.INVALID_CONFIG,
             f"Cannot set the log level of {name} to {config.value} as it is not a supported log level. "
-            f"Valid log levels are {', '.join(loggers.LEVEL_NAMES)}",
+            f"Valid log levels are {', '.join(LEVEL_NAMES)}",
         )
-    if operation == _DELETE and name == loggers.ROOT:
+    if operation == _DELETE and name == ROOT_LOGGER:
         raise Rejected(ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed")
 
 

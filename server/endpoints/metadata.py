@@ -34,10 +34,10 @@ from ...protocol.uuids import ZERO_UUID
 from ...replication.controller.state import topic_name_fault
 from ..access.authorization.requirements import Each, authorized_operations, cluster_operations
 from ..controller.cluster_view import ClusterView
-from ..network.answer_size import PLAIN_ANSWER_ITEMS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.large_requests import work_in_turns
+from ..network.response_size import PLAIN_RESPONSE_ITEMS
 from ..runtime.internal_topics import INTERNAL_TOPICS
 from ..runtime.sliced_work import SeenValues, Steps, in_order
 
@@ -304,7 +304,7 @@ class KeptTopics:
 
 def _kept_topics(services: Services, call: Call, view: ClusterView) -> Steps[KeptTopics | None]:
     """Returns None where there are too few partitions: a response that is encoded at once has no encoded topics."""
-    left = PLAIN_ANSWER_ITEMS
+    left = PLAIN_RESPONSE_ITEMS
     for topic in view.image.topics.by_name.values():
         left -= 1 + len(topic.partitions)
         if left < 0:

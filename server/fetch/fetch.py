@@ -44,9 +44,10 @@ if TYPE_CHECKING:
     from ...storage.log.log import Log
     from ...storage.segments.segment import LogSlice
     from ..controller.cluster_view import Leaders
-    from ..network.call import Call
+    from ..network.call import Call, CostMeter
     from ..replicas.scrubber import Scrubber
     from .fetch_path import FetchPath
+    from .sessions import FetchContext
 
 
 # Reads that meet damage: wait for the inspection of a segment, or for healing, or answer CORRUPT_MESSAGE.
@@ -524,3 +525,35 @@ class Fetch(ParkedFetch):
             if piece is not None and session is not None:
                 session.gave_data(wanted)
         return kept, kept_pieces
+
+
+# A consumer's Fetch while clients have quotas: it finds no more than the quota allows, and waits with what exceeds it.
+#
+# A response that would exceed the quota is not sent. The client gets an empty one with the throttle time, and its session
+# stays as it was, so that it asks for the same records again (KIP-219). Bytes are those of the records and 64 for each
+# partition; Kafka counts the response with its names.
+#: Size of a partition in a response, with its share of the topic.
+_PARTITION_BYTES = 64
+
+
+class ThrottledFetch(Fetch):
+    __slots__ = ("_meter",)
+
+    def __init__(self, path: FetchPath, call: Call, meter: CostMeter, context: FetchContext) -> None:
+        super().__init__(path, call, context)
+        self._meter = meter
+        most = meter.most_fetched_bytes()
+        if most < self._max_bytes:
+            self._max_bytes = int(most)
+            self._min_bytes = min(self._min_bytes, self._max_bytes)
+
+    def _answer(self, found: list[Found]) -> FetchResponse:
+        session = self._context.session
+        size = sum(one.records.size + _PARTITION_BYTES for one in found if one.records is not None)
+        if (
+            size
+            and (session is None or session.epoch == self._context.epoch)
+            and self._meter.throttles_fetch(self._call, size)
+        ):
+            return FetchResponse(0, ErrorCode.NONE, 0 if session is None else session.id, [], NO_NODES)
+        return super()._answer(found)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
-from ..network.answer_size import arrays_of, is_large
 from ..network.large_requests import reply_in_slices, work_in_turns
+from ..network.response_size import arrays_of, is_large
 from ..partitions.hosted_partition import HostedPartition
 from ..partitions.parked_fetch import NotInPageCache
 from ..runtime.sliced_work import Steps

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from ...client.shown_text import shown
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
-from .answer_size import is_large
+from .response_size import is_large
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api

@@ -8,7 +8,7 @@ it wait: the done prefix of `calls` is what may be sent. The connection stops re
 while
 - the peer does not read: more than `WRITE_HIGH_WATER_BYTES` of responses wait in the transport;
 - `MAX_UNANSWERED_CALLS` are waiting;
-- something holds the connection (`backpressure.py`): for example a parked Fetch, whose response may be large.
+- something holds the connection (`hold`): for example a parked Fetch, whose response may be large.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ...client.shown_text import shown_reason
 from ...storage.segments.segment import LogSlice
-from ..runtime.turn_budget import TURN_BUDGET_S
-from .backpressure import RECEIVING, TURN, HeldConnection
+from ..runtime.clock import TIMER_RESOLUTION_S
+from ..runtime.sliced_work import TURN_BUDGET_S
 from .call import Call, ProtocolViolation, RequestDispatch
 from .file_sender import AnswerSender, FileSender
-from .frame_buffer import READ_BUFFER_BYTES, FrameBuffer, grown, rejected_size
-from .transfer_turns import LEAST_BYTES
+from .receive_budget import READ_BUFFER_BYTES, FrameBuffer, grown, rejected_size
+from .shared_parts import LEAST_BYTES
 
 if TYPE_CHECKING:
     from ...protocol.schema import Message
     from ..access.quotas.sensors import Meters
-    from .listening import Listening
+    from .shared_parts import Listening
+
 
 log = logging.getLogger("odradek.connection")
 
@@ -53,18 +54,31 @@ TURN_SHARE_S = TURN_BUDGET_S / 4
 unpack_length = struct.Struct(">i").unpack_from
 
 
-class Connection(HeldConnection):
+# The reasons for which a connection takes no request: it may be held for several at once.
+#
+# Reasons are a call whose response may be large (it is released by its answer), the connection's share of the turn of the
+# loop, the bytes of a turn, the rate of new connections, and the quotas of clients (KIP-219). Reading goes on when none is
+# left.
+#: The connection has had its share of this turn of the loop.
+TURN = "turn"
+#: The bytes that connections move in this turn of the loop are used up (shared_parts.py).
+RECEIVING = "receiving"
+#: Connections are created faster than `max.connection.creation.rate` allows.
+CREATION_RATE = "creation rate"
+#: The client is over a quota.
+MUTED = "muted"
+
+
+class Connection(asyncio.BufferedProtocol):
     __slots__ = (
-        "_buffer", "_filled", "_needed", "_out", "_out_bytes", "_peer_reads", "_reading", "_receiving", "_sender",
-        "_stuck_bytes", "_taking", "_transfers", "_transport", "active", "authorization", "calls", "client_host",
-        "client_id",
-        "client_id_bytes", "closed", "counted_as", "dispatcher", "has_asked", "is_token_authenticated",
-        "listener", "listener_name", "max_frame_bytes", "meters", "opened_s", "principal", "rejected_batches",
-        "remote_address", "sasl_gate", "software", "takes_descriptor",
+        "_buffer", "_filled", "_holds", "_muted_until_s", "_needed", "_out", "_out_bytes", "_peer_reads", "_reading",
+        "_receiving", "_sender", "_stuck_bytes", "_taking", "_transfers", "_transport", "_unmuting", "active",
+        "authorization", "calls", "client_host", "client_id", "client_id_bytes", "closed", "counted_as", "dispatcher",
+        "has_asked", "is_token_authenticated", "listener", "listener_name", "max_frame_bytes", "meters", "opened_s",
+        "principal", "rejected_batches", "remote_address", "sasl_gate", "software", "takes_descriptor",
     )  # fmt: skip
 
     def __init__(self, listener: Listening) -> None:
-        super().__init__()
         self.listener = listener
         self.listener_name = listener.name
         self.dispatcher: RequestDispatch = listener.dispatcher
@@ -111,6 +125,10 @@ class Connection(HeldConnection):
         self._reading = True
         self._peer_reads = True
         self._sender: AnswerSender | None = None
+        #: A tuple, because an empty one takes neither memory nor time.
+        self._holds: tuple[Hashable, ...] = ()
+        self._muted_until_s = 0.0
+        self._unmuting: asyncio.TimerHandle | None = None
 
     # Callbacks of asyncio.
 
@@ -396,6 +414,51 @@ class Connection(HeldConnection):
             self._warn("unsent", f"the response to {self.remote_address} cannot be sent: {error}", logging.ERROR)
         self._sender = None
         self.abort()
+
+    # Reasons to take no request.
+
+    def hold(self, reason: Hashable) -> None:
+        """Takes no request before `reason` is released. A call is released by its answer."""
+        if reason not in self._holds:
+            self._holds += (reason,)
+
+    def release(self, reason: Hashable) -> None:
+        """Takes requests again if `reason` was the last one to hold the connection."""
+        if reason in self._holds:
+            self._drop_hold(reason)
+            self._resume()
+
+    def mute(self, time_ms: int) -> None:
+        """Takes no request for at least that time: the client is over a quota (KIP-219)."""
+        loop = asyncio.get_running_loop()
+        delay_s = time_ms / 1000 + TIMER_RESOLUTION_S
+        until_s = loop.time() + delay_s
+        if self._unmuting is not None:
+            if until_s <= self._muted_until_s:
+                return
+            self._unmuting.cancel()
+        self._muted_until_s = until_s
+        self.hold(MUTED)
+        self._unmuting = loop.call_later(delay_s, self._unmute)
+
+    def _unmute(self) -> None:
+        self._unmuting = None
+        self.release(MUTED)
+
+    def _drop_holds(self) -> None:
+        """Forgets all reasons at the end of the connection: a throttle may be days long, and its timer keeps the object."""
+        self._holds = ()
+        if self._unmuting is not None:
+            self._unmuting.cancel()
+            self._unmuting = None
+
+    def _drop_hold(self, reason: Hashable) -> None:
+        """Removes a reason; `_holds` has at least one."""
+        holds = self._holds
+        if len(holds) > 1:
+            self._holds = tuple(one for one in holds if one is not reason)
+        elif holds[0] is reason:
+            self._holds = ()
 
     # Endings.
 

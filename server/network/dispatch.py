@@ -22,7 +22,7 @@ from ...protocol.apis import APIS, Api
 from ...protocol.codec import DECODE_FAULTS, MalformedMessage, decode
 from ...protocol.internal.headers import RequestHeader
 from ...protocol.schema import Message, has_records
-from ..access.authorization.errors import AuthorizerNotReady
+from ..access.authorization.requirements import AuthorizerNotReady
 from .api_endpoint import ApiEndpoint, BoundHandle
 from .call import (
     Call,

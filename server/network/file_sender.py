@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from ...storage.segments.segment import LogSlice
 from .descriptors import DESCRIPTORS
-from .transfer_turns import LEAST_BYTES, TransferTurns
+from .shared_parts import CALL_BYTES, LEAST_BYTES, TransferTurns
 
 _MORE = getattr(socket, "MSG_MORE", 0)
 
@@ -114,7 +114,7 @@ class FileSender:
                 if self._position < size:
                     sent = self._send_some(piece, min(size, self._position + max(turns.left, LEAST_BYTES)))
                     self._position += sent
-                    turns.spend(sent)
+                    turns.spend(sent + CALL_BYTES)
                 if self._position == size:
                     pieces.popleft()
                     self._position = 0

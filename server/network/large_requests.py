@@ -7,6 +7,7 @@ batches: they are done in the first slice, and handled at once like any other. U
 
 from __future__ import annotations
 
+import select
 import sys
 from collections.abc import Callable, Generator
 from functools import partial
@@ -16,19 +17,18 @@ from ...protocol.codec import DECODE_FAULTS, Arrays, stepwise_decoder, stepwise_
 from ...protocol.schema import Message
 from ...replication.controller.result import MAX_RECORDS_PER_REQUEST
 from ..runtime.memory import release_after
-from ..runtime.sliced_work import WAITING, Done, run_slice
-from ..runtime.turn_budget import SLICE_S
+from ..runtime.sliced_work import SLICE_S, WAITING, Done, run_slice
 from ..runtime.turns import Task, Work
-from .answer_size import arrays_of, is_large
 from .api_endpoint import ApiEndpoint, BoundHandle
 from .call import Call, ClientConnection, ProtocolViolation, Relay, RequestDispatch
-from .disconnect_detection import has_left
-from .frame_buffer import READ_BUFFER_BYTES
 from .portions import LARGEST_PORTION, LARGEST_WAITING_PORTION, Merged, Portion, Portioning, has_more_than, portions
+from .receive_budget import READ_BUFFER_BYTES
+from .response_size import arrays_of, is_large
 from .route import Route
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api
+
 
 T = TypeVar("T")
 
@@ -362,3 +362,30 @@ def freed(items: list[Any]) -> Work:
     while items:
         del items[-ITEMS_PER_CLOCK:]
         yield
+
+
+# Connections whose peer has gone while the broker does not read from them.
+#
+# The transport notices the end of a connection when it reads. While a large request is handled nothing is read, so the
+# work would continue to its end without a client.
+#: Linux reports a peer's end of sending without a read; other systems report only a broken connection.
+_GONE = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR if hasattr(select, "poll") else 0
+
+
+def has_left(connection: Any) -> bool:
+    """Returns True if the peer has ended or broken the connection, which is then aborted. Takes two microseconds.
+    A request in an Envelope has no connection of its own, and a simulated one has no socket: their peers are never
+    taken for gone.
+    """
+    if connection.closed:
+        return True
+    transport = getattr(connection, "_transport", None)
+    connected = transport.get_extra_info("socket") if transport is not None else None
+    if connected is None or not _GONE or connected.fileno() < 0:
+        return False
+    poll = select.poll()
+    poll.register(connected.fileno(), _GONE)
+    if not any(events & _GONE for _, events in poll.poll(0)):
+        return False
+    connection.abort()
+    return True

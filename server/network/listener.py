@@ -14,22 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 from ..access.principals import principal_builder
 from ..config.listeners import CannotListen
-from .backpressure import CREATION_RATE
 from .call import CONTROLLER, ListenerKind
-from .connection import Connection
+from .connection import CREATION_RATE, Connection
 from .descriptors import BROKERS, CLIENTS, CONTROLLERS, DESCRIPTORS
 from .dispatch import Dispatcher
 from .endpoint import Endpoint
-from .frame_buffer import READ_BUFFER_BYTES
-from .sockets.acceptor import SECURED_ACCEPTS_PER_TURN, Acceptor
-from .sockets.addresses import client_host, plain_address
-from .sockets.bound_sockets import bound_sockets
+from .receive_budget import READ_BUFFER_BYTES
+from .sockets import SECURED_ACCEPTS_PER_TURN, Acceptor, bound_sockets, client_host, plain_address
 
 if TYPE_CHECKING:
     from ..access.authentication.gate import SaslListener
     from ..config.listeners import Listeners
     from .shared_parts import SharedParts
-    from .tls.handshaking import Handshaking
+    from .tls import Handshaking
 
 log = logging.getLogger("odradek.listener")
 
@@ -69,7 +66,7 @@ class Listener:
         config = shared.config
         self.max_frame_bytes: int = config.get("socket.request.max.bytes")
         self.idle_s: float = config.get("connections.max.idle.ms") / 1000
-        #: Shared by all connections of the listener (see connection.py).
+        #: Shared by all connections of the listener (see tls.py).
         self.read_buffer = bytearray(READ_BUFFER_BYTES)
         self.read_view = memoryview(self.read_buffer)
         # In the order in which they came.
@@ -189,8 +186,10 @@ class Listener:
         tls = self.shared.tls.of(self.name)
         if tls is None:
             return Connection(self)
-        from .tls.connection import TlsConnection  # which few brokers need
-        from .tls.handshaking import Handshaking
+        from .tls import (
+            Handshaking,
+            TlsConnection,  # which few brokers need
+        )
 
         if self._handshaking is None:
             self._handshaking = Handshaking(self.name, self.shared.lines, self.shared.audit, self.refused)

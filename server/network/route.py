@@ -8,8 +8,8 @@ from ...protocol.apis import Api
 from ...protocol.codec import lowered_decoder, lowered_encoder
 from ..access.authorization.requirements import Nothing
 from ..runtime.counters import Times
-from .answer_size import arrays_of
 from .api_endpoint import ApiEndpoint, BoundHandle, Cost
+from .response_size import arrays_of
 
 _UNLOADED = ApiEndpoint(authorization=(Nothing("No request is handled by it."),))
 

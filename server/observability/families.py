@@ -19,7 +19,7 @@ from ...replication.quorum.roles import Leader
 from ...storage.files.open_files import SPARES, OpenFile
 from ..network.descriptors import DESCRIPTORS
 from ..runtime.counters import Times, TopicMetrics
-from ..runtime.turn_budget import TURN_BUDGET_S
+from ..runtime.sliced_work import TURN_BUDGET_S
 from ..services import NodeServices, Services
 from .group_families import groups, share
 
@@ -156,7 +156,7 @@ def _background(services: NodeServices) -> Iterator[Metric]:
 
 
 def _turns(services: NodeServices) -> Iterator[Metric]:
-    """Turns of the event loop over their budget (runtime/turn_budget.py)."""
+    """Turns of the event loop over their budget (runtime/turns.py)."""
     watch = services.turn_watch
     words = "Iterations of the event loop that took longer than the time budget, by API of the request."
     family = CounterMetricFamily("odradek_loop_long_turns", words, labels=("request",))

@@ -29,8 +29,7 @@ from ...replication.quorum.roles import Follower, Leader
 from ..config.listeners import CannotListen
 from ..controller.broker_lifecycle import LifecycleState
 from ..network.descriptors import DESCRIPTORS
-from ..network.sockets.acceptor import Acceptor
-from ..network.sockets.bound_sockets import bound_sockets
+from ..network.sockets import Acceptor, bound_sockets
 from ..services import NodeServices, Services
 from .families import families
 from .group_lag import group_lag

@@ -5,15 +5,12 @@ Parts that few brokers need are `Lazy`: a broker without share groups has none o
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta
     from ...metadata.image import MetadataImage
-
-log = logging.getLogger("odradek.broker")
 
 T = TypeVar("T")
 
@@ -39,8 +36,8 @@ class Subsystem:
 
 
 async def stop_each(stops: Iterable[Stop]) -> None:
-    """Calls each, one after the other: one that fails keeps no other from its own. Logs failures, and raises the first of
-    them in the end.
+    """Calls each, one after the other: one that fails keeps no other from its own. Raises the failure in the end, or
+    several as one `ExceptionGroup`; the node logs it.
     """
     failures: list[Exception] = []
     for stop in stops:
@@ -49,10 +46,11 @@ async def stop_each(stops: Iterable[Stop]) -> None:
             if waiting is not None:
                 await waiting
         except Exception as failure:
-            log.exception("a part of the node does not stop; the others do")
             failures.append(failure)
-    if failures:
+    if len(failures) == 1:
         raise failures[0]
+    if failures:
+        raise ExceptionGroup(f"{len(failures)} parts of the node did not stop", failures)
 
 
 class Lazy(Generic[T]):

@@ -8,7 +8,7 @@ import pytest
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.envelope import EnvelopeRequest
 from odradek.server.controller.channel import encoded_principal
-from odradek.server.runtime.turn_budget import TURN_BUDGET_S
+from odradek.server.runtime.sliced_work import TURN_BUDGET_S
 
 from tests.hostile.cost_probe import MeasuredBroker, frame_of
 

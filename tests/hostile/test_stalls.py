@@ -22,7 +22,7 @@ from odradek.protocol.messages.offset_commit import (
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.server.network import large_requests
 from odradek.server.runtime.memory import LARGE_BYTES
-from odradek.server.runtime.turn_budget import TURN_BUDGET_S
+from odradek.server.runtime.sliced_work import TURN_BUDGET_S
 
 from tests.hostile.cost_check import GROUP, LONGEST_TURN_S, TOPIC, made_world
 from tests.hostile.cost_probe import MeasuredBroker, TurnProbe, frame_of

@@ -12,8 +12,7 @@ from odradek.server.access.authentication.authentication import (
     Failure,
     State,
 )
-from odradek.server.access.authentication.plain import password_check, plain_mechanism
-from odradek.server.access.authentication.sasl import Mechanism
+from odradek.server.access.authentication.sasl import Mechanism, password_check, plain_mechanism
 
 from tests.security.exchanges import ScramClient, plain, settings
 

@@ -13,7 +13,7 @@ from ....metadata.configs import InvalidConfig
 from ....metadata.image import AclImage
 from ..audit import AuditLog
 from ..plugins import is_own_class, load_class
-from .errors import AuthorizerNotReady
+from .requirements import AuthorizerNotReady
 from .rules import AccessRules
 from .sessions import Action, AuthorizationSession, Authorizer, FollowsAcls, RecentDecisions, RequestContext
 

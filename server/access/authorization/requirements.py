@@ -285,3 +285,7 @@ def adding(field: str, results: Iterable[Any]) -> Callable[[Any], Any]:
         return response
 
     return finish
+
+
+class AuthorizerNotReady(Exception):
+    """The rules are not known yet. Only super users are authorized by then, which is what starts a secured cluster."""

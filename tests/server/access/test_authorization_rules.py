@@ -19,7 +19,7 @@ from odradek.server.access.authorization.authorization import (
     Authorization,
     StandardAuthorizer,
 )
-from odradek.server.access.authorization.errors import AuthorizerNotReady
+from odradek.server.access.authorization.requirements import AuthorizerNotReady
 from odradek.server.access.authorization.rules import AccessRules, rules_of
 from odradek.server.runtime.clock import Clock
 

@@ -18,6 +18,11 @@ from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopics
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from odradek.protocol.schema import Message
 
@@ -95,6 +100,13 @@ class Harness:
             )
             assert ask(self.admin, beat, 1).error_code == 0
 
+    def commit(self) -> None:
+        """Makes the group of the client: offsets are deleted of a group that is there."""
+        partitions = [OffsetCommitRequestPartition(0, 0)]
+        topics = [OffsetCommitRequestTopic(f"TOPIC-{MINE}", partitions=partitions)]
+        response = ask(self.admin, OffsetCommitRequest(group_id=f"GROUP-{MINE}", topics=topics), 8)
+        assert error_codes(response) <= {0}
+
     def create(self, *names: str) -> None:
         topics = [CreatableTopic(name, 1, 1) for name in names]
         answer = self.admin.call(CreateTopicsRequest(topics=topics, timeout_ms=20_000), 7)
@@ -143,6 +155,8 @@ def test_each_item_has_the_outcome_of_its_own(
     targets = [target({kind: name}, harness.ids) for name in (MINE, OTHER)]
     if probe.api in OF_SHARE_GROUPS and kind is TOPIC:
         targets = [replace(one, group=SHARES) for one in targets]
+    if probe.api == "OffsetDelete":
+        harness.commit()
     allowed, denied = (probe.fields(one) for one in targets)
     request = merged(allowed, denied) if is_first else merged(denied, allowed)
     api = BY_NAME[probe.api]

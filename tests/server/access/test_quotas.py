@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import odradek
@@ -16,8 +17,8 @@ from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopics
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.server.network.backpressure import MUTED, HeldConnection
 from odradek.server.network.call import BROKER
+from odradek.server.network.connection import MUTED, Connection
 
 from compat_tests.wire import ConnectionClosed, WireClient
 from tests.server.harness.data_path import DataPath, batch_of, fetch_request, values_of, wait_until
@@ -242,7 +243,9 @@ def test_quotas_hold_after_a_restart(tmp_path: Path) -> None:
 
 
 async def test_connection_that_ends_while_it_is_muted_keeps_no_timer() -> None:
-    connection = HeldConnection()
+    shared = SimpleNamespace(receiving=None, transfers=None)
+    listener: Any = SimpleNamespace(name="", dispatcher=None, max_frame_bytes=0, sasl=None, shared=shared)
+    connection = Connection(listener)
     connection.mute(1000)
     connection.mute(10)  # a shorter throttle does not end a longer one
     first = connection._unmuting

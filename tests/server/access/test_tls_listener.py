@@ -22,7 +22,7 @@ from odradek.protocol.records.record import Record, encode_batch
 from odradek.server.access.tls import handshakes
 from odradek.server.network.connection import WRITE_HIGH_WATER_BYTES
 from odradek.server.network.listener import Listener
-from odradek.server.network.tls.copied_sender import CopiedSender
+from odradek.server.network.tls import CopiedSender
 
 from compat_tests.wire import WireClient, request_frame
 from tests.server.harness.certificates import Authority, pem_properties

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from odradek.server.network.sockets.bound_sockets import bound_sockets
+from odradek.server.network.sockets import bound_sockets
 
 from compat_tests.odradek_process import OdradekProcess
 

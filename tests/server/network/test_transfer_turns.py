@@ -8,14 +8,20 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import odradek
 import pytest
 from odradek.server.network import file_sender
 from odradek.server.network.connection import Connection
-from odradek.server.network.frame_buffer import READ_BUFFER_BYTES
-from odradek.server.network.sockets.acceptor import ACCEPTS_PER_TURN, MOST_ACCEPTS_PER_TURN, PAUSE_S, Acceptor
-from odradek.server.network.transfer_turns import BYTES_PER_TURN, LEAST_BYTES, TransferTurns
+from odradek.server.network.file_sender import FileSender
+from odradek.server.network.receive_budget import READ_BUFFER_BYTES
+from odradek.server.network.shared_parts import BYTES_PER_TURN, CALL_BYTES, LEAST_BYTES, TransferTurns
+from odradek.server.network.sockets import ACCEPTS_PER_TURN, MOST_ACCEPTS_PER_TURN, PAUSE_S, Acceptor
+from odradek.server.network.tls import CopiedSender
+from odradek.storage.segments.segment import LogSlice
 
 from tests.server.harness.data_path import DataPath, batch_of
 
@@ -149,6 +155,57 @@ def test_transfers_get_turns_in_their_order() -> None:
         return order
 
     assert asyncio.run(run()) == ["a", "b", "c"] * 3
+
+
+@pytest.mark.usefixtures("sockets")
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "TLS"])
+def test_thousands_of_short_pieces_share_turns(
+    is_encrypted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Fetch of thousands of partitions has a piece of a file for each: system calls count, not only their bytes."""
+    pieces, size = 3000, 50
+    file = tmp_path / "log"
+    file.write_bytes(os.urandom(pieces * size))
+    calls: Counter[int] = Counter()
+    turn = 0
+
+    async def run() -> bytes:
+        nonlocal turn
+        loop, turns = asyncio.get_running_loop(), TransferTurns()
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            ours, theirs = socket.create_connection(listening.getsockname()), listening.accept()[0]
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        received = bytearray()
+        with ours, theirs, file.open("rb") as opened:
+            sender: FileSender | CopiedSender
+            if is_encrypted:
+                transport: Any = SimpleNamespace(write=received.extend)
+                sender = CopiedSender(transport, turns, lambda: None, lambda error: None)
+            else:
+                budget = SimpleNamespace(return_extra=lambda: None)
+                monkeypatch.setattr(file_sender, "DESCRIPTORS", budget)
+                sender = FileSender(ours.fileno(), loop, turns, lambda: None, lambda error: None)
+                loop.add_reader(theirs, lambda: received.extend(theirs.recv(1 << 20)))
+            opened_file: Any = SimpleNamespace(fd=opened.fileno())
+            sender.send([LogSlice(opened_file, at, size, 0, 1, 0) for at in range(0, pieces * size, size)])
+            while len(received) < pieces * size:
+                turn += 1
+                await asyncio.sleep(0)
+            loop.remove_reader(theirs)
+            sender.close()
+        return bytes(received)
+
+    name, call = ("preadv", os.preadv) if is_encrypted else ("sendfile", os.sendfile)
+
+    def counted(*args: Any) -> int:
+        calls[turn] += 1
+        return call(*args)
+
+    monkeypatch.setattr(os, name, counted)
+    assert asyncio.run(asyncio.wait_for(run(), 60)) == file.read_bytes()
+    assert sum(calls.values()) >= pieces and max(calls.values()) <= 2 * BYTES_PER_TURN // CALL_BYTES
 
 
 def test_idle_loop_schedules_nothing() -> None:

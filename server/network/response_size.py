@@ -8,7 +8,7 @@ from typing import Any
 from ...protocol.schema import ArrayOf, Message
 
 #: A response with more structures is encoded in slices: some 5 us each, with all that they may hold.
-PLAIN_ANSWER_ITEMS = 500
+PLAIN_RESPONSE_ITEMS = 500
 
 #: The arrays of structures of a response, each with the arrays in its structures.
 Arrays = tuple[tuple[str, tuple[str, ...]], ...]
@@ -26,7 +26,7 @@ def _arrays(cls: Any) -> Iterable[Any]:
 
 def is_large(response: Any, arrays: Arrays) -> bool:
     """Returns True if a response has too many structures to encode in one go; the third level is not counted."""
-    left = PLAIN_ANSWER_ITEMS
+    left = PLAIN_RESPONSE_ITEMS
     for name, inner in arrays:
         structures = getattr(response, name)
         if structures:

@@ -6,13 +6,17 @@ The event loop's own `create_server` accepts all that waits in one turn, without
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
+import fcntl
 import logging
+import resource
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from ipaddress import IPv6Address, ip_address
 from typing import Any
 
-from ....storage.files.open_files import SPARES
+from ...storage.files.open_files import SPARES
 
 log = logging.getLogger("odradek.listener")
 
@@ -130,3 +134,104 @@ class Acceptor:
             log.debug("a connection was not set up: %s", error)
             accepted.close()
             self._failed(protocol)
+
+
+#: Listening sockets get descriptors from here on, above those of most brokers' connections and files. The system's table of
+#: descriptors and the event loop's take some 128 KiB each for it.
+_FIRST_DESCRIPTOR = 16_384
+#: Below the limit of descriptors when that is lower: room for listening sockets, which no connection gets.
+_BELOW_LIMIT = 16
+
+
+def bound_sockets(host: str, port: int, options: Mapping[int, int] | None = None) -> list[socket.socket]:
+    """Returns a bound socket per address of the host, all on one port, with these SOL_SOCKET options. Raises OSError."""
+    found: list[socket.socket] = []
+    try:
+        for family, address in _addresses(host):
+            found.append(_bound(family, address, port, options or {}))
+            port = found[0].getsockname()[1]
+    except OSError as error:
+        for made in found:
+            made.close()
+        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        reason = "it is in use" if error.errno == errno.EADDRINUSE else error.strerror
+        raise OSError(error.errno, f"cannot listen on {place}: {reason}") from None
+    return found
+
+
+def _bound(family: int, host: str, port: int, options: Mapping[int, int]) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if host == "::" else 1)
+        for option, value in options.items():
+            made.setsockopt(socket.SOL_SOCKET, option, value)
+        made.bind((host, port))
+    except OSError:
+        made.close()
+        raise
+    return _with_high_descriptor(made)
+
+
+def _with_high_descriptor(bound: socket.socket) -> socket.socket:
+    """Returns the socket with a descriptor above those of connections.
+
+    Linux closes the descriptors of a killed process from the highest to the lowest. Closed first, a listening socket refuses
+    clients that connect again when their connections end. Closed last, it lets the system accept such a client and then
+    reset its connection, which kafka-python over TLS does not survive (compat_tests/kafka_python/FINDINGS.md).
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = _FIRST_DESCRIPTOR + _BELOW_LIMIT if soft == resource.RLIM_INFINITY else soft
+    first = min(_FIRST_DESCRIPTOR, limit - _BELOW_LIMIT)
+    with contextlib.suppress(OSError):  # none is left there: an order of closing is no reason not to serve
+        moved = socket.socket(fileno=fcntl.fcntl(bound, fcntl.F_DUPFD_CLOEXEC, first))
+        bound.close()
+        return moved
+    return bound
+
+
+def _addresses(host: str) -> list[tuple[int, str]]:
+    """(family, address) of every address that a listener's host stands for."""
+    if host in ("", "::"):
+        return [(socket.AF_INET6, "::")] if _has_ipv6() else [(socket.AF_INET, "0.0.0.0")]
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    known = [(int(family), str(address[0])) for family, _, _, _, address in found]
+    if not _has_ipv6():
+        known = [(family, address) for family, address in known if family == socket.AF_INET]
+    return list(dict.fromkeys(known))
+
+
+def _has_ipv6() -> bool:
+    if not socket.has_ipv6:
+        return False
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+def plain_address(text: str) -> str:
+    """An IPv4 client of a dual-stack listener shows as ::ffff:a.b.c.d; its address is a.b.c.d."""
+    return text.removeprefix("::ffff:") if text.startswith("::ffff:") and "." in text else text
+
+
+def client_host(ip: str) -> str:
+    """Returns an address as Java prints it, without shortening: /127.0.0.1, /0:0:0:0:0:0:0:1."""
+    if ":" not in ip:
+        return f"/{ip}"
+    address, percent, scope = ip.partition("%")
+    groups = IPv6Address(address).exploded.split(":")
+    return "/" + ":".join(format(int(group, 16), "x") for group in groups) + percent + scope
+
+
+def decoded_client_host(address: bytes) -> str:
+    """Returns the client host of an Envelope's address. Raises ValueError if it has neither 4 nor 16 bytes."""
+    return client_host(str(ip_address(address)))
+
+
+def encoded_client_host(host: str | None) -> bytes:
+    """Returns the address of a client host for an Envelope; that of the local host when there is none."""
+    return ip_address((host or "").lstrip("/").partition("%")[0] or "127.0.0.1").packed
