@@ -156,6 +156,11 @@ class Connection:
         return self.properties["bootstrap.servers"]
 
     @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Host and port of each of the bootstrap servers. Raises Misused."""
+        return [_host_and_port(one) for one in self.bootstrap.split(",") if one.strip()]
+
+    @property
     def security(self) -> Security:
         if self._security is None:
             self._security = security_of(self.properties)
@@ -195,7 +200,7 @@ class Connection:
         from .kafka_python import connection_arguments, login_of
 
         self.reach()
-        addresses = [Address(*_host_and_port(one)) for one in self.bootstrap.split(",") if one.strip()]
+        addresses = [Address(*one) for one in self.addresses]
         login, client_id = login_of(self.security), self.properties.get("client.id", "odradek-cli")
         arguments = connection_arguments(self.security)
         return Cluster(addresses, client_id, self.timeout_s, lambda listener: login, arguments)

@@ -130,7 +130,7 @@ def _decoder_of_kind(kind: str, registry: SchemaRegistry) -> Callable[[bytes], A
 
 
 def registry_of(coding: Coding, connection: Connection) -> SchemaRegistry:
-    # Its HTTP client takes 12 ms to load.
+    # The HTTP client of a registry takes 12 ms to load.
     from .schema_registry import SchemaRegistry
 
     assert coding.registry is not None
