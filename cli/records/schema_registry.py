@@ -43,7 +43,7 @@ class Registered:
 
 
 class RegistryFailure(CommandError):
-    """The registry does not answer, has an error of its own, or rejects the login: this says nothing of a schema."""
+    """The registry does not answer, has an error of its own, or rejects the login: the schema may exist."""
 
 
 class SchemaRegistry:

@@ -259,7 +259,7 @@ class FailingRegistry:
 @pytest.mark.usefixtures("sockets", "processes")
 @pytest.mark.parametrize("form", ["avro", "protobuf"])
 def test_failure_of_the_registry_is_raised_and_a_missing_schema_spoils_its_row(form: str) -> None:
-    """A registry that fails says nothing of a value: its row must not be taken for an undecodable one."""
+    """The value may decode when the registry is back: its row must not be taken for an undecodable one."""
     text, body = (avro_schema(), b"\x02") if form == "avro" else (ORDER_PROTO, b"\0\x08\x05")
     values = pa.array([b"\0" + number.to_bytes(4, "big") + body for number in (1, 2, 99)], pa.binary())
     with FailingRegistry(form.upper(), text) as registry:
