@@ -69,7 +69,7 @@ def _run(words: list[str]) -> int:
     if _COMPLETE in os.environ:
         from .client.run import complete
 
-        return complete(parser())
+        return complete(parser)
     client = command_of(words)
     if client is not None:
         from .client.run import run

@@ -15,10 +15,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ..protocol.apis import API_VERSIONS_KEY, APIS, Api
-from ..protocol.codec import MalformedMessage, decode, encode_pieces
+from ..protocol.codec import MalformedMessage
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..protocol.schema import Message
+from .frames import correlation_id_of, request_frame, response_of, response_size
 
 if TYPE_CHECKING:
     from .login import PeerLogin
@@ -33,15 +34,10 @@ BUFFER_BYTES = 64 * 1024
 KEPT_BUFFER_BYTES = 2 * 1024 * 1024
 #: After so many small responses in succession a large buffer goes: a forwarded request may have a large response once.
 SMALL_ANSWERS = 8
-#: The limit of a response. A correct node sends less: replica.fetch.response.max.bytes is 10 MiB by default.
-MAX_ANSWER_BYTES = 1 << 30
 #: Frames up to this are copied out of the buffer: codecs are quickest on bytes of their own.
 COPIED_FRAME_BYTES = 16 * 1024
 #: Every Kafka since 2.4 supports it; a newer one is not needed to learn versions.
 _API_VERSIONS_VERSION = 3
-
-_HEADER = struct.Struct(">hhih")
-_LENGTH = struct.Struct(">i")
 
 Reply = Callable[[Message | None], None]
 
@@ -108,15 +104,10 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     def _write(self, api: Api, version: int, request: Message, reply: Reply) -> None:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        client_id = self._client_id
-        head = _HEADER.pack(api.key, version, self._correlation_id, len(client_id)) + client_id
-        if api.request_header_version(version) == 2:
-            head += b"\0"
-        pieces = encode_pieces(request, version)
-        size = len(head) + sum(map(len, pieces))
+        frame = request_frame(api, version, self._correlation_id, self._client_id, request)
         self._in_flight.append(_InFlight(self._correlation_id, api, version, reply))
         assert self._transport is not None
-        self._transport.writelines([_LENGTH.pack(size), head, *pieces])
+        self._transport.writelines(frame)
 
     @property
     def peer(self) -> str:
@@ -166,10 +157,7 @@ class PeerConnection(asyncio.BufferedProtocol):
     def _take_frames(self) -> None:
         pos, needed = 0, 4
         while self._filled - pos >= 4:
-            (size,) = _LENGTH.unpack_from(self._buffer, pos)
-            if not 4 <= size <= MAX_ANSWER_BYTES:
-                raise MalformedMessage(f"a response of {size} bytes")
-            needed = 4 + size
+            needed = 4 + response_size(self._buffer, pos)
             if self._filled - pos < needed:
                 break
             self._small_answers = 0 if needed > BUFFER_BYTES else self._small_answers + 1
@@ -195,22 +183,13 @@ class PeerConnection(asyncio.BufferedProtocol):
         frame: Any = memoryview(self._buffer)[start:end]
         if end - start <= COPIED_FRAME_BYTES:
             frame = bytes(frame)
-        (correlation_id,) = _LENGTH.unpack_from(frame)
+        correlation_id = correlation_id_of(frame)
         if not self._in_flight or self._in_flight[0].correlation_id != correlation_id:
             raise MalformedMessage(
                 f"a response with correlation id {correlation_id}, which is not that of the oldest request"
             )
         asked = self._in_flight.popleft()
-        pos = 4
-        if asked.api.response_header_version(asked.version) == 1:
-            if frame[pos]:
-                raise MalformedMessage("a response header with tagged fields")
-            pos += 1
-        version = asked.version
-        if asked.api.key == API_VERSIONS_KEY and frame[pos : pos + 2] == _UNSUPPORTED_VERSION:
-            version = 0  # the peer does not support our version, and responds with the one that all support
-        response, _ = decode(asked.api.response, version, frame, pos)
-        asked.reply(response)
+        asked.reply(response_of(asked.api, asked.version, frame))
 
     def _learn_versions(self, response: Message | None) -> None:
         assert isinstance(response, ApiVersionsResponse)
@@ -250,6 +229,3 @@ class PeerConnection(asyncio.BufferedProtocol):
         if self._login is not None and not self._ended_by_us:
             self._held = []
             self._login.begin()
-
-
-_UNSUPPORTED_VERSION = struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)

@@ -11,7 +11,8 @@
 - `decoder_of(ValueSchema("json", schema), topic, sample)`, `typed(batch, decoder)`: a RecordBatch with values as structs,
   and one with the columns of `UNDECODABLE` for the rows that do not decode.
 - Errors: `UnreadableOffsets`, whose `unread` has topic, partition, offsets, file, position and reason; `ScanError` and
-  `InvalidScan` for a scan that cannot be made. Errors can be pickled.
+  `InvalidScan` for a scan that cannot be made; `SchemaRegistryUnavailable`, after which it is not known what decodes. Errors
+  can be pickled.
 
 | module | purpose |
 |---|---|
@@ -31,7 +32,7 @@
 from .batches import SCHEMA, Aborted
 from .cluster import ClusterError, FetchReader, LocalReader, Reader, read_split
 from .dataset import ScanDataset
-from .errors import InvalidScan, ScanError, Unread, UnreadableOffsets
+from .errors import InvalidScan, ScanError, SchemaRegistryUnavailable, Unread, UnreadableOffsets
 from .plan import PartitionPlan, Plan
 from .reading import FileReader, Split
 from .scan import Scan, scan
@@ -52,6 +53,7 @@ __all__ = [
     "Scan",
     "ScanDataset",
     "ScanError",
+    "SchemaRegistryUnavailable",
     "Split",
     "Unread",
     "UnreadableOffsets",

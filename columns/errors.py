@@ -41,5 +41,12 @@ class UnreadableOffsets(ScanError):
         return UnreadableOffsets, (self.unread,)
 
 
+class SchemaRegistryUnavailable(ScanError):
+    """The schema registry fails, so it is not known which values decode. A later scan may succeed."""
+
+    #: The exit status of a command.
+    status = 4
+
+
 class InvalidScan(ScanError, ValueError):
     """A source, column or option that a scan cannot have."""

@@ -19,6 +19,7 @@ from ..cli.options import FAILED, warn
 from ..cli.output.results import Output, Table
 from ..cli.records.consume_options import Isolation
 from ..cli.records.value_options import MessageName, SchemaRegistry, ValueSchemaFile
+from . import errors
 from .dataset import ScanDataset, UndecodableDataset
 from .errors import ScanError, Unread
 from .scan import Scan, scan, with_values
@@ -111,9 +112,13 @@ def _explained() -> Iterator[None]:
     except ScanError as error:
         raise CommandError(str(error), getattr(error, "status", FAILED)) from None
     except duckdb.Error as error:
-        text = str(error)
-        # DuckDB wraps what a scan raises in words of its own.
-        raise CommandError(text.partition("Error: ")[2] if "UnreadableOffsets" in text else text) from None
+        # DuckDB wraps what a scan raises in words of its own, with the traceback.
+        text, _, raised = str(error).rpartition(f"{errors.__name__}.")
+        name, _, words = raised.partition(": ")
+        kind = getattr(errors, name, None) if text else None
+        if kind is None:
+            raise CommandError(str(error)) from None
+        raise CommandError(words, getattr(kind, "status", FAILED)) from None
 
 
 def _form(output_format: ResultFormat | None, file: Path | None) -> ResultFormat:

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..cli.client.errors import CommandError
-from ..cli.records.schema_registry import Schema, SchemaRegistry, framed
-from .errors import InvalidScan
+from ..cli.records.schema_registry import RegistryFailure, Schema, SchemaRegistry, framed
+from .errors import InvalidScan, SchemaRegistryUnavailable
 
 FORMATS = ("json", "avro", "protobuf")
 #: Rows of a sample from which the type of JSON values follows.
@@ -350,6 +350,8 @@ class AvroDecoder:
         for number, value in enumerate(values.to_pylist()):
             try:
                 rows.append(None if value is None else self._one(value))
+            except RegistryFailure as failure:
+                raise SchemaRegistryUnavailable(str(failure)) from None
             except Exception as error:  # fastavro raises what it meets: struct.error, EOFError, KeyError and so on
                 rows.append(None)
                 bad.append(number)
@@ -451,6 +453,8 @@ class ProtobufDecoder:
                 continue
             try:
                 message, rest = self._message_of(value)
+            except RegistryFailure as failure:
+                raise SchemaRegistryUnavailable(str(failure)) from None
             except (ValueError, IndexError, CommandError) as error:
                 bad[number] = str(error)
                 continue
@@ -521,7 +525,8 @@ class ValueSchema(NamedTuple):
 
 
 def decoder_of(named: ValueSchema, topic: str, sample: Callable[[], pa.Array]) -> Decoder:
-    """The decoder for values of a topic. `sample`: of values, where JSON has no schema. Raises InvalidScan."""
+    """The decoder for values of a topic. `sample`: of values, where JSON has no schema. Raises InvalidScan, and
+    SchemaRegistryUnavailable, as the decoder does."""
     if named.format not in FORMATS:
         raise InvalidScan(f"value_format is {named.format!r}; it takes {', '.join(FORMATS)}")
     if named.registry is not None and named.schema is not None:
@@ -530,6 +535,8 @@ def decoder_of(named: ValueSchema, topic: str, sample: Callable[[], pa.Array]) -
         raise InvalidScan(f"{named.format} values need a schema file or a schema registry")
     try:
         return _MAKERS[named.format](named, topic, sample)
+    except RegistryFailure as failure:
+        raise SchemaRegistryUnavailable(str(failure)) from None
     except CommandError as error:
         raise InvalidScan(str(error)) from None
 

@@ -315,16 +315,19 @@ class BrokerServer:
         self.services = self.endpoints.services = services
         self.observability.observe(services)
 
-    async def stop(self, *, leave: bool = True) -> None:
+    async def stop(self, *, leave: bool = True, clean: bool = True) -> None:
         """Takes no more requests, hands over what it leads, and closes its logs: the next start scans nothing.
 
-        Without `leave` nothing is handed over, and the others learn it as they do of a process that has died. Stops what
+        Without `leave` nothing is handed over, and the others learn it as they do of a process that has died. Without
+        `clean` the directories are left as such a process leaves them, and the next start recovers the logs. Stops what
         a start has made, however far it came. A part that fails to stop keeps no other from it; its failure is logged and
         raised in the end.
         """
         began_s = asyncio.get_running_loop().time()
         log.info("stopping node %d", self.node_id)
         self.observability.node_stops()
+        for subsystem in self.subsystems:
+            subsystem.stops_cleanly = clean
         try:
             await stop_each(self._stops(leave=leave))
         except Exception:

@@ -194,12 +194,12 @@ class EmbeddedRun:
     # ---- one of the brokers
 
     async def kill(self, node_id: int) -> None:
-        """Ends a broker: its connections break first, and it hands nothing over."""
+        """Ends a broker: its connections break first, it hands nothing over, and its directories are not marked clean."""
         server = self.servers.pop(node_id)
         for listener in server.network.listeners:
             for connection in list(listener.connections):
                 connection.abort()
-        await server.stop(leave=False)
+        await server.stop(leave=False, clean=False)
 
     async def restart(self, node_id: int) -> None:
         """Starts a broker again on its port and its data; one that runs stops first."""

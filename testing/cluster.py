@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from ..metadata.configs import InvalidConfig
-from ..server.access.provisioning import INTERNAL
+from ..server.access.provisioning import INTERNAL, NODE_NAME
 from .broker_run import EmbeddedRun, temporary_path
 from .completion import Completion
 from .embedded import EMBEDDED_DEFAULTS, ConfigValue, Embedded, as_text
@@ -37,6 +37,8 @@ _HOST = "127.0.0.1"
 #: Every node of a small cluster votes; of a larger one three do, as a quorum of three survives the death of one.
 MOST_CONTROLLERS = 3
 MOST_BROKERS = 50
+#: With another protocol of the listener, the nodes have names that only its users know.
+_PROTOCOLS = "listener.security.protocol.map"
 #: Sessions of brokers in one process may be short: a test need not wait as long as machines may be silent.
 CLUSTER_DEFAULTS = {
     "controller.listener.names": "CONTROLLER",
@@ -183,6 +185,8 @@ class Cluster(Embedded):
             properties = _properties(self._count, controllers, ports, directory, self._config)
             for each, port in zip(properties, ports[self._count + controllers :], strict=True):
                 _secure(each, port, secured)
+        if not Path(properties[0]["log.dirs"]).exists() and _PROTOCOLS not in self._config:
+            _check_nodes_may_act(properties[0], f"User:{NODE_NAME}" if secured is not None else "User:ANONYMOUS")
         return EmbeddedRun(properties, temporary, self.faults, lambda: self._format(properties), secured)
 
     def _free_ports(self, count: int) -> list[int]:
@@ -237,6 +241,22 @@ class Isolation:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.heal()
+
+
+def _check_nodes_may_act(properties: Mapping[str, str], principal: str) -> None:
+    """Raises InvalidConfig where the authorizer denies the requests of the nodes to each other: no node would ever serve.
+    A cluster that starts for the first time has no ACLs yet.
+    """
+    from ..server.access.authorization.authorization import CLASS_KEY, STANDARD_CLASS, SUPER_USERS, StandardAuthorizer
+
+    if properties.get(CLASS_KEY) != STANDARD_CLASS:
+        return
+    authorizer = StandardAuthorizer(properties)
+    if principal not in authorizer.super_users and not authorizer.allows_without_rules:
+        raise InvalidConfig(
+            f"the brokers of this cluster connect to each other as {principal}, which the authorizer denies: add "
+            f"{principal} to {SUPER_USERS}"
+        )
 
 
 def _secure(properties: dict[str, str], port: int, secured: SecuredRun) -> None:

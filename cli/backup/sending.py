@@ -7,6 +7,7 @@ from typing import Any
 from ...protocol.records.record import Record
 from ..client.connection import Connection
 from ..client.errors import CommandError
+from ..client.producer_ids import request_producer_id
 
 _SETTINGS = {
     "enable.idempotence": True,
@@ -29,6 +30,7 @@ class Sending:
 
         settings = _SETTINGS | connection.librdkafka()
         self._producer = Producer({**settings, "on_delivery": self._delivered})
+        request_producer_id(self._producer, settings, topic)
         self._topic = topic
         self._partition = partition
         self._sent = 0

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import ssl
 import struct
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .contexts import read_contexts
 from .errors import NOT_FOUND, UNREACHABLE, CommandError, CoordinatorMoves, Misused
-from .kafka_python import ssl_context
 from .librdkafka import check_names, librdkafka_settings
 from .properties import pairs, read_client_properties
 from .security import Security, security_of
 
 if TYPE_CHECKING:
+    import ssl
+
     from ...client.cluster import Cluster
 
 T = TypeVar("T")
@@ -157,6 +156,11 @@ class Connection:
         return self.properties["bootstrap.servers"]
 
     @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Host and port of each of the bootstrap servers. Raises Misused."""
+        return [_host_and_port(one) for one in self.bootstrap.split(",") if one.strip()]
+
+    @property
     def security(self) -> Security:
         if self._security is None:
             self._security = security_of(self.properties)
@@ -196,7 +200,7 @@ class Connection:
         from .kafka_python import connection_arguments, login_of
 
         self.reach()
-        addresses = [Address(*_host_and_port(one)) for one in self.bootstrap.split(",") if one.strip()]
+        addresses = [Address(*one) for one in self.addresses]
         login, client_id = login_of(self.security), self.properties.get("client.id", "odradek-cli")
         arguments = connection_arguments(self.security)
         return Cluster(addresses, client_id, self.timeout_s, lambda listener: login, arguments)
@@ -222,6 +226,8 @@ class Connection:
 
     def silent_addresses(self, timeout_s: float) -> list[str]:
         """Addresses that accept a connection, and send nothing within the time: their process hangs."""
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(_MOST_PROBES) as probes:
             addresses = [one.strip() for one in self.bootstrap.split(",") if one.strip()]
             return [
@@ -236,6 +242,8 @@ class Connection:
             try:
                 with socket.create_connection((host, port), timeout=timeout_s) as connected:
                     if self.security.has_tls:
+                        from .kafka_python import ssl_context
+
                         context = ssl_context(self.security)
                         context.wrap_socket(connected.dup(), server_hostname=host).close()
                     else:
@@ -258,7 +266,11 @@ class Connection:
                 f"{address} expects TLS, and security.protocol is {protocol}: set security.protocol={secured}",
                 UNREACHABLE,
             )
-        if self.security.has_tls and not _offers_tls(connected, _host_and_port(address)[0], ssl_context(self.security)):
+        if not self.security.has_tls:
+            return
+        from .kafka_python import ssl_context
+
+        if not _offers_tls(connected, _host_and_port(address)[0], ssl_context(self.security)):
             plain = {"SSL": "PLAINTEXT", "SASL_SSL": "SASL_PLAINTEXT"}[protocol]
             raise CommandError(
                 f"{address} has no TLS, and security.protocol is {protocol}: name a port with TLS, or set "
@@ -281,6 +293,8 @@ def _expects_tls(connected: socket.socket, address: tuple[str, int]) -> bool:
         first = b""
     if first:
         return first == _TLS_ALERT
+    import ssl  # a port of Kafka without TLS has answered
+
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with socket.create_connection(address, timeout=_CONNECT_TIMEOUT_S) as again:
@@ -289,6 +303,8 @@ def _expects_tls(connected: socket.socket, address: tuple[str, int]) -> bool:
 
 def _offers_tls(connected: socket.socket, host: str, context: ssl.SSLContext) -> bool:
     """Whether the port answers a handshake with TLS; that it fails for another reason is for the libraries to explain."""
+    import ssl
+
     connected.settimeout(_CONNECT_TIMEOUT_S)
     try:
         context.wrap_socket(connected.dup(), server_hostname=host).close()

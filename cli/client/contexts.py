@@ -11,10 +11,7 @@ The file is `$XDG_CONFIG_HOME/odradek/contexts.toml` (`~/.config` without that v
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,6 +44,8 @@ def read_contexts() -> Contexts:
         return Contexts()
     except OSError as error:
         raise CommandError(f"cannot read {file}: {error.strerror}") from None
+    import tomllib
+
     try:
         if len(data) > _MOST_FILE_BYTES:
             raise ValueError("too long")
@@ -63,6 +62,8 @@ def read_contexts() -> Contexts:
 
 def write_contexts(contexts: Contexts) -> None:
     """Replaces the file in one step. Raises CommandError when it cannot be written."""
+    import tempfile  # which commands that only read contexts need not load
+
     file = contexts_file()
     lines = [f"current = {_quoted(contexts.current)}\n"] if contexts.current is not None else []
     for name in sorted(contexts.named):
@@ -82,4 +83,6 @@ def write_contexts(contexts: Contexts) -> None:
 
 def _quoted(text: str) -> str:
     """A basic string of TOML: JSON's escapes are among TOML's, but for DEL, which TOML wants escaped."""
+    import json
+
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import ssl
-import tempfile
-from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +9,8 @@ from .errors import DENIED, CommandError, Misused
 from .security import Security
 
 if TYPE_CHECKING:
+    import ssl
+
     from ...client.sasl import Login, SaslClient
 
 #: Limit of a token endpoint's response.
@@ -112,6 +110,8 @@ def connection_arguments(security: Security) -> Callable[[str, str], dict[str, A
 
 
 def ssl_context(security: Security) -> ssl.SSLContext:
+    import ssl
+
     try:
         context = ssl.create_default_context(cafile=security.ca_file or None, cadata=security.ca_pem or None)
         context.check_hostname = security.verifies_host
@@ -128,6 +128,8 @@ def ssl_context(security: Security) -> ssl.SSLContext:
 
 def _load_pem(context: ssl.SSLContext, security: Security) -> None:
     """Python's ssl module takes a client's key from files only: this one has mode 0600 and is deleted at once."""
+    import tempfile
+
     with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
         file.write(f"{security.key_pem}\n{security.certificate_pem}\n")
         file.flush()
@@ -141,13 +143,15 @@ class _TokenProvider:
         self._security = security
 
     def token(self) -> str:
+        # Only a login by tokens needs them, and every command would wait 20 ms for them.
+        import json
+        import urllib.parse
+        import urllib.request
+        from base64 import b64encode
+
         security = self._security
         form = {"grant_type": "client_credentials"} | ({"scope": security.scope} if security.scope else {})
         basic = b64encode(f"{security.client_id}:{security.client_secret}".encode()).decode()
-        # Only a login by tokens needs them, and every command would wait 20 ms for them.
-        import urllib.parse
-        import urllib.request
-
         request = urllib.request.Request(
             security.token_endpoint,
             urllib.parse.urlencode(form).encode(),

@@ -6,7 +6,7 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..options import FAILED, INTERRUPTED, MISUSED, complain, did_you_mean, warn
@@ -114,14 +114,14 @@ def _usage(program: str, error: Any) -> int:
 # ---- completion
 
 
-def root(parser: argparse.ArgumentParser, only: tuple[str, ...] | None = None) -> typer.Typer:
+def root(parser: argparse.ArgumentParser, *, names_only: bool = False) -> typer.Typer:
     """All commands in one tree, those of argparse as stubs with their options: the shell completes from it.
 
-    `only`: the words of the client command that is imported, in place of all.
+    `names_only`: no client command is imported.
     """
     import typer
 
-    made = typer.Typer(add_completion=True, rich_markup_mode=None)
+    made = _empty_root()
     groups: dict[str, typer.Typer] = {}
     for name, command in _subcommands(parser).items():
         inner = _subcommands(command)
@@ -137,10 +137,32 @@ def root(parser: argparse.ArgumentParser, only: tuple[str, ...] | None = None) -
                 groups[name].command(verb, help=parsed.description)(_stub(parsed))
     for words, client in COMMANDS.items():
         into = made if len(words) == 1 else groups[words[0]]
-        if only is None or words == only:
+        if not names_only:
             _add(into, words[-1], app_of(client))
         else:
             into.command(words[-1], help=client.meaning)(lambda: None)
+    return made
+
+
+def _tree_of(words: tuple[str, ...], command: ClientCommand) -> typer.Typer:
+    """The tree with one client command in its place, and nothing of the others."""
+    import typer
+
+    made = into = _empty_root()
+    for word in words[:-1]:
+        inner = typer.Typer()
+        into.add_typer(inner, name=word)
+        into = inner
+    _add(into, words[-1], app_of(command))
+    return made
+
+
+def _empty_root() -> typer.Typer:
+    import typer
+
+    made = typer.Typer(add_completion=True, rich_markup_mode=None)
+    # With a callback it stays a group of commands when it has one command only.
+    made.callback()(lambda: None)
     return made
 
 
@@ -183,18 +205,29 @@ def _stub(parser: argparse.ArgumentParser) -> Any:
     return nothing
 
 
-def complete(parser: argparse.ArgumentParser) -> int:
-    """Answers the shell's question in the environment variable `_ODRADEK_COMPLETE`."""
+def complete(make_parser: Callable[[], argparse.ArgumentParser]) -> int:
+    """Answers the shell's question in the environment variable `_ODRADEK_COMPLETE`. The parser is made for a line without a
+    client command; otherwise that command alone is imported.
+    """
     import typer.main
 
-    typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
-    named = command_of(typed.split()[1:])
+    named = command_of(_words_before_cursor())
     try:
-        typer.main.get_command(root(parser, named[0] if named is not None else ())).main(
-            args=[], prog_name="odradek", complete_var="_ODRADEK_COMPLETE"
-        )
+        tree = _tree_of(*named) if named is not None else root(make_parser(), names_only=True)
+        typer.main.get_command(tree).main(args=[], prog_name="odradek", complete_var="_ODRADEK_COMPLETE")
     except SystemExit as end:
         return int(end.code or 0)
     except ModuleNotFoundError as error:
         warn(error)
     return FAILED
+
+
+def _words_before_cursor() -> list[str]:
+    """The words between `odradek` and the one that is completed, in the variables of typer's scripts."""
+    if "COMP_WORDS" in os.environ:  # bash
+        words = os.environ["COMP_WORDS"].split()
+        end = os.environ.get("COMP_CWORD", "")
+        return words[1 : int(end) if end.isdecimal() else None]
+    typed = os.environ.get("_TYPER_COMPLETE_ARGS", "")  # zsh and fish: the line up to the cursor
+    words = typed.split()
+    return words[1:] if typed[-1:].isspace() else words[1:-1]

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..client.connection import Connection
 from ..client.errors import CommandError, Misused
-from .schema_registry import SchemaRegistry, framed
 from .writing import Decode
+
+if TYPE_CHECKING:
+    from .schema_registry import SchemaRegistry
 
 
 class Form(StrEnum):
@@ -101,6 +103,8 @@ def decoder_by_schema(registry: SchemaRegistry) -> Callable[[bytes], tuple[str, 
     """A function of a value with a schema's id before it. The id decides: the function returns the schema's kind and the
     value. It raises ValueError and so on for damaged values, CommandError for schemas that cannot be read.
     """
+    from .schema_registry import framed
+
     by_kind: dict[str, Callable[[bytes], Any]] = {"JSON": _json}
 
     def decode(data: bytes) -> tuple[str, Any]:
@@ -126,5 +130,8 @@ def _decoder_of_kind(kind: str, registry: SchemaRegistry) -> Callable[[bytes], A
 
 
 def registry_of(coding: Coding, connection: Connection) -> SchemaRegistry:
+    # The HTTP client of a registry takes 12 ms to load.
+    from .schema_registry import SchemaRegistry
+
     assert coding.registry is not None
     return SchemaRegistry(coding.registry, connection.properties.get("schema.registry.basic.auth.user.info"))

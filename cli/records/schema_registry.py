@@ -15,6 +15,8 @@ from ..client.errors import DENIED, NOT_FOUND, UNREACHABLE, CommandError, Misuse
 from ..options import shown
 
 _TIMEOUT_S = 10
+#: HTTP statuses of a server that has no time for the request.
+_BUSY = (408, 429)
 #: Limit of one schema.
 _MOST_BYTES = 4 << 20
 #: Limit of the text of an error.
@@ -38,6 +40,10 @@ class Registered:
 
     id: int
     schema: Schema
+
+
+class RegistryFailure(CommandError):
+    """The registry does not answer, has an error of its own, or rejects the login: the schema may exist."""
 
 
 class SchemaRegistry:
@@ -97,11 +103,12 @@ class SchemaRegistry:
         except urllib.error.HTTPError as error:
             status = {401: DENIED, 403: DENIED, 404: NOT_FOUND}.get(error.code, 1)
             reason = _reason(error)
-            raise CommandError(
-                f"the schema registry returned HTTP status {error.code} for {path}{reason}", status
-            ) from None
+            kind = RegistryFailure if status == DENIED or error.code in _BUSY or error.code >= 500 else CommandError
+            raise kind(f"the schema registry returned HTTP status {error.code} for {path}{reason}", status) from None
         except (OSError, ValueError) as error:
-            raise CommandError(f"no response from the schema registry at {self._url}: {error}", UNREACHABLE) from None
+            raise RegistryFailure(
+                f"no response from the schema registry at {self._url}: {error}", UNREACHABLE
+            ) from None
 
 
 def _reason(error: urllib.error.HTTPError) -> str:

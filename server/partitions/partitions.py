@@ -294,21 +294,27 @@ class Partitions:
 
     # ---- shutdown
 
-    def close(self, broker_epoch: int) -> None:
-        """Closes every log, and marks in each directory that the shutdown was clean."""
+    def close(self, broker_epoch: int, *, clean: bool = True) -> None:
+        """Closes every log, and marks in each directory that the shutdown was clean. Without `clean` nothing is flushed,
+        noted or marked, as in a process that is killed.
+        """
         self.pending.stop()
         for directory in self.directories:
             if directory.is_online:
                 try:
-                    self._close_directory(directory, broker_epoch)
+                    self._close_directory(directory, broker_epoch, clean=clean)
                 except LogDirectoryFailure as failure:
                     log.error("closing %s: %s", directory.path, failure)
                 directory.close()
 
-    def _close_directory(self, directory: LogDirectory, broker_epoch: int) -> None:
+    def _close_directory(self, directory: LogDirectory, broker_epoch: int, *, clean: bool) -> None:
         hosted = self.in_directory(directory)
         for partition in hosted:
             partition.role.is_leader = False  # nothing is written any more, whatever a thread still has of it
+        if not clean:
+            for partition in hosted:
+                partition.log.close(self._clock.now_ms(), clean=False)
+            return
         directory.close_logs((partition.log for partition in hosted), self._clock.now_ms())
         if self.are_loaded:
             write_checkpoints(directory, [partition.log for partition in hosted], self.high_watermarks(directory))

@@ -112,8 +112,8 @@ class PartitionsSubsystem(Subsystem):
         return self._changes.steps(delta, image)
 
     async def stop(self) -> None:
-        """Closes the logs: the next start scans nothing."""
-        close = partial(self.hosted.close, self._broker_epoch())
+        """Closes the logs: the next start scans nothing, unless the stop stands for a kill."""
+        close = partial(self.hosted.close, self._broker_epoch(), clean=self.stops_cleanly)
         await stop_each((close,) if self._changes is None else (self._changes.stop, close))
 
     def _broker_epoch(self) -> int:

@@ -23,6 +23,8 @@ class Subsystem:
     name: str
     #: Whether it takes up new images.
     follows_images = False
+    #: Without it, `stop` leaves directories as a process leaves them that is killed.
+    stops_cleanly = True
 
     async def start(self) -> None:
         """Starts it; the subsystems before it have started."""

@@ -51,7 +51,7 @@ def test_base_install_shows_all_commands_and_runs_its_own(tmp_path: Path) -> Non
 @pytest.mark.usefixtures("processes")
 def test_start_imports_no_client_library() -> None:
     program = (
-        "import sys; from odradek.cli.main import parser; parser(); import odradek.cli.start_command, odradek.server.broker;"
+        "import sys; from odradek.cli.main import parser; parser(); import odradek.cli.foreground, odradek.server.broker;"
         f"print([name for name in {EXTRAS} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import odradek
 import pytest
 from odradek.cli.client.connection import Connection
 from odradek.cli.client.errors import CommandError
+from odradek.cli.client.producer_ids import request_producer_id
 from odradek.cli.records import inputs
 from odradek.cli.records.inputs import size_of, value_batches
 from odradek.cli.records.sending import Sender
@@ -18,6 +20,7 @@ from odradek.cli.records.sending import Sender
 from compat_tests.cli.commands import odradek_command
 
 COUNT = 3000
+DEADLINE_S = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +96,41 @@ def test_command_sends_all_lines_to_the_partition(broker: odradek.Broker) -> Non
     assert [(record.partition, record.value) for record in broker.topic("three").records()] == [(2, b"a"), (2, b"b")]
     done = odradek_command("produce", "three", "-p", "9", "--timeout", "5", "-b", broker.bootstrap_servers, stdin="a\n")
     assert done.status == 3 and "partition" in done.err, done
+
+
+def apis_before_a_producer_id(broker: odradek.Broker, topic: str, client_id: str) -> list[str]:
+    """The APIs that `odradek produce` calls before it asks for its producer id."""
+    options = ("-X", f"client.id={client_id}", "-b", broker.bootstrap_servers)
+    assert odradek_command("produce", topic, *options, stdin="a\n").status == 0
+    apis = [one.api for one in broker.requests.matching(client_id=client_id)]
+    return apis[: apis.index("InitProducerId")]
+
+
+def test_producer_id_is_requested_with_the_second_metadata(broker: odradek.Broker) -> None:
+    """Without the second metadata librdkafka asks half a second later. On a busy machine that may be sooner once, so three
+    producers try.
+    """
+    broker.topic("ids").create()
+    assert not broker.requests.matching("InitProducerId")  # the first use of the log begins it
+    found = [apis_before_a_producer_id(broker, "ids", f"producer-{number}") for number in range(3)]
+    assert any(apis.count("Metadata") >= 2 for apis in found), found
+
+
+class SilentProducer:
+    """A producer whose cluster does not answer."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+
+    def list_topics(self, topic: str, timeout: float) -> None:
+        self.asked.set()
+        raise OSError("no response")
+
+
+def test_no_answer_to_the_metadata_request_is_for_the_records_to_report() -> None:
+    producer = SilentProducer()
+    request_producer_id(producer, {"enable.idempotence": False}, "t")
+    request_producer_id(producer, {}, "t")
+    assert not any(thread.name == "producer-id" for thread in threading.enumerate())
+    request_producer_id(producer, {"enable.idempotence": "True"}, "t")
+    assert producer.asked.wait(DEADLINE_S)

@@ -55,11 +55,11 @@ def test_a_signal_stops_the_broker_cleanly(tmp_path: Path, number: int) -> None:
 
 HANGING = """
 import sys
-from odradek.cli import start_command
+from odradek.cli import foreground
 from odradek.cli.main import main
 from odradek.server.broker import BrokerServer
 
-start_command.MOST_STOP_S, start_command.MOST_THREADS_STOP_S = 3.0, 0.5
+foreground.MOST_STOP_S, foreground.MOST_THREADS_STOP_S = 3.0, 0.5
 HANGS = sys.argv.pop(1)
 start = BrokerServer.start
 

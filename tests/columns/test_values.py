@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import socket
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +19,11 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from odradek.columns import InvalidScan, ValueSchema, scan
+from odradek.columns import InvalidScan, SchemaRegistryUnavailable, ValueSchema, scan
 from odradek.columns.values import JsonDecoder, ProtobufDecoder, decoder_of
 from odradek.protocol.records.record import Record
 
+from compat_tests.cli.commands import odradek_command
 from tests.columns.harness.logs import NOW_MS, GeneratedLog
 
 SCHEMA = pa.schema(
@@ -210,6 +214,84 @@ def test_avro_of_a_registry_is_decoded_by_the_schema_of_each_value(registered: A
     assert found.to_table().column("value").to_pylist() == [{"id": 1, "note": "none"}, {"id": 2, "note": "n"}, None]
     reasons = found.undecodable.column("reason").to_pylist()
     assert "the schema id is missing" in reasons[0] and "404" in reasons[1]
+
+
+class FailingRegistry:
+    """A registry with the schemas 1 and 2, the first one the newest. It answers requests for the second with `status`, or
+    closes the connection for None.
+    """
+
+    def __init__(self, kind: str, text: str) -> None:
+        self.status: int | None = 200
+        schema = {"schemaType": kind, "schema": text}
+        answers = {"/subjects/orders-value/versions/latest": {**schema, "id": 1}}
+        answers |= {f"/schemas/ids/{number}": schema for number in (1, 2)}
+        registry = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                status = registry.status if self.path.endswith("/2") else 200 if self.path in answers else 404
+                if status is None:
+                    return
+                body = json.dumps(answers.get(self.path, {})).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *words: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+
+    def __enter__(self) -> FailingRegistry:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.mark.usefixtures("sockets", "processes")
+@pytest.mark.parametrize("form", ["avro", "protobuf"])
+def test_failure_of_the_registry_is_raised_and_a_missing_schema_spoils_its_row(form: str) -> None:
+    """The value may decode when the registry is back: its row must not be taken for an undecodable one."""
+    text, body = (avro_schema(), b"\x02") if form == "avro" else (ORDER_PROTO, b"\0\x08\x05")
+    values = pa.array([b"\0" + number.to_bytes(4, "big") + body for number in (1, 2, 99)], pa.binary())
+    with FailingRegistry(form.upper(), text) as registry:
+        decoder = decoder_of(ValueSchema(form, registry=registry.url), "orders", lambda: values)
+        for status, words in ((None, "no response from"), (401, "401"), (429, "429"), (503, "503")):
+            registry.status = status
+            with pytest.raises(SchemaRegistryUnavailable, match=words):
+                decoder.decode(values)
+        registry.status = 200
+        found = decoder.decode(values)
+        assert found.bad == [len(values) - 1], found.reasons
+        assert "HTTP status 404" in found.reasons[0]
+
+
+def test_query_says_that_the_registry_fails(sockets: None) -> None:
+    with odradek.Broker() as broker, FailingRegistry("AVRO", avro_schema()) as registry:
+        send(broker, "orders", [b"\0" + number.to_bytes(4, "big") + b"\x02" for number in (1, 2)])
+        registry.status = 503
+        options = ("--value-format", "avro", "--schema-registry", registry.url, "-b", broker.bootstrap_servers)
+        done = odradek_command("query", "select * from orders", *options)
+        assert done.status == 4 and done.out == ""
+        assert done.err == "odradek: the schema registry returned HTTP status 503 for /schemas/ids/2\n"
+
+
+@pytest.mark.usefixtures("sockets")
+def test_registry_that_is_down_is_named_before_the_first_row() -> None:
+    with socket.socket() as bound:  # refuses connections
+        bound.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+    named = ValueSchema("avro", registry=url)
+    with pytest.raises(SchemaRegistryUnavailable, match=f"no response from the schema registry at {url}"):
+        decoder_of(named, "orders", lambda: pa.array([], pa.binary()))
 
 
 def test_json_schema_of_a_registry_has_the_columns(registered: Any) -> None:

@@ -30,7 +30,7 @@ def test_console_without_its_extra_names_it_in_one_line() -> None:
 @pytest.mark.usefixtures("processes")
 def test_start_imports_no_part_of_the_console() -> None:
     program = (
-        "import sys; from odradek.cli.main import parser; parser(); import odradek.cli.start_command, odradek.server.broker;"
+        "import sys; from odradek.cli.main import parser; parser(); import odradek.cli.foreground, odradek.server.broker;"
         f"print([name for name in sys.modules if name.split('.')[0] in {EXTRAS} or name.startswith('odradek.console')])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from odradek.cli import start_command
 from odradek.cli.main import main as odradek
 from odradek.metadata.configs import ConfigType, broker_key
 from odradek.metadata.configs.tables import BROKER, OWN
@@ -145,8 +144,8 @@ def run(words: list[str]) -> Outcome:
     with (
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
-        mock.patch.object(start_command, "_run_loop", lambda config, options, starting: 0),
-        mock.patch.object(start_command, "log_to_standard_error", lambda **options: None),
+        mock.patch("odradek.cli.foreground.run_until_stopped", lambda config, options, starting: 0),
+        mock.patch("odradek.cli.logs.log_to_standard_error", lambda **options: None),
         mock.patch("odradek.server.network.descriptors.raise_limit"),
     ):
         try:

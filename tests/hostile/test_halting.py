@@ -242,7 +242,7 @@ def test_a_node_that_runs_is_ended_in_one_place() -> None:
             if called in ("os._exit", "os.abort") or called.endswith(".failed.set_result"):
                 found.append((path.relative_to(ROOT).as_posix(), called))
     # The second ends a process that was told to stop, and hangs.
-    ends = [("cli/start_command.py", "os._exit")] * 2
+    ends = [("cli/foreground.py", "os._exit")] * 2
     assert sorted(found) == [*ends, ("server/broker.py", "self.failed.set_result")]
 
 

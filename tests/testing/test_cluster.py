@@ -10,6 +10,9 @@ import odradek
 import pytest
 from aiokafka import AIOKafkaProducer
 from kafka import KafkaProducer
+from odradek.server.access.authorization.authorization import STANDARD_CLASS as AUTHORIZER
+from odradek.storage.directory import CLEAN_SHUTDOWN_FILE
+from odradek.storage.files.clean_replicas import CLEAN_REPLICAS_FILE
 from odradek.testing.leadership import leader_of
 
 pytestmark = pytest.mark.usefixtures("sockets")
@@ -161,6 +164,43 @@ def test_impossible_cluster_is_refused() -> None:
         odradek.Cluster(config={"node.id": 1}).start()
     with pytest.raises(RuntimeError, match="this cluster is not running"):
         odradek.Cluster().kill(1)
+
+
+@pytest.mark.parametrize(
+    ("given", "security", "named"),
+    [
+        ({}, None, "User:ANONYMOUS"),
+        ({"super.users": "User:admin"}, None, "User:ANONYMOUS"),
+        ({}, "scram", "User:odradek-node"),
+        ({"super.users": "User:admin"}, odradek.Security(authorizer=True), "User:odradek-node"),
+    ],
+)
+def test_authorizer_that_denies_the_brokers_is_refused_with_the_missing_super_user(
+    given: dict[str, str], security: str | odradek.Security | None, named: str
+) -> None:
+    config = {"authorizer.class.name": AUTHORIZER, **given}
+    with pytest.raises(odradek.InvalidConfig, match=f"add {named} to super.users"):
+        odradek.Cluster(brokers=2, config=config, security=security).start()
+
+
+@pytest.mark.parametrize("given", [{"super.users": "User:ANONYMOUS"}, {"allow.everyone.if.no.acl.found": "true"}])
+def test_authorizer_that_allows_the_brokers_serves(given: dict[str, str]) -> None:
+    with odradek.Cluster(brokers=2, config={"authorizer.class.name": AUTHORIZER, **given}) as cluster:
+        assert cluster.broker_ids == [1, 2]
+
+
+def test_killed_broker_leaves_no_mark_of_a_clean_shutdown_and_a_stopped_one_does(tmp_path: Path) -> None:
+    marks = [tmp_path / CLEAN_SHUTDOWN_FILE, tmp_path / CLEAN_REPLICAS_FILE]
+    with odradek.Broker(data_dir=tmp_path) as broker:
+        broker.topic("orders").send(b"order 1")
+        broker.kill()
+        assert not any(mark.exists() for mark in marks)
+        broker.restart()
+        assert not broker.server.directories[0].had_clean_shutdown
+        assert [record.value for record in broker.topic("orders").records()] == [b"order 1"]
+    assert all(mark.exists() for mark in marks)
+    with odradek.Broker(data_dir=tmp_path) as broker:
+        assert broker.server.directories[0].had_clean_shutdown
 
 
 def test_a_broker_that_was_killed_starts_again_on_its_port_with_its_data(broker: odradek.Broker) -> None:
