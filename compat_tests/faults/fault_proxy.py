@@ -42,8 +42,8 @@ _UNKNOWN = (
 @dataclass
 class ProxyFault:
     """A fault. `refuse` and `answer_error` have an `error`, `delay` and `throttle` have `seconds`. `first`: an effect comes
-    before the request. `naming`: only requests with these bytes match. It strikes from the `nth` match on, `times` at most.
-    `count`: the number of requests that it struck; `passed`: of matches before them.
+    before the request. `naming`: only requests with these bytes match. `after`: only requests after the response to one of
+    that API match. It strikes `times` at most. `count`: the number of requests that it struck.
     """
 
     kind: str
@@ -52,8 +52,7 @@ class ProxyFault:
     seconds: float = 0.0
     times: int = 1
     naming: bytes = b""
-    nth: int = 1
-    passed: int = 0
+    after: str = ""
     count: int = 0
 
 
@@ -78,6 +77,8 @@ class Strikes:
         self._fault: ProxyFault | None = None
         self.effect: Callable[[], None] | None = None
         self._asked: Counter[tuple[str, str]] = Counter()
+        #: The APIs of the responses that clients have got.
+        self._answered: set[str] = set()
         self._lock = threading.Lock()
 
     def strike(self, fault: ProxyFault, effect: Callable[[], None] | None = None) -> ProxyFault:
@@ -95,6 +96,7 @@ class Strikes:
         with self._lock:
             self._fault = None
             self._asked.clear()
+            self._answered.clear()
 
     def asked(self, client_id: str, api: str | None = None) -> int:
         """Returns how many requests of an API, or of all, came from a client."""
@@ -108,11 +110,14 @@ class Strikes:
             fault = self._fault
             if fault is None or _KEYS[fault.api] != key or fault.count >= fault.times or fault.naming not in frame:
                 return None
-            if fault.passed + 1 < fault.nth:
-                fault.passed += 1
+            if fault.after and fault.after not in self._answered:
                 return None
             fault.count += 1
             return fault
+
+    def note_answer(self, key: int) -> None:
+        with self._lock:
+            self._answered.add(APIS[key].name)
 
 
 class FaultProxy(Strikes):
@@ -193,6 +198,7 @@ class _Passage:
                     self.client.sendall(struct.pack(">i", len(frame)) + frame)
                 elif fault.kind == "drop_answer" or not self._answer(fault, key, version, frame):
                     return
+                self.proxy.strikes.note_answer(key)
 
     def _answer(self, fault: ProxyFault, key: int, version: int, frame: bytes) -> bool:
         """Sends the answer with its fault. Returns whether the connection stays open."""

@@ -54,16 +54,15 @@ from tests.testing.fault_table import NAMES, Client, Recovery, all_clients, cons
 _TOPIC, _GROUP, _OFFSETS = "orders", "billing", "__consumer_offsets"
 #: Broker 1 has the only controller, so broker 2 leads what moves or dies.
 _STAYS, _MOVES = 1, 2
-#: A member's fourth heartbeat: librdkafka 2.16 never repeats an OffsetFetch that fails with NOT_COORDINATOR, and it sends
-#: that with its first heartbeat. With both brokers it then consumes nothing any more.
-_HEARTBEAT = 4
+#: Heartbeats wait from the answer to this request on: librdkafka 2.16 never repeats an OffsetFetch that fails with
+#: NOT_COORDINATOR. With both brokers it then consumes nothing any more.
+_BEFORE_HEARTBEAT = "OffsetFetch"
 _PREFERRED = 0
 _TIMEOUT_MS = 30_000
 _GONE = (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND)
 _BOTH_SIDES = {
     "auto.create.topics.enable": "false",
     "broker.heartbeat.interval.ms": "200",
-    "broker.session.timeout.ms": "1500",
     "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "2",
 }
@@ -88,6 +87,10 @@ class Move:
 
     def __str__(self) -> str:
         return f"{'consumer' if self.consumes else 'producer'}, {self.name}"
+
+
+#: So that kills are noticed soon. On a loaded machine a broker that runs may lose its leadership after so short a time.
+_SHORT_SESSIONS = {"broker.session.timeout.ms": "1500"}
 
 
 #: Those with a kill wait for a restart each.
@@ -125,8 +128,8 @@ class ClusterSide:
         if move.consumes:
             self.send(b"order 1")
         self.strikes.clear()
-        nth = _HEARTBEAT if move.struck == "Heartbeat" else 1
-        fault = ProxyFault("drop" if move.kills else "first", api=move.struck, nth=nth)
+        after = _BEFORE_HEARTBEAT if move.struck == "Heartbeat" else ""
+        fault = ProxyFault("drop" if move.kills else "first", api=move.struck, after=after)
         self.strikes.strike(fault, lambda: self.kill() if move.kills else self.move(move.topic, _STAYS))
         outcome = self._consume(move, client, name, fault) if move.consumes else client.produce(self.address)
         requests = min(move.most, self.strikes.asked(name, move.counted))
@@ -143,13 +146,14 @@ class ClusterSide:
         )
         return consume_through(client, self.address, lambda api: self.strikes.asked(name, api), recovery)
 
-    def warm_up(self, client: Client) -> None:
-        """Has the cluster create its offsets topic, and a client join the group."""
+    def warm_up(self, clients: Mapping[str, Client]) -> None:
+        """Has the cluster create its offsets topic, and all clients join the group: a JVM is slow at first."""
         with WireClient(self.direct.split(",")[0]) as wire:
             _create(wire, _OFFSETS, {"cleanup.policy": "compact"})
-        self.renew(MOVES[0])
-        self.send(LAST)
-        assert client.consume(self.address) == "ok"
+        for name, client in clients.items():
+            self.renew(MOVES[0])
+            self.send(LAST)
+            assert client.consume(self.address) == "ok", name
 
     def renew(self, move: Move) -> None:
         """Makes the topic and the group new, and broker 2 lead what moves."""
@@ -160,8 +164,8 @@ class ClusterSide:
         with WireClient(self.direct.split(",")[0]) as wire:
             deleted = wire.call(DeleteTopicsRequest(topic_names=[_TOPIC], timeout_ms=_TIMEOUT_MS), 5).responses[0]
             assert deleted.error_code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), deleted
-            _create(wire, _TOPIC, {})
-        self._await_leader(_TOPIC, _MOVES)
+            topic_id = _create(wire, _TOPIC, {})
+        self._await_leader(_TOPIC, _MOVES, topic_id)
 
     def _delete_group(self) -> None:
         def is_gone() -> bool:
@@ -172,14 +176,27 @@ class ClusterSide:
         eventually(is_gone, what="the group has neither members nor name")
 
     def send(self, value: bytes) -> None:
+        """Sends a record. Apache Kafka names a leader in Metadata before that broker leads."""
+        eventually(partial(self._has_sent, value), what=f"the leader of {_TOPIC} accepts a record")
+
+    def _has_sent(self, value: bytes) -> bool:
         now_ms = int(time.time() * 1000)  # retention deletes older ones
         record = Record(timestamp=now_ms, key=None, value=value, headers=[])
-        send(leader_of(self.direct, _TOPIC, 0), _TOPIC, 0, [record])
+        try:
+            send(leader_of(self.direct, _TOPIC, 0), _TOPIC, 0, [record])
+        except RuntimeError as rejected:
+            if ErrorCode.NOT_LEADER_OR_FOLLOWER.name not in str(rejected):
+                raise
+            return False
+        return True
 
-    def _await_leader(self, topic: str, leader: int | None) -> None:
-        """Waits until both brokers know the leader (None: any) and two replicas in sync."""
+    def _await_leader(self, topic: str, leader: int | None, topic_id: bytes | None = None) -> None:
+        """Waits until both brokers know the leader (None: any) and two replicas in sync. `topic_id`: that of a new topic, as
+        a broker may still know a deleted one of that name.
+        """
         for address in self.direct.split(","):
-            eventually(partial(_leads, address, topic, leader, 2), what=f"{leader} leads {topic} on {address}")
+            is_led = partial(_leads, address, topic, leader, 2, topic_id)
+            eventually(is_led, what=f"{leader} leads {topic} on {address}")
 
     def move(self, topic: str, to: int) -> None:
         """Moves the leader of partition 0, and returns when both brokers know it."""
@@ -193,20 +210,22 @@ class ClusterSide:
         raise NotImplementedError
 
 
-def _create(wire: WireClient, name: str, configs: Mapping[str, str]) -> None:
-    """Creates a topic with one partition, which broker 2 leads."""
+def _create(wire: WireClient, name: str, configs: Mapping[str, str]) -> bytes:
+    """Creates a topic with one partition, which broker 2 leads. Returns its id."""
     replicas = [CreatableReplicaAssignment(0, [_MOVES, _STAYS])]
     settings = [CreatableTopicConfig(name=key, value=value) for key, value in configs.items()]
     topic = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=replicas, configs=settings)
     made = wire.call(CreateTopicsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS), 7).topics[0]
     assert made.error_code == ErrorCode.NONE, made
+    topic_id: bytes = made.topic_id
+    return topic_id
 
 
-def _leads(address: str, topic: str, leader: int | None, in_sync: int) -> bool:
+def _leads(address: str, topic: str, leader: int | None, in_sync: int, topic_id: bytes | None = None) -> bool:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     with WireClient(address) as wire:
-        found: Any = wire.call(request, 9).topics[0]
-    if found.error_code or not found.partitions:
+        found: Any = wire.call(request, 12).topics[0]
+    if found.error_code or not found.partitions or topic_id not in (None, found.topic_id):
         return False
     (partition,) = found.partitions
     return leader in (None, partition.leader_id) and len(partition.isr_nodes) >= in_sync and not partition.error_code
@@ -262,17 +281,21 @@ class ApacheCluster(ClusterSide):
 
 
 @contextmanager
-def both_clusters(directory: Path) -> Iterator[tuple[ClusterSide, ClusterSide]]:
+def both_clusters(
+    directory: Path, configs: Mapping[str, str] | None = None
+) -> Iterator[tuple[ClusterSide, ClusterSide]]:
+    """Starts both clusters. `configs`: further ones of all brokers."""
+    config = {**_BOTH_SIDES, **(configs or {})}
     with ExitStack() as stack:
         theirs = MixedCluster(
             directory,
             [COMBINED, BROKER],
-            **{key.replace(".", "_"): value for key, value in _BOTH_SIDES.items()},
+            **{key.replace(".", "_"): value for key, value in config.items()},
         )
         for node_id in theirs.nodes:
             theirs.node(node_id).is_apache = True
         stack.enter_context(theirs)
-        mine = stack.enter_context(odradek.Cluster(brokers=2, config=_BOTH_SIDES))
+        mine = stack.enter_context(odradek.Cluster(brokers=2, config=config))
         yield OdradekCluster(mine, stack), ApacheCluster(theirs, stack)
 
 
@@ -285,9 +308,11 @@ def main() -> int:
     logging.disable(logging.CRITICAL)  # aiokafka reports each attempt to connect to a killed broker
     names, moves = options.client or NAMES, [move for move in MOVES if str(move) in (options.case or map(str, MOVES))]
     different = 0
-    with tempfile.TemporaryDirectory() as folder, both_clusters(Path(folder)) as sides, all_clients() as clients:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        sides = stack.enter_context(both_clusters(Path(folder), _SHORT_SESSIONS))
+        clients = stack.enter_context(all_clients())
         for side in sides:
-            side.warm_up(clients["kafka-python"])
+            side.warm_up(clients)
         for move in moves * options.rounds:
             for name in names:
                 here, there = (side.reaction(move, clients[name], name) for side in sides)

@@ -25,7 +25,7 @@ def sides(
 ) -> Iterator[tuple[ClusterSide, ClusterSide]]:
     with both_clusters(tmp_path_factory.mktemp("apache")) as found:
         for side in found:
-            side.warm_up(clients["kafka-python"])
+            side.warm_up(clients)
         yield found
 
 

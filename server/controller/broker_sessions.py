@@ -41,6 +41,10 @@ log = logging.getLogger("odradek.broker_sessions")
 
 #: A timer that is late by more shows that this process did not run, and so missed heartbeats.
 LATE_MS = 1000
+#: A timer that is late by more shows that something held the loop, and heartbeats may wait: in sockets, or in the brokers of
+#: an embedded cluster, which have the same loop. So the controller fences brokers at a second look, after these.
+HELD_MS = 50
+SECOND_LOOK_MS = 200
 
 Reply = Callable[[Any], None]
 
@@ -71,6 +75,8 @@ class BrokerSessionWatch:
         self._connections: dict[ClientConnection, int] = {}
         self._session_timer: asyncio.TimerHandle | None = None
         self._session_deadline_ms = 0
+        #: Whether the timer is a second look.
+        self._is_second_look = False
         self._probes: dict[int, asyncio.Task[None]] = {}
         #: Brokers fenced since this node was started: whose session expired, whose listeners refused connections.
         self.expired_sessions = 0
@@ -184,10 +190,16 @@ class BrokerSessionWatch:
 
     def _arm_sessions(self) -> None:
         deadline_ms = self._sessions.deadline()
-        if deadline_ms is None or (self._session_timer is not None and self._session_deadline_ms <= deadline_ms):
+        if deadline_ms is None:
             return
         if self._session_timer is not None:
+            if self._is_second_look or self._session_deadline_ms <= deadline_ms:
+                return
             self._session_timer.cancel()
+        self._is_second_look = False
+        self._arm(deadline_ms)
+
+    def _arm(self, deadline_ms: int) -> None:
         self._session_deadline_ms = deadline_ms
         self._session_timer = self._clock.call_at(deadline_ms, self._sessions_expire)
 
@@ -197,11 +209,15 @@ class BrokerSessionWatch:
             return
         now_ms, sessions = self._clock.now_ms(), self._sessions
         image = self._controller.controller.image
-        if now_ms > self._session_deadline_ms + LATE_MS:
-            log.warning(
-                "this node did not run for %d ms; all broker sessions start again", now_ms - self._session_deadline_ms
-            )
+        late_ms, is_second_look = now_ms - self._session_deadline_ms, self._is_second_look
+        self._is_second_look = False
+        if late_ms > LATE_MS:
+            log.warning("this node did not run for %d ms; all broker sessions start again", late_ms)
             sessions.begin(image, now_ms)
+        elif late_ms > HELD_MS and not is_second_look:
+            self._is_second_look = True
+            self._arm(now_ms + SECOND_LOOK_MS)
+            return
         for broker in sessions.expire(now_ms, image):
             if self._is_this_process(broker):
                 self._hear_own(now_ms)

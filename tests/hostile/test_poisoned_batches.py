@@ -25,7 +25,7 @@ from tests.hostile.batch_readers import LAST, PYTHON_READERS
 from tests.hostile.batch_sender import TOPICS, BatchSender
 from tests.hostile.poisoned_batches import KINDS, ODD, batch, good_batch, record
 
-pytestmark = pytest.mark.usefixtures("sockets")
+pytestmark = pytest.mark.usefixtures("processes")
 
 INVALID_RECORD, UNKNOWN = ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR
 

@@ -23,7 +23,7 @@ _BINARY = CLIENTS.parents[2] / ".tools" / "franz-go" / "fault-table"
 NAMES = ("kafka-python", "aiokafka", "librdkafka", "java", "franz-go")
 IDEMPOTENT = ("kafka-python", "java", "franz-go")
 #: The longest time for a consumer's reaction.
-_REACTION_S = 30.0
+_REACTION_S = 60.0
 #: Heartbeats in one generation that show that a member does not have to rejoin.
 _HEARTBEATS = 2
 _POLL_S = 0.01

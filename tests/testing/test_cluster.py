@@ -37,7 +37,7 @@ def producer(cluster: odradek.Cluster) -> Iterator[KafkaProducer]:
     made = KafkaProducer(
         bootstrap_servers=cluster.bootstrap_servers,
         acks="all",
-        request_timeout_ms=1500,
+        request_timeout_ms=5000,
         delivery_timeout_ms=60_000,
         retry_backoff_ms=50,
     )

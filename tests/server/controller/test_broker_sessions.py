@@ -15,7 +15,7 @@ from odradek.protocol.messages.broker_registration import BrokerRegistrationRequ
 from odradek.protocol.schema import Message
 from odradek.replication.controller.maintenance import FenceBrokerRequest, MoveLeadersRequest
 from odradek.server.controller import broker_sessions
-from odradek.server.controller.broker_sessions import LATE_MS, BrokerSessionWatch
+from odradek.server.controller.broker_sessions import HELD_MS, LATE_MS, SECOND_LOOK_MS, BrokerSessionWatch
 
 from tests.replication.controller_transcript import Transcript
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns, with_broker
@@ -177,18 +177,43 @@ def test_session_of_the_own_brokers_previous_process_expires() -> None:
     simulated(story)
 
 
+async def held(harness: Harness, late_ms: int) -> None:
+    """Holds the loop until so long after the end of the sessions."""
+    began = harness.clock.now_ms()
+    loop: Any = asyncio.get_running_loop()
+    loop.advance((SESSION_MS + late_ms) / 1000)
+    await turns()
+    assert harness.clock.now_ms() - began >= SESSION_MS + late_ms
+
+
+@pytest.mark.parametrize("late_ms", [HELD_MS + 10, LATE_MS - 100])
+def test_heartbeats_that_wait_while_the_loop_is_held_keep_their_sessions(late_ms: int) -> None:
+    async def story() -> None:
+        harness = Harness()
+        harness.start()
+        await held(harness, late_ms)
+        assert harness.fenced() == set()
+        harness.beat(SECOND)
+        await after_ms(SECOND_LOOK_MS - 10)
+        assert harness.fenced() == set()
+        harness.beat(SECOND)
+        await after_ms(20)
+        assert harness.fenced() == {THIRD} and harness.watch.expired_sessions == 1
+        await after_ms(SESSION_MS)
+        assert harness.fenced() == {SECOND, THIRD}
+
+    simulated(story)
+
+
 @pytest.mark.parametrize(("late_ms", "is_fenced"), [(LATE_MS - 100, True), (LATE_MS + 100, False)])
 def test_sessions_start_again_after_this_process_did_not_run(late_ms: int, is_fenced: bool) -> None:
     async def story() -> None:
         harness = Harness()
         harness.start()
-        began = harness.clock.now_ms()
-        loop: Any = asyncio.get_running_loop()
-        loop.advance((SESSION_MS + late_ms) / 1000)
-        await turns()
-        assert harness.clock.now_ms() - began >= SESSION_MS + late_ms
+        await held(harness, late_ms)
+        await after_ms(SECOND_LOOK_MS + 10)
         assert harness.fenced() == ({SECOND, THIRD} if is_fenced else set())
-        await after_ms(SESSION_MS - 100)
+        await after_ms(SESSION_MS - SECOND_LOOK_MS - 100)
         assert harness.fenced() == ({SECOND, THIRD} if is_fenced else set())
         await after_ms(200)
         assert harness.fenced() == {SECOND, THIRD}

@@ -41,10 +41,12 @@ def controller_endpoint(server: BrokerServer) -> Endpoint:
     return found
 
 
-async def until(holds: Callable[[], object], what: str = "") -> None:
+async def until(holds: Callable[[], object], what: str | Callable[[], str] = "") -> None:
+    """Waits for a condition. `what`: the message of a failure, or the function that makes it then."""
     deadline = time.monotonic() + DEADLINE_S
     while not holds():
-        assert time.monotonic() < deadline, what or "it did not come to hold in time"
+        if time.monotonic() >= deadline:
+            raise AssertionError((what() if callable(what) else what) or "it did not come to hold in time")
         await asyncio.sleep(0.005)
 
 

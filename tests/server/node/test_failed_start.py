@@ -12,6 +12,7 @@ import logging
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -134,31 +135,64 @@ def sockets() -> set[str]:
     return {path for path in open_files() if path.startswith("socket:")}
 
 
-def broker_threads() -> set[str]:
-    return {thread.name for thread in threading.enumerate() if thread.name.startswith("odradek-")}
+#: Names of the threads of pools begin so. Other brokers of this process, such as the session's, start theirs at any time.
+POOL_THREADS = tuple(f"odradek-{pool.name}_" for pool in ThreadPools())
 
 
-async def check_nothing_is_left(directory: Path, tasks: set[Any], before: set[str], threads: set[str]) -> None:
-    await until(lambda: asyncio.all_tasks() == tasks, "no task is left")
-    assert not open_below(directory)
-    await until(lambda: sockets() <= before, "every socket is closed")
-    await until(lambda: broker_threads() <= threads, "every thread has ended")
-    assert gc.isenabled()
+class Before:
+    """The tasks, sockets and threads of this process before a start of `broker`, which may leave no others."""
+
+    def __init__(self, broker: BrokerServer) -> None:
+        #: References to pools, as the collector would end the threads of a pool that the broker does not shut down.
+        self._pools = broker.pools
+        self._tasks = asyncio.all_tasks()
+        self._sockets = sockets()
+        self._threads = set(threading.enumerate())
+
+    async def check_nothing_is_left(self, directory: Path) -> None:
+        await until(lambda: not self._tasks_left(), lambda: f"tasks are left: {self._tasks_left()}")
+        assert not open_below(directory)
+        await until(lambda: sockets() <= self._sockets, lambda: f"sockets are open: {sockets() - self._sockets}")
+        await until(lambda: not self.threads_left(), lambda: f"threads run:\n{described(self.threads_left())}")
+        assert gc.isenabled()
+
+    def threads_left(self) -> list[threading.Thread]:
+        return [
+            thread
+            for thread in threading.enumerate()
+            if any(thread in pool._threads for pool in self._pools)
+            or (thread.name.startswith("odradek-") and self._is_new(thread))
+        ]
+
+    def _is_new(self, thread: threading.Thread) -> bool:
+        return thread not in self._threads and not thread.name.startswith(POOL_THREADS)
+
+    def _tasks_left(self) -> set[asyncio.Task[Any]]:
+        return asyncio.all_tasks() - self._tasks
 
 
-async def check_failure_at(
-    line: Line, steps: tuple[Callable[..., Any], ...], config: BrokerConfig, path: Path, threads: set[str]
-) -> None:
-    """Starts a broker, with a failure at the line. `threads`: those that it need not end."""
-    tasks, before = asyncio.all_tasks(), sockets()
+def described(threads: list[threading.Thread]) -> str:
+    """Returns names and stacks of threads."""
+    frames = sys._current_frames()
+    found = [(thread.name, frames.get(thread.ident or 0)) for thread in threads]
+    return "\n".join(f"{name}:\n{''.join(traceback.format_stack(frame))}" for name, frame in found if frame)
+
+
+async def check_failure_at(line: Line, steps: tuple[Callable[..., Any], ...], config: BrokerConfig, path: Path) -> None:
+    """Starts a broker, with a failure at the line."""
     broker = BrokerServer(config)
+    before = Before(broker)
     with Injector(steps, line):
         with pytest.raises(Injected) as raised:
             await broker.start()
         assert str(raised.value) == str(line)
     raised.value.__traceback__ = None
     del broker, raised
-    await check_nothing_is_left(path, tasks, before, threads)
+    try:
+        await before.check_nothing_is_left(path)
+    except AssertionError as failed:
+        failed.add_note(f"after a failure at line {line[1]} of {line[0]}")
+        raise
 
 
 async def lines_of(steps: tuple[Callable[..., Any], ...], config: BrokerConfig) -> list[Line]:
@@ -180,7 +214,7 @@ async def test_a_failure_at_each_step_of_a_start_is_raised_and_leaves_nothing_op
     assert len(lines) > 60
     for number, line in enumerate(lines):
         directory = tmp_path / str(number)
-        await check_failure_at(line, STEPS, config_of(directory), tmp_path, set())
+        await check_failure_at(line, STEPS, config_of(directory), tmp_path)
         if number % AGAIN == 0:
             broker = BrokerServer(config_of(directory))
             await broker.start()
@@ -193,10 +227,6 @@ def _disk_without_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred starts wait long for a disk, and no power is lost here."""
     for name in ("fsync", "fdatasync", "sync"):
         monkeypatch.setattr(os, name, lambda *fd: None)
-
-
-#: The first node, in this process, starts some while the second one starts.
-THREADS_OF_FIRST = {f"odradek-{pool.name}_{number}" for pool in ThreadPools() for number in range(pool.size)}
 
 
 @pytest.fixture
@@ -225,7 +255,7 @@ async def test_a_failure_at_each_step_of_joining_a_cluster_leaves_nothing_open(
     lines = await lines_of(CLUSTER_STEPS, config)
     assert {name for name, _ in lines} == {step.__qualname__ for step in CLUSTER_STEPS}
     for line in lines:
-        await check_failure_at(line, CLUSTER_STEPS, config, tmp_path, THREADS_OF_FIRST)
+        await check_failure_at(line, CLUSTER_STEPS, config, tmp_path)
 
 
 @pytest.mark.usefixtures("sockets")
@@ -236,10 +266,11 @@ async def test_a_refused_metadata_log_is_the_shown_cause_and_is_closed(tmp_path:
     properties = tmp_path / "one" / "meta.properties"
     lines = [line for line in properties.read_text().splitlines() if not line.startswith("directory.id")]
     properties.write_text("\n".join([*lines, "directory.id=AAAAAAAAAAAAAAAAAAAAcQ", ""]))
-    tasks, before, threads = asyncio.all_tasks(), sockets(), broker_threads()
+    broker = BrokerServer(config_of(tmp_path))
+    before = Before(broker)
     with pytest.raises(InvalidQuorum, match=r"directory\.id is not that of the voter") as raised:
-        await BrokerServer(config_of(tmp_path)).start()
-    await check_nothing_is_left(tmp_path, tasks, before, threads)
+        await broker.start()
+    await before.check_nothing_is_left(tmp_path)
     assert raised.value.__context__ is None
 
 
@@ -254,8 +285,8 @@ async def test_a_part_that_fails_to_stop_keeps_no_other_from_it(
     async def fail(self: Any) -> None:
         raise Later("this part cannot stop")
 
-    tasks, before, threads = asyncio.all_tasks(), sockets(), broker_threads()
     broker = BrokerServer(config_of(tmp_path))
+    before = Before(broker)
     await broker.start()
     monkeypatch.setattr(ListenerSet, "stop", fail)
     with pytest.raises(Later):
@@ -263,7 +294,7 @@ async def test_a_part_that_fails_to_stop_keeps_no_other_from_it(
     (logged,) = [one for one in caplog.records if one.levelno >= logging.ERROR]
     assert logged.exc_info and isinstance(logged.exc_info[1], Later), "one line with the cause, however deep the part"
     assert not open_below(tmp_path)
-    assert broker_threads() <= threads
+    assert not before.threads_left()
     monkeypatch.undo()
     await broker.network.listeners.stop()
-    await check_nothing_is_left(tmp_path, tasks, before, threads)
+    await before.check_nothing_is_left(tmp_path)

@@ -13,7 +13,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 
 /** Java's clients with pipes: answers each line "produce ADDRESS" or "consume ADDRESS" with a line. */
 public final class FaultTableClient {
-    private static final Duration DEADLINE = Duration.ofSeconds(60);
+    private static final Duration DEADLINE = Duration.ofSeconds(120);
     /** The value of the record after which a consumer commits and ends. */
     private static final String LAST = "the last order";
 

@@ -33,7 +33,7 @@ func backoff(int) time.Duration { return 20 * time.Millisecond }
 
 func produce(address string) string {
 	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.ClientID("franz-go"), kgo.AllowAutoTopicCreation(),
-		kgo.RetryBackoffFn(backoff), kgo.MetadataMinAge(20*time.Millisecond), kgo.RecordDeliveryTimeout(60*time.Second))
+		kgo.RetryBackoffFn(backoff), kgo.MetadataMinAge(20*time.Millisecond), kgo.RecordDeliveryTimeout(120*time.Second))
 	if err != nil {
 		return err.Error()
 	}
@@ -58,7 +58,7 @@ func consume(address string) string {
 		return err.Error()
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 120*time.Second)
 	defer cancel()
 	for seen := false; !seen; {
 		if ctx.Err() != nil {

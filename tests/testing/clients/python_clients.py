@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
-DEADLINE_S = 60
+DEADLINE_S = 120
 #: The value of the record after which a consumer commits and ends.
 LAST = b"the last order"
 
