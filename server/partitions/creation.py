@@ -239,6 +239,7 @@ class ReplicaCreation:
         opening: ReplicaOpening,
         placement: ReplicaPlacement,
         reports: DirectoryReports,
+        broker_epoch: Callable[[], int],
     ) -> None:
         self._node_id = node_id
         self._clock = clock
@@ -247,6 +248,7 @@ class ReplicaCreation:
         self._opening = opening
         self._placement = placement
         self._reports = reports
+        self._broker_epoch = broker_epoch
 
     def begin_image(self) -> None:
         """Prepares for the replicas that come with another image."""
@@ -269,6 +271,7 @@ class ReplicaCreation:
     def _load_directory(self, directory: LogDirectory, image: MetadataImage) -> Iterator[None]:
         for note in directory.notes:
             log.warning(note)
+        directory.broker_epoch = self._broker_epoch()
         high_watermarks = directory.checkpoints.high_watermarks
         replicas = directory.replicas()
         began_s, opened = time.monotonic(), 0

@@ -101,7 +101,9 @@ class PartitionsSubsystem(Subsystem):
             work.damage_met,
         )
         placement = ReplicaPlacement(node_id, self._config, self.hosted)
-        creation = ReplicaCreation(node_id, self._clock, self._lines, self.hosted, opening, placement, reports)
+        creation = ReplicaCreation(
+            node_id, self._clock, self._lines, self.hosted, opening, placement, reports, self._broker_epoch
+        )
         roles = RoleAssignment(node_id, self._clock, self._broker_epoch, work.follow, work.heal)
         reconfiguration = Reconfiguration(self._config, self._metadata, settings, self.hosted)
         self._changes = PartitionChanges(node_id, self._metadata, self.hosted, creation, roles, reconfiguration)
