@@ -16,7 +16,15 @@ from zlib import crc32
 
 from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHeader, check_crc, read_header
 from ...protocol.records.errors import BatchError, CorruptBatch, OldFormatInLog, OldMessageFormat
-from ..files.open_files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, PartitionDirectory, open_fd, read_if_exists, write_fully
+from ..files.open_files import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    PartitionDirectory,
+    open_fd,
+    read_if_exists,
+    write_fully,
+)
 from .index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, OffsetIndex, TimeIndex
 
 # Finding the next whole batch behind bytes that are none.
