@@ -363,6 +363,25 @@ class LogDirectory:
             files=files,
         )
 
+    def keep_checkpoints(self, keep: Collection[TopicPartition]) -> None:
+        """The checkpoints of other replicas are outdated."""
+        for offsets in (
+            self.checkpoints.recovery_points,
+            self.checkpoints.log_start_offsets,
+            self.checkpoints.high_watermarks,
+        ):
+            for key in offsets.keys() - keep:
+                del offsets[key]
+
+    def forget_checkpoint(self, key: TopicPartition) -> None:
+        """The replica is open, or deleted: the next one of its name is another."""
+        for offsets in (
+            self.checkpoints.recovery_points,
+            self.checkpoints.log_start_offsets,
+            self.checkpoints.high_watermarks,
+        ):
+            offsets.pop(key, None)
+
     def forget_checkpoints(self, keep: Collection[TopicPartition] = ()) -> None:
         """Every replica is open: whatever is made from now on is new, but for those in `keep`, whose files are gone."""
         self._clean_replicas = {}
@@ -397,7 +416,7 @@ class LogDirectory:
     def discard(self, log: Log, now_ms: int) -> None:
         """Deletes a replica: closed and out of the way at once, its files in the background (`delete_scheduled`)."""
         path = self.rename(log, DELETE_SUFFIX)
-        self.forget_checkpoints(self.checkpoints.high_watermarks.keys() - {(log.topic, log.partition)})
+        self.forget_checkpoint((log.topic, log.partition))
         log.close(now_ms, clean=False)
         self.schedule_delete(path, now_ms + log.config.file_delete_delay_ms)
 

@@ -179,13 +179,13 @@ class LogMaintenance:
         await flushed.wait()
 
     async def write_checkpoints(self) -> None:
-        for directory in self._online():
+        for directory in self._loaded():
             found = checkpoints_of(hosted.log for hosted in self._partitions.in_directory(directory))
             await self._write(directory, RECOVERY_POINTS, found.recovery_points)
             await self._write(directory, LOG_START_OFFSETS, found.log_start_offsets)
 
     async def write_high_watermarks(self) -> None:
-        for directory in self._online():
+        for directory in self._loaded():
             await self._write(directory, HIGH_WATERMARKS, self._partitions.high_watermarks(directory))
 
     async def note_idle_replicas(self) -> None:
@@ -208,6 +208,10 @@ class LogMaintenance:
 
     def _online(self) -> list[LogDirectory]:
         return [directory for directory in self._partitions.directories if directory.is_online]
+
+    def _loaded(self) -> list[LogDirectory]:
+        """Returns the directories whose checkpoints can be written: not before all replicas are open."""
+        return self._online() if self._partitions.are_loaded else []
 
     async def _write(self, directory: LogDirectory, name: str, offsets: dict[TopicPartition, int]) -> None:
         path = f"{directory.path}/{name}"
