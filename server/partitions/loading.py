@@ -2,7 +2,7 @@
 
 A node among others opens all of them with its first image: other brokers lead meanwhile. A single node has no others, and
 ten thousand logs take a second. So it opens the internal topics' replicas, whose coordinators start with the first image,
-and `OPENED_AT_FIRST` of the others; then it serves, and a thread opens the rest. Until a replica is opened, requests for
+and `OPENED_AT_FIRST` of the others; then it serves, and threads open the rest. Until a replica is opened, requests for
 it get NOT_LEADER_OR_FOLLOWER, which clients retry, and it is opened before those that no request has named.
 
 Images that come meanwhile leave out the replicas that are not open: each takes its role from the newest image when it is.
@@ -16,6 +16,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.image import EMPTY_IMAGE, MetadataImage, TopicPartition
@@ -39,6 +40,8 @@ OPENED_AT_FIRST = 1000
 #: A thread opens so many at a time, or as many as it can in this time: the loop then gives them their roles.
 OPENED_AT_A_TIME = 50
 OPENING_S = 0.02
+#: The default of num.recovery.threads.per.data.dir. A large log that has to be read does not hold up the others.
+OPENERS = 2
 #: The background task's name in logs, metrics and health.
 TASK = "opening of replicas"
 
@@ -100,6 +103,8 @@ class ReplicaLoading:
         self._waiting: dict[TopicPartition, list[Found]] = {}
         #: Those of the waiting ones that requests have named.
         self._wanted: dict[TopicPartition, None] = {}
+        #: Those of them that a thread opens.
+        self._in_work: set[TopicPartition] = set()
         self._progress: dict[LogDirectory, _Progress] = {}
         self._task: asyncio.Task[None] | None = None
         self._is_stopped = False
@@ -221,23 +226,31 @@ class ReplicaLoading:
             self._may_apply.set()
 
     async def _load_waiting(self) -> None:
-        try:
-            while self._waiting and not self._is_stopped:
-                await self._load_some()
-            if not self._is_stopped:
-                self._end()
-        except Exception as failure:
-            # Those that wait stay without a leader, and the next stop is not a clean one.
-            self._partitions.background.failed(TASK, failure)
+        await asyncio.gather(*(self._load_some_and_more() for _ in range(OPENERS)))
+        # After a failure those that wait stay without a leader, and the next stop is not a clean one.
+        if not self._waiting and not self._is_stopped:
+            self._end()
 
-    async def _load_some(self) -> None:
-        keys = [key for key in self._wanted if key in self._waiting][:OPENED_AT_A_TIME]
-        self._wanted = {}
-        for key in self._waiting if len(keys) < OPENED_AT_A_TIME else ():
-            if key not in keys:
-                keys.append(key)
-            if len(keys) == OPENED_AT_A_TIME:
-                break
+    async def _load_some_and_more(self) -> None:
+        while keys := self._next():
+            try:
+                await self._load_some(keys)
+            except Exception as failure:
+                self._partitions.background.failed(TASK, failure)
+                return
+            self._in_work.difference_update(keys)
+
+    def _next(self) -> list[TopicPartition]:
+        """Returns the replicas to open now, first those that requests have named."""
+        if self._is_stopped:
+            return []
+        wanted, self._wanted = self._wanted, {}
+        waiting = chain((key for key in wanted if key in self._waiting), self._waiting)
+        keys = list(dict.fromkeys(islice((key for key in waiting if key not in self._in_work), OPENED_AT_A_TIME)))
+        self._in_work.update(keys)
+        return keys
+
+    async def _load_some(self, keys: list[TopicPartition]) -> None:
         wanted = [(one, self._config(one)) for key in keys for one in self._waiting[key]]
         opened, failures = await self._disk.run(self._open_some, wanted)
         await self._may_apply.wait()

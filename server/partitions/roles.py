@@ -62,8 +62,8 @@ class RoleAssignment:
 # Partitions follow the metadata: the published image decides which are made, their roles and which are removed.
 #
 # The first image opens the replicas that the log directories hold (`loading.py`). A replica that the metadata does not know
-# as this broker's is put aside under a `-stray` name, never deleted; files named `-delete` go in the background. From then on
-# each delta is followed: new replicas go to the log directory that the metadata names, or to the one with the fewest
+# as this broker's is put aside under a `-stray` name, never deleted; files named `-delete` go in the background. From then
+# on each delta is followed: new replicas go to the log directory that the metadata names, or to the one with the fewest
 # partitions.
 
 

@@ -48,6 +48,7 @@ class CleanLog(NamedTuple):
     segment, as far as they are known. `are_epochs_written`: to their file.
     """
 
+    start_offset: int
     end_offset: int
     segments: list[CleanSegment]
     snapshots: list[int]
@@ -134,8 +135,8 @@ def _replicas_of(listed: list[Any]) -> NotedReplicas:
 def _clean_log(noted: list[Any] | None) -> CleanLog | None:
     if noted is None:
         return None
-    end_offset, segments, *others = noted
-    return CleanLog(end_offset, [CleanSegment(*one) for one in segments], *others)
+    start_offset, end_offset, segments, *others = noted
+    return CleanLog(start_offset, end_offset, [CleanSegment(*one) for one in segments], *others)
 
 
 def folder_time(path: str) -> int | None:

@@ -395,7 +395,7 @@ class LogLoader:
         last = segments[-1]
         last.next_offset = end
         last.max_timestamp, last.offset_of_max_timestamp = noted.max_timestamp, noted.offset_of_max_timestamp
-        start = max(log_start_offset, first)
+        start = max(log_start_offset, noted.start_offset, first)
         self.segments, self.snapshots = segments, noted.snapshots
         self.epochs = LeaderEpochs(self.directory, noted.epochs, are_written=noted.are_epochs_written)
         self.epochs.truncate_from_start(start)

@@ -97,8 +97,8 @@ class Log(LogSegments):
         entries = [entry for entry in epochs.entries() if entry[1] < end]
         are_written = quiet_since_ns is None or epochs.is_synced(end)
         return CleanLog(
-            end, segments, list(self._snapshots), entries, bool(self.producers.by_id), last.max_timestamp,
-            last.offset_of_max_timestamp, are_written,
+            self.log_start_offset, end, segments, list(self._snapshots), entries, bool(self.producers.by_id),
+            last.max_timestamp, last.offset_of_max_timestamp, are_written,
         )  # fmt: skip
 
     def __repr__(self) -> str:
