@@ -131,6 +131,7 @@ class LogDirectory:
         "had_clean_shutdown",
         "interrupted_broker_epoch",
         "is_online",
+        "keeps_notes",
         "meta_properties",
         "notes",
         "path",
@@ -140,6 +141,8 @@ class LogDirectory:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.path.abspath(path)
         self.is_online = True
+        #: Whether notes of a running broker may count at the next start.
+        self.keeps_notes = False
         self.meta_properties: MetaProperties | None = None
         self.had_clean_shutdown = False
         self.previous_broker_epoch = self.broker_epoch = -1
@@ -253,7 +256,8 @@ class LogDirectory:
             # Notes that do not count now must be gone before the mark is of this boot.
             if not counts:
                 unlink_if_exists(f"{self.path}/{CLEAN_REPLICAS_FILE}")
-            if not write_use_mark(self.path, self.broker_epoch):
+            self.keeps_notes = write_use_mark(self.path, self.broker_epoch)
+            if not self.keeps_notes:
                 unlink_if_exists(f"{self.path}/{CLEAN_REPLICAS_FILE}")
             unlink_if_exists(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
         except OSError as error:

@@ -192,6 +192,8 @@ class LogMaintenance:
         """Notes the replicas that have not grown since the last time."""
         for directory in self._online():
             notes = []
+            if not directory.keeps_notes:
+                continue
             for number, hosted in enumerate(self._partitions.in_directory(directory)):
                 if number % LOGS_AT_A_TIME == LOGS_AT_A_TIME - 1:
                     await asyncio.sleep(0)

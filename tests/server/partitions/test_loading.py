@@ -22,7 +22,7 @@ from odradek.storage.directory import CLEAN_SHUTDOWN_FILE
 from odradek.storage.files.checkpoints import HIGH_WATERMARKS, read_offsets, write_offsets
 from odradek.storage.log.config import LogConfig
 
-from tests.server.harness.data_path import DEADLINE_S, DataPath, batch_of, values_of, wait_until
+from tests.server.harness.data_path import DEADLINE_S, DataPath, batch_of, on_loop, values_of, wait_until
 
 pytestmark = pytest.mark.usefixtures("sockets")
 
@@ -153,8 +153,12 @@ def test_stop_before_all_logs_are_open_is_no_clean_one_and_loses_nothing(
     with monkeypatch.context() as patched:
         patched.setattr(loading, "OPENED_AT_FIRST", 1)
         patched.setattr(ReplicaLoading, "_next", lambda self: [])
-        with odradek.Broker(data_dir=data, config={"replica.high.watermark.checkpoint.interval.ms": "1"}) as broker:
+        with odradek.Broker(data_dir=data) as broker:
             assert not are_loaded(broker)
+            path = DataPath(broker)
+            on_loop(path, broker.server.replicas.maintenance.write_checkpoints)
+            on_loop(path, broker.server.replicas.maintenance.write_high_watermarks)
+            path.close()
     assert not (data / CLEAN_SHUTDOWN_FILE).exists()
     assert read_offsets(str(data), HIGH_WATERMARKS) == before
     with odradek.Broker(data_dir=data) as broker:
