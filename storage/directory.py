@@ -4,7 +4,8 @@
 .lock                          held while the directory is in use
 meta.properties                cluster, node and directory id
 .kafka_cleanshutdown           the last shutdown was clean; removed as soon as the directory is used again
-odradek-clean-replicas         see clean_replicas.py; removed at the same time
+odradek-in-use                 see use_mark.py
+odradek-clean-replicas         see clean_replicas.py
 *-offset-checkpoint            see checkpoints.py
 <topic>-<partition>            a replica
 <topic>-<partition>.<hex>-future   one that is being copied here from another log directory
@@ -33,7 +34,10 @@ from .files.checkpoints import (
 )
 from .files.clean_replicas import (
     CLEAN_REPLICAS_FILE,
+    QUIET_NS,
     CleanReplica,
+    add_clean_replicas,
+    compact_clean_replicas,
     folder_time,
     read_clean_replicas,
     write_clean_replicas,
@@ -50,6 +54,7 @@ from .files.open_files import (
     unlink_if_exists,
     write_atomically,
 )
+from .files.use_mark import read_use_mark, write_use_mark
 from .log.config import PROVEN, UNPROVEN, Claim, LogConfig
 from .log.log import Log
 
@@ -62,6 +67,9 @@ METADATA_LOG = ("__cluster_metadata", 0)
 _LONGEST_NAME = 255
 #: A sync of one log takes some milliseconds on a disk; one of everything, as long as there is something to write.
 _MOST_SINGLE_SYNCS = 64
+
+#: The notes of some ten thousand replicas.
+_LEAST_NOTES_BYTES = 2 << 20
 
 _REPLICA = re.compile(
     r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)(?:\.(?P<id>[^.]+)(?P<suffix>-future|-delete|-stray))?"
@@ -105,19 +113,25 @@ def parse_replica_directory(path: str) -> ReplicaDirectory | None:
 class LogDirectory:
     """In use from `open` to `close`, or until a LogDirectoryFailure makes the server take it offline (`fail`).
 
-    `had_clean_shutdown` and `previous_broker_epoch` are of the shutdown before this start. `notes`: what was odd about the
-    files in here when it was opened, a line each.
+    `had_clean_shutdown` and `previous_broker_epoch` are of the shutdown before this start. `interrupted_broker_epoch`: that
+    of a broker without such a shutdown whose writes all are in the files, since only its process ended; else None.
+    `broker_epoch`: that of the broker that uses the directory from now on. `notes`: what was odd about the files in here
+    when it was opened, a line each.
     """
 
     __slots__ = (
         "_clean_replicas",
+        "_compact_notes_at",
         "_in_use",
         "_lock",
         "_proven",
         "_scheduled_deletions",
+        "broker_epoch",
         "checkpoints",
         "had_clean_shutdown",
+        "interrupted_broker_epoch",
         "is_online",
+        "keeps_notes",
         "meta_properties",
         "notes",
         "path",
@@ -127,15 +141,20 @@ class LogDirectory:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.path.abspath(path)
         self.is_online = True
+        #: Whether notes of a running broker may count at the next start.
+        self.keeps_notes = False
         self.meta_properties: MetaProperties | None = None
         self.had_clean_shutdown = False
-        self.previous_broker_epoch = -1
+        self.previous_broker_epoch = self.broker_epoch = -1
+        self.interrupted_broker_epoch: int | None = None
         self.checkpoints = Checkpoints()
         self.notes: list[str] = []
         #: The checkpoints whose checksum is right.
         self._proven: set[str] = set()
-        #: Those that the last shutdown has noted; none after an unclean one, or once all are open.
+        #: Those with notes that count; none once all are open.
         self._clean_replicas: dict[TopicPartition, CleanReplica] = {}
+        #: The size of the file of notes from which it is compacted.
+        self._compact_notes_at = _LEAST_NOTES_BYTES
         self._lock: int | None = None
         self._in_use = False
         # Directories of deleted replicas, and when their files may go.
@@ -189,7 +208,9 @@ class LogDirectory:
             self.notes.append(f"{path}: a directory, renamed to {set_aside(path)}; the logs are recovered")
         content = read_if_exists(path)
         self.had_clean_shutdown = content is not None
-        if self.had_clean_shutdown:
+        if not self.had_clean_shutdown:
+            self.interrupted_broker_epoch = read_use_mark(self.path)
+        if self.had_clean_shutdown or self.interrupted_broker_epoch is not None:
             self._clean_replicas = read_clean_replicas(self.path)
         lacks_ends = not found.recovery_points and content is not None and bool(self.replicas())
         if not lacks_ends:
@@ -230,11 +251,17 @@ class LogDirectory:
     def _begin_use(self) -> None:
         """Starts the use of the directory. A crash is assumed at the next start unless `mark_clean_shutdown` ran."""
         self._in_use = True
+        counts = self.had_clean_shutdown or self.interrupted_broker_epoch is not None
         try:
+            # Notes that do not count now must be gone before the mark is of this boot.
+            if not counts:
+                unlink_if_exists(f"{self.path}/{CLEAN_REPLICAS_FILE}")
+            self.keeps_notes = write_use_mark(self.path, self.broker_epoch)
+            if not self.keeps_notes:
+                unlink_if_exists(f"{self.path}/{CLEAN_REPLICAS_FILE}")
             unlink_if_exists(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
-            unlink_if_exists(f"{self.path}/{CLEAN_REPLICAS_FILE}")
         except OSError as error:
-            raise LogDirectoryFailure(self.path, "removing the mark of a clean shutdown", error) from error
+            raise LogDirectoryFailure(self.path, "beginning to use it", error) from error
 
     def mark_clean_shutdown(self, broker_epoch: int, replicas: Iterable[tuple[Log, bytes]] = ()) -> None:
         """Last of all: every log is closed and the checkpoints are written. `replicas`: the logs with their topic ids.
@@ -242,12 +269,9 @@ class LogDirectory:
         It vouches for each replica in here. So all of them are opened at the start, also those that no client uses.
         """
         noted = [
-            (
-                (log.topic, log.partition),
-                CleanReplica(topic_id, modified_ns, log.has_files, log.to_note() if log.has_files else None),
-            )
+            ((log.topic, log.partition), note)
             for log, topic_id in replicas
-            if (modified_ns := folder_time(log.path)) is not None
+            if (note := _noted(log, topic_id)) is not None
         ]
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
         try:
@@ -256,6 +280,27 @@ class LogDirectory:
             write_atomically(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", content)
         except OSError as error:
             raise LogDirectoryFailure(self.path, "marking a clean shutdown", error) from error
+
+    def note_idle(self, log: Log, topic_id: bytes, now_ns: int) -> tuple[TopicPartition, CleanReplica] | None:
+        """Returns the note of a replica that has not changed for a while, for `add_notes`; None where it has.
+
+        `now_ns`: the time by the clock of the file system.
+        """
+        note = _noted(log, topic_id, now_ns - QUIET_NS)
+        if note is None:
+            return None
+        log.noted_end = log.log_end_offset
+        return (log.topic, log.partition), note
+
+    def add_notes(self, notes: Iterable[tuple[TopicPartition, CleanReplica]]) -> None:
+        """Writes notes of a running broker, which save the start after its process was killed some work. Any thread may
+        call it.
+        """
+        try:
+            if add_clean_replicas(self.path, notes) > self._compact_notes_at:
+                self._compact_notes_at = 2 * compact_clean_replicas(self.path) + _LEAST_NOTES_BYTES
+        except OSError as error:
+            raise LogDirectoryFailure(self.path, "noting replicas", error) from error
 
     def close(self) -> None:
         """Lets go of the directory."""
@@ -280,7 +325,7 @@ class LogDirectory:
         return [replica for replica in found if replica is not None and replica[:2] != METADATA_LOG]
 
     def unchanged(self, replica: ReplicaDirectory) -> CleanReplica | None:
-        """Returns what the last clean shutdown has noted of a replica whose folder was not changed since."""
+        """Returns the note of a replica whose folder was not changed since."""
         noted = self._clean_replicas.get((replica.topic, replica.partition))
         return noted if noted is not None and noted.modified_ns == folder_time(replica.path) else None
 
@@ -322,6 +367,25 @@ class LogDirectory:
             files=files,
         )
 
+    def keep_checkpoints(self, keep: Collection[TopicPartition]) -> None:
+        """The checkpoints of other replicas are outdated."""
+        for offsets in (
+            self.checkpoints.recovery_points,
+            self.checkpoints.log_start_offsets,
+            self.checkpoints.high_watermarks,
+        ):
+            for key in offsets.keys() - keep:
+                del offsets[key]
+
+    def forget_checkpoint(self, key: TopicPartition) -> None:
+        """The replica is open, or deleted: the next one of its name is another."""
+        for offsets in (
+            self.checkpoints.recovery_points,
+            self.checkpoints.log_start_offsets,
+            self.checkpoints.high_watermarks,
+        ):
+            offsets.pop(key, None)
+
     def forget_checkpoints(self, keep: Collection[TopicPartition] = ()) -> None:
         """Every replica is open: whatever is made from now on is new, but for those in `keep`, whose files are gone."""
         self._clean_replicas = {}
@@ -356,7 +420,7 @@ class LogDirectory:
     def discard(self, log: Log, now_ms: int) -> None:
         """Deletes a replica: closed and out of the way at once, its files in the background (`delete_scheduled`)."""
         path = self.rename(log, DELETE_SUFFIX)
-        self.forget_checkpoints(self.checkpoints.high_watermarks.keys() - {(log.topic, log.partition)})
+        self.forget_checkpoint((log.topic, log.partition))
         log.close(now_ms, clean=False)
         self.schedule_delete(path, now_ms + log.config.file_delete_delay_ms)
 
@@ -380,6 +444,17 @@ class LogDirectory:
             except OSError as error:
                 raise LogDirectoryFailure(self.path, f"deleting {path}", error) from error
         return len(self._scheduled_deletions)
+
+
+def _noted(log: Log, topic_id: bytes, quiet_since_ns: int | None = None) -> CleanReplica | None:
+    """Returns the note of a replica; None where it cannot be made, or its files have changed since then."""
+    modified_ns = folder_time(log.path)
+    if modified_ns is None or (quiet_since_ns is not None and modified_ns > quiet_since_ns):
+        return None
+    if not log.has_files:
+        return CleanReplica(topic_id, modified_ns, False)
+    note = log.to_note(quiet_since_ns)
+    return CleanReplica(topic_id, modified_ns, True, note) if note is not None or quiet_since_ns is None else None
 
 
 def checkpoints_of(logs: Iterable[Log]) -> Checkpoints:

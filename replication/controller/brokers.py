@@ -57,8 +57,9 @@ def register_broker(state: ControllerState, request: BrokerRegistrationRequest, 
     take partitions from the previous incarnation, as fencing does, and its registration stays until the last record.
     The next registration makes the rest.
 
-    The only broker of a cluster of one node leads as before when it registers again after a clean stop: no other process
-    can have led in between, and its logs are whole. A start and a stop then write nothing for each partition.
+    The only broker of a cluster of one node leads as before when it registers again after a clean stop, or after its
+    process alone ended: no other process can have led in between, and its logs are whole. A start and a stop then write
+    nothing for each partition.
     """
     _check_cluster(state, request.cluster_id)
     _check_directories(state, request)

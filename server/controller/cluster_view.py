@@ -145,4 +145,5 @@ class Leaders:
             return ErrorCode.UNKNOWN_TOPIC_ID if isinstance(topic, bytes) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if (found.name, index) in self._partitions.pending:
             return ErrorCode.KAFKA_STORAGE_ERROR
+        self._partitions.want((found.name, index))
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if index in found.partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

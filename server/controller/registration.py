@@ -50,11 +50,16 @@ class Registration:
         self._config = config
         self._directories = directories
 
-    def of_broker(self, incarnation_id: bytes) -> brokers.BrokerRegistrationRequest:
+    def of_broker(
+        self, incarnation_id: bytes, *, kill_loses_nothing: bool = False
+    ) -> brokers.BrokerRegistrationRequest:
         """Returns the registration as a broker. `previous_broker_epoch` shows that the last stop was clean: then every
-        directory has stored the same epoch.
+        directory has stored the same epoch. With `kill_loses_nothing` the end of a process counts as such a stop, if the
+        machine has run since.
         """
         epochs = {directory.previous_broker_epoch for directory in self._directories}
+        if kill_loses_nothing and epochs == {-1}:
+            epochs = {directory.interrupted_broker_epoch or -1 for directory in self._directories}
         return brokers.BrokerRegistrationRequest(
             broker_id=self.node_id,
             cluster_id=self.cluster_id,

@@ -194,7 +194,7 @@ class _Start:
 
     def register_broker(self) -> int:
         self._controller.registers_alone(True)
-        registered = self.decide(self._registration.of_broker(new_incarnation_id()), 4)
+        registered = self.decide(self._registration.of_broker(new_incarnation_id(), kill_loses_nothing=True), 4)
         self._controller.registers_alone(False)
         assert isinstance(registered, BrokerRegistrationResponse)
         broker_epoch = registered.broker_epoch

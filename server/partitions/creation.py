@@ -9,15 +9,14 @@ from __future__ import annotations
 import logging
 import os
 import random
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...metadata.image import MetadataImage, TopicPartition
 from ...protocol.uuids import uuid_to_text
 from ...replication.isr import UNKNOWN_BROKER_EPOCH, IsrProposal
 from ...replication.partition import Partition
-from ...storage.directory import DELETE_SUFFIX, STRAY_SUFFIX, LogDirectory, ReplicaDirectory, replica_directory_name
+from ...storage.directory import STRAY_SUFFIX, LogDirectory, ReplicaDirectory, replica_directory_name
 from ...storage.files.checkpoints import TopicPartition as CheckpointKey
 from ...storage.files.clean_replicas import CleanReplica
 from ...storage.files.identity import (
@@ -34,6 +33,7 @@ from .hosted_partition import HostedPartition
 if TYPE_CHECKING:
     from ...metadata.image import PartitionImage
     from ...protocol.records.errors import BatchError
+    from ...storage.log.config import LogConfig
     from ..runtime.clock import Clock
     from ..runtime.counters import Metrics
     from ..runtime.log_lines import RepeatedLines
@@ -187,31 +187,43 @@ class ReplicaOpening:
         self._isr_rules = isr_rules
         self._on_damage = on_damage
 
-    def open(
+    def open(self, directory: LogDirectory, image: MetadataImage, topic: str, index: int) -> HostedPartition:
+        """Opens the log of a new replica. Raises LogDirectoryFailure."""
+        opened = self.read(directory, image, topic, index, self.log_config(image, topic))
+        report_opening(opened)
+        return self.host(directory, image, opened, 0)
+
+    def log_config(self, image: MetadataImage, topic: str) -> LogConfig:
+        return self._settings.of(image, topic).log_config
+
+    def read(
         self,
         directory: LogDirectory,
         image: MetadataImage,
         topic: str,
         index: int,
-        high_watermark: int,
+        config: LogConfig,
         noted: CleanReplica | None = None,
-    ) -> HostedPartition:
-        """Raises LogDirectoryFailure. `noted`: see LogDirectory.open_log."""
-        settings, found = self._settings.of(image, topic), image.topics.by_name[topic]
-        opened = directory.open_log(
+    ) -> Log:
+        """Opens a log. `noted`: see LogDirectory.open_log. Any thread may call it. Raises LogDirectoryFailure."""
+        return directory.open_log(
             topic,
             index,
-            settings.log_config,
+            config,
             now_ms=self._clock.now_ms(),
-            is_replicated=len(found.partitions[index].replicas) > 1,
+            is_replicated=len(image.topics.by_name[topic].partitions[index].replicas) > 1,
             noted=noted,
             jitter=random.random(),
         )
-        report_opening(opened)
-        end = opened.log_end_offset
+
+    def host(self, directory: LogDirectory, image: MetadataImage, opened: Log, high_watermark: int) -> HostedPartition:
+        """Adds the replica that has the log."""
+        topic, end = opened.topic, opened.log_end_offset
+        settings, topic_id = self._settings.of(image, topic), image.topics.by_name[topic].id
+        opened.config = settings.log_config  # it may have changed while a thread opened the log
         role = Partition(self._node_id, end, max(opened.log_start_offset, min(high_watermark, end)))
         counters, failed = self._metrics.topic(topic), self._partitions.directory_failed
-        hosted = HostedPartition(found.id, opened, role, directory, settings.rules, counters, self._pools, failed)
+        hosted = HostedPartition(topic_id, opened, role, directory, settings.rules, counters, self._pools, failed)
         hosted.on_proposal = self._isr_rules.propose
         hosted.on_damage = self._on_damage
         role.may_join, role.lag_time_max_ms = self._isr_rules.may_join, self._isr_rules.lag_time_max_ms
@@ -224,11 +236,8 @@ class ReplicaOpening:
         self._metrics.drop_topic(name)
 
 
-# Replicas that a start finds in the log directories, and new ones.
-
-
 class ReplicaCreation:
-    """Loads existing replicas and creates new ones."""
+    """Creates new replicas."""
 
     def __init__(
         self,
@@ -255,42 +264,6 @@ class ReplicaCreation:
     def forget_topic(self, name: str) -> None:
         self._opening.forget_topic(name)
 
-    # ---- replicas on disk
-
-    def load(self, image: MetadataImage) -> Iterator[None]:
-        """Opens all replicas that the log directories hold."""
-        for directory in self._partitions.directories:
-            try:
-                yield from self._load_directory(directory, image)
-            except LogDirectoryFailure as failure:
-                self._partitions.directory_failed(failure)
-        self._partitions.are_loaded = True
-
-    def _load_directory(self, directory: LogDirectory, image: MetadataImage) -> Iterator[None]:
-        for note in directory.notes:
-            log.warning(note)
-        high_watermarks = directory.checkpoints.high_watermarks
-        replicas = directory.replicas()
-        began_s, opened = time.monotonic(), 0
-        for replica in replicas:
-            if replica.suffix == DELETE_SUFFIX:
-                directory.schedule_delete(replica.path, self._clock.now_ms())
-            elif not replica.suffix:
-                key, noted = (replica.topic, replica.partition), directory.unchanged(replica)
-                if is_ours(directory, replica, image, self._node_id, noted) and self._partitions.get(key) is None:
-                    self._opening.open(directory, image, *key, high_watermarks.get(key, 0), noted)
-                    opened += 1
-                else:
-                    rename_stray(directory, replica)
-                yield
-        how = "a clean shutdown" if directory.had_clean_shutdown else "an unclean shutdown"
-        if opened:
-            took_ms = (time.monotonic() - began_s) * 1000
-            log.info("%s: %d logs opened after %s in %.0f ms", directory.path, opened, how, took_ms)
-        directory.forget_checkpoints(gone_replicas(directory, replicas, image, self._node_id))
-
-    # ---- new replicas
-
     def create(
         self, image: MetadataImage, topic: str, topic_id: bytes, index: int, registration: PartitionImage
     ) -> HostedPartition | None:
@@ -304,7 +277,7 @@ class ReplicaCreation:
         is_new = not os.path.lexists(path)
         try:
             check_room(directory.path)
-            hosted = self._opening.open(directory, image, topic, index, 0)
+            hosted = self._opening.open(directory, image, topic, index)
             write_topic_id(hosted.log.path, topic_id, sync=False)
         except (LogDirectoryFailure, OSError) as error:
             if not isinstance(error, LogDirectoryFailure):

@@ -74,6 +74,10 @@ class Controller(Protocol):
     def broker_epoch(self) -> int:
         """The epoch of this broker's registration."""
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other node has taken part in the quorum."""
+
     def submit(self, request: Message, version: int, reply: Callable[[Any], None], /) -> None:
         """Has the active controller handle the request. `reply` is called with the response."""
 

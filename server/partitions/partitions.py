@@ -208,6 +208,10 @@ class PendingPartitions:
             self._plan(0 if has_room else RETRY_S)
 
 
+def _ignore(key: TopicPartition) -> None:
+    """Before the first image nothing is opened."""
+
+
 class Partitions:
     """By topic and index, and by topic id and index.
 
@@ -234,6 +238,8 @@ class Partitions:
         self.background = BackgroundTasks()
         #: True when the replicas in the directories have been opened.
         self.are_loaded = False
+        #: Called with a partition of this broker that a request has named, and that may not be open yet.
+        self.want: Callable[[TopicPartition], object] = _ignore
         #: By the name of the partition, and by its id: bound methods, since every request comes here.
         self.get = self._by_name.get
         self.get_by_id = self._by_id.get

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...metadata.image import EMPTY_IMAGE, NO_LEADER, TOPIC_RESOURCE
+from ...metadata.image import EMPTY_IMAGE, NO_LEADER, TOPIC_RESOURCE, TopicPartition
 from ..runtime.internal_topics import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..runtime.metadata_cache import MetadataCache
     from .creation import ReplicaCreation
     from .hosted_partition import HostedPartition
+    from .loading import ReplicaLoading
     from .partitions import Partitions
     from .topic_settings import Reconfiguration
 
@@ -60,9 +61,9 @@ class RoleAssignment:
 
 # Partitions follow the metadata: the published image decides which are made, their roles and which are removed.
 #
-# The first image opens every replica that the log directories hold. A replica that the metadata does not know as this
-# broker's is put aside under a `-stray` name, never deleted; files named `-delete` go in the background. From then on
-# each delta is followed: new replicas go to the log directory that the metadata names, or to the one with the fewest
+# The first image opens the replicas that the log directories hold (`loading.py`). A replica that the metadata does not know
+# as this broker's is put aside under a `-stray` name, never deleted; files named `-delete` go in the background. From then
+# on each delta is followed: new replicas go to the log directory that the metadata names, or to the one with the fewest
 # partitions.
 
 
@@ -86,6 +87,7 @@ class PartitionChanges:
         metadata: MetadataCache,
         partitions: Partitions,
         creation: ReplicaCreation,
+        loading: ReplicaLoading,
         roles: RoleAssignment,
         reconfiguration: Reconfiguration,
     ) -> None:
@@ -93,15 +95,17 @@ class PartitionChanges:
         self._metadata = metadata
         self._partitions = partitions
         self._creation = creation
+        self._loading = loading
         self._roles = roles
         self._reconfiguration = reconfiguration
         partitions.pending.make = self._apply_partition
+        loading.apply = self._apply_loaded
 
     def steps(self, delta: MetadataDelta, image: MetadataImage) -> Iterator[None]:
         """Applies `delta`, which led to `image`, in steps; `image` is published after the last one. The changes of
         internal topics are in that last step, since their coordinators have to change with them.
         """
-        with self._partitions.pending.paused():
+        with self._partitions.pending.paused(), self._loading.paused(image):
             yield from self._steps(delta, image)
 
     def stop(self) -> None:
@@ -109,8 +113,8 @@ class PartitionChanges:
 
     def _steps(self, delta: MetadataDelta, image: MetadataImage) -> Iterator[None]:
         self._creation.begin_image()
-        if not self._partitions.are_loaded:
-            yield from self._creation.load(image)
+        if not self._loading.has_begun:
+            yield from self._loading.load(image)
             topics = [_Changed(topic.name, topic.id, topic.partitions) for topic in image.topics.by_name.values()]
         else:
             topics = [_Changed(one.before.name, id_, one.changed) for id_, one in delta.topics.changed.items()]
@@ -149,6 +153,14 @@ class PartitionChanges:
                 raise
             log.exception("a bug: applying the metadata to %s-%d failed", topic.name, index)
 
+    def _apply_loaded(self, image: MetadataImage, key: TopicPartition) -> None:
+        """Gives a replica that a start has opened late its role."""
+        topic = image.topic(key[0])
+        registration = topic.partitions.get(key[1]) if topic is not None else None
+        if topic is not None and registration is not None:
+            found = _Changed(topic.name, topic.id, topic.partitions)
+            self._apply_contained(image, found, key[1], registration)
+
     def _apply_partition(
         self, image: MetadataImage, topic: str, topic_id: bytes, index: int, registration: PartitionImage
     ) -> None:
@@ -156,6 +168,8 @@ class PartitionChanges:
         if self._node_id not in registration.replicas:
             if hosted is not None:
                 self._partitions.remove(hosted)
+            return
+        if hosted is None and self._loading.is_waiting((topic, index)):
             return
         if hosted is None:
             hosted = self._creation.create(image, topic, topic_id, index, registration)

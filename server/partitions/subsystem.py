@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from ..runtime.subsystem import Subsystem, stop_each
+from ..runtime.subsystem import Stop, Subsystem, stop_each
 from .creation import IsrRules, ReplicaCreation, ReplicaOpening
+from .loading import ReplicaLoading
 from .partitions import Partitions, PendingPartitions, ReplicaPlacement
 from .roles import PartitionChanges, RoleAssignment
 from .topic_settings import Reconfiguration, SettingsByTopic
@@ -84,6 +85,7 @@ class PartitionsSubsystem(Subsystem):
         self.hosted.background = background
         self._controller: Controller | None = None
         self._changes: PartitionChanges | None = None
+        self._loading: ReplicaLoading | None = None
 
     def connect(self, controller: Controller, reports: DirectoryReports, work: ReplicaWork) -> None:
         """Fills the ports, before the first image. `reports` go to the controller."""
@@ -102,9 +104,21 @@ class PartitionsSubsystem(Subsystem):
         )
         placement = ReplicaPlacement(node_id, self._config, self.hosted)
         creation = ReplicaCreation(node_id, self._clock, self._lines, self.hosted, opening, placement, reports)
+        loading = self._loading = ReplicaLoading(
+            node_id,
+            self._clock,
+            self.hosted,
+            opening,
+            self._pools.disk,
+            self._broker_epoch,
+            lambda: controller.is_alone,
+        )
+        self.hosted.want = loading.want
         roles = RoleAssignment(node_id, self._clock, self._broker_epoch, work.follow, work.heal)
         reconfiguration = Reconfiguration(self._config, self._metadata, settings, self.hosted)
-        self._changes = PartitionChanges(node_id, self._metadata, self.hosted, creation, roles, reconfiguration)
+        self._changes = PartitionChanges(
+            node_id, self._metadata, self.hosted, creation, loading, roles, reconfiguration
+        )
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterator[None]:
         """Makes and removes replicas, and gives them their roles."""
@@ -114,7 +128,10 @@ class PartitionsSubsystem(Subsystem):
     async def stop(self) -> None:
         """Closes the logs: the next start scans nothing, unless the stop stands for a kill."""
         close = partial(self.hosted.close, self._broker_epoch(), clean=self.stops_cleanly)
-        await stop_each((close,) if self._changes is None else (self._changes.stop, close))
+        stops: list[Stop] = [self._changes.stop] if self._changes is not None else []
+        if self._loading is not None:
+            stops.append(self._loading.stop)
+        await stop_each((*stops, close))
 
     def _broker_epoch(self) -> int:
         return -1 if self._controller is None else self._controller.broker_epoch

@@ -3,6 +3,7 @@
 - retention: old segments are deleted (`log.retention.check.interval.ms`), their files later (`file.delete.delay.ms`);
 - flushing: rolled segments, and logs whose `flush.ms` has passed;
 - checkpoints of recovery points, log starts and high watermarks;
+- notes of idle replicas, which a start after the end of the process need not read;
 - removal of expired producers;
 - compaction is in `cleaner.py`.
 
@@ -40,6 +41,8 @@ log = logging.getLogger("odradek.maintenance")
 
 #: Logs that are looked at before the loop does something else: a few microseconds each.
 LOGS_AT_A_TIME = 50
+#: Notes of replicas that are kept in memory until they are written.
+NOTES_AT_A_TIME = 1000
 #: Rolled segments are flushed this often at least; only a power cut can tell.
 FLUSH_CHECK_INTERVAL_MS = 5_000
 #: How often the files of what was deleted are looked for.
@@ -76,6 +79,7 @@ class LogMaintenance:
             (REMOVAL_INTERVAL_MS, self.remove_files),
             (flush_ms, self.flush_what_is_due),
             (config.get("log.flush.offset.checkpoint.interval.ms"), self.write_checkpoints),
+            (config.get("log.flush.offset.checkpoint.interval.ms"), self.note_idle_replicas),
             (config.get("replica.high.watermark.checkpoint.interval.ms"), self.write_high_watermarks),
             (config.get("producer.id.expiration.check.interval.ms"), self.expire_producers),
         ):
@@ -175,17 +179,41 @@ class LogMaintenance:
         await flushed.wait()
 
     async def write_checkpoints(self) -> None:
-        for directory in self._online():
+        for directory in self._loaded():
             found = checkpoints_of(hosted.log for hosted in self._partitions.in_directory(directory))
             await self._write(directory, RECOVERY_POINTS, found.recovery_points)
             await self._write(directory, LOG_START_OFFSETS, found.log_start_offsets)
 
     async def write_high_watermarks(self) -> None:
-        for directory in self._online():
+        for directory in self._loaded():
             await self._write(directory, HIGH_WATERMARKS, self._partitions.high_watermarks(directory))
+
+    async def note_idle_replicas(self) -> None:
+        """Notes the replicas that have not grown since the last time."""
+        for directory in self._online():
+            notes = []
+            if not directory.keeps_notes:
+                continue
+            for number, hosted in enumerate(self._partitions.in_directory(directory)):
+                if number % LOGS_AT_A_TIME == LOGS_AT_A_TIME - 1:
+                    await asyncio.sleep(0)
+                if hosted.offline or hosted.is_removed or not hosted.log.is_idle():
+                    continue
+                note = directory.note_idle(hosted.log, hosted.topic_id, self._clock.now_ms() * 1_000_000)
+                if note is not None:
+                    notes.append(note)
+                if len(notes) == NOTES_AT_A_TIME:
+                    await self._disk.run(directory.add_notes, notes)
+                    notes = []
+            if notes:
+                await self._disk.run(directory.add_notes, notes)
 
     def _online(self) -> list[LogDirectory]:
         return [directory for directory in self._partitions.directories if directory.is_online]
+
+    def _loaded(self) -> list[LogDirectory]:
+        """Returns the directories whose checkpoints can be written: not before all replicas are open."""
+        return self._online() if self._partitions.are_loaded else []
 
     async def _write(self, directory: LogDirectory, name: str, offsets: dict[TopicPartition, int]) -> None:
         path = f"{directory.path}/{name}"

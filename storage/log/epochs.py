@@ -45,23 +45,25 @@ class LeaderEpochs:
         "latest",
     )  # fmt: skip
 
-    def __init__(self, directory: PartitionDirectory, entries: Sequence[tuple[int, int]] = ()) -> None:
-        """`entries`: those that the file has."""
+    def __init__(
+        self, directory: PartitionDirectory, entries: Sequence[tuple[int, int]] = (), *, are_written: bool = True
+    ) -> None:
+        """`entries`: those that the file has, if they `are_written`."""
         self._directory = directory
         self._epochs = [epoch for epoch, _ in entries]
         self._starts = [start for _, start in entries]
         # The file is as it should be for a log that ends here or before: the file, and the disk.
-        self._unwritten_from = self._unsynced_from = _NOTHING
+        self._unwritten_from = self._unsynced_from = _NOTHING if are_written else -1
         #: The file was not there, or could not be read, when it was loaded.
         self.is_missing = self.is_doubtful = False
         #: The last epoch, or UNDEFINED_EPOCH.
         self.latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
     @classmethod
-    def load(cls, directory: PartitionDirectory) -> LeaderEpochs:
-        """Reads the file, if there is one. An unreadable file counts as none: the batches have their epochs."""
+    def load(cls, directory: PartitionDirectory, *, is_missing: bool = False) -> LeaderEpochs:
+        """Reads the file, unless it `is_missing`. An unreadable file counts as none: the batches have their epochs."""
         epochs = cls(directory)
-        content = read_if_exists(f"{directory.path}/{FILE_NAME}")
+        content = None if is_missing else read_if_exists(f"{directory.path}/{FILE_NAME}")
         try:
             pairs = _decode(content) if content else []
             for epoch, start in pairs:

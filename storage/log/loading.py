@@ -66,7 +66,8 @@ _WITHOUT_LOG = [(PARTITION_METADATA, False)]
 class Inventory(NamedTuple):
     """All ascending. `indexed`: segments with both indexes. `orphans`: base offsets of indexes whose `.log` file is
     gone, and not because a crash came in the middle of a deletion.
-    `has_damage`: whether damaged ranges are known. `has_epochs`: whether there is a file of leader epochs.
+    `has_damage`: whether damaged ranges are known. `has_epochs`: whether there is a file of leader epochs. `aborted`:
+    segments with an index of aborted transactions.
     """
 
     bases: list[int]
@@ -75,6 +76,7 @@ class Inventory(NamedTuple):
     orphans: tuple[int, ...] = ()
     has_damage: bool = False
     has_epochs: bool = False
+    aborted: frozenset[int] = frozenset()
     notes: tuple[str, ...] = ()
 
 
@@ -111,6 +113,7 @@ def take_inventory(path: str) -> Inventory:
         tuple(sorted(orphans - retired)),
         DAMAGE_FILE in names,
         EPOCHS_FILE in names,
+        frozenset(aborted),
         notes,
     )
 
@@ -282,7 +285,7 @@ class DamagedLog(Exception):
 
 
 class LoadedLog(NamedTuple):
-    """`notes`: repairs and oddities, a line each, for the broker's log."""
+    """`notes`: repairs and oddities, a line each, for the broker's log. `is_noted`: opened from its note."""
 
     segments: list[Segment]
     log_start_offset: int
@@ -294,6 +297,7 @@ class LoadedLog(NamedTuple):
     truncated_bytes: int
     damage: Damage
     notes: tuple[str, ...]
+    is_noted: bool = False
 
 
 class LogLoader:
@@ -323,6 +327,7 @@ class LogLoader:
         # Where the whole batches of the last segment end, when it was read through.
         self._last_whole: int | None = None
         self._read_from: int | None = None
+        self._aborted: frozenset[int] = frozenset()
 
     def load(
         self,
@@ -333,9 +338,9 @@ class LogLoader:
         claims: Sequence[Claim] = (),
         noted: CleanReplica | None = None,
     ) -> LoadedLog:
-        """`noted`: what a clean shutdown has noted of the replica, whose folder is unchanged."""
+        """`noted`: the note of the replica, whose folder is unchanged."""
         if noted is not None and noted.log is not None:
-            loaded = self._load_noted(noted.log, log_start_offset, claims)
+            loaded = self._load_noted(noted.log, log_start_offset, recovery_point, claims, clean=clean)
             if loaded is not None:
                 return loaded
         has_files = noted is None or noted.has_files or bool(claims)
@@ -346,7 +351,8 @@ class LogLoader:
             self.damage = Damage.load(self.directory)
         self.segments = [Segment.existing(self.directory, self.files, base, self.now_ms) for base in inventory.bases]
         if self.segments or inventory.has_epochs:
-            self.epochs = LeaderEpochs.load(self.directory)
+            self.epochs = LeaderEpochs.load(self.directory, is_missing=not inventory.has_epochs)
+        self._aborted = inventory.aborted
         if self.segments:
             self._find_ends(inventory, recovery_point, claims, clean=clean)
         end = self._settle_end(log_start_offset, [*claims, *self._own_claims()])
@@ -365,7 +371,9 @@ class LogLoader:
             self.truncated_bytes, self.damage, tuple(self.notes),
         )  # fmt: skip
 
-    def _load_noted(self, noted: CleanLog, log_start_offset: int, claims: Sequence[Claim]) -> LoadedLog | None:
+    def _load_noted(
+        self, noted: CleanLog, log_start_offset: int, recovery_point: int, claims: Sequence[Claim], *, clean: bool
+    ) -> LoadedLog | None:
         """Returns None where a file or a checkpoint contradicts the note."""
         segments = []
         for base, size, modified_ns in noted.segments:
@@ -379,20 +387,36 @@ class LogLoader:
             segment.size = size
             segments.append(segment)
         end, first = noted.end_offset, segments[0].base_offset
-        if log_start_offset > end or (claims and _highest(claims) != end):
+        claimed = _highest(claims) if claims else end
+        if log_start_offset > end or claimed > end or (clean and claimed < end):
             return None
         for segment, following in pairwise(segments):
             segment.next_offset = following.base_offset
-        segments[-1].next_offset = end
-        start = max(log_start_offset, first)
+        last = segments[-1]
+        last.next_offset = end
+        last.max_timestamp, last.offset_of_max_timestamp = noted.max_timestamp, noted.offset_of_max_timestamp
+        start = max(log_start_offset, noted.start_offset, first)
         self.segments, self.snapshots = segments, noted.snapshots
-        self.epochs = LeaderEpochs(self.directory, noted.epochs)
+        self.epochs = LeaderEpochs(self.directory, noted.epochs, are_written=noted.are_epochs_written)
         self.epochs.truncate_from_start(start)
         if noted.has_producers:
             self.snapshots = restore_producers(self, end)
         else:
             self.producers.end_offset = end
-        return LoadedLog(segments, start, end, end, self.epochs, self.producers, self.snapshots, 0, self.damage, ())
+        flushed = end if clean else min(recovery_point, end)
+        return LoadedLog(
+            segments,
+            start,
+            end,
+            flushed,
+            self.epochs,
+            self.producers,
+            self.snapshots,
+            0,
+            self.damage,
+            (),
+            is_noted=True,
+        )
 
     # ---- the ends of the segments
 
@@ -457,7 +481,8 @@ class LogLoader:
 
     def _recover_segment(self, segment: Segment, limit_offset: int) -> WholeBatches:
         base = segment.base_offset
-        remove_aborted(self.directory, base)
+        if base in self._aborted:
+            remove_aborted(self.directory, base)
 
         def on_batch(header: BatchHeader, batch: memoryview) -> None:
             self.epochs.assign(header.leader_epoch, header.base_offset)
@@ -595,8 +620,10 @@ class LogLoader:
                 with suppress(OldFormatInLog):
                     for header, _ in whole_batches(segment, self.damage, segment.base_offset):
                         self.epochs.assign(header.leader_epoch, header.base_offset)
-        elif self.epochs.is_missing:
-            return  # a crash comes before the first flush
+        else:
+            self.epochs.is_doubtful = False
+            if self.epochs.is_missing:
+                return  # a crash comes before the first flush
         self.notes.append(f"{self.directory.path}/{EPOCHS_FILE}: missing or damaged; rebuilt from the log")
 
     def _drop_snapshots(self, above: int) -> None:

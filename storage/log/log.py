@@ -22,7 +22,7 @@ from ..segments.segment import LogSlice, Segment, TimestampedOffset, latest_reco
 from .config import Claim, LogConfig
 from .flushing import PendingFlush
 from .loading import LogLoader, aborted_entry, follow_batch, has_transient_files
-from .log_segments import LogSegments
+from .log_segments import UNNOTED, LogSegments
 
 
 class OffsetOutOfRange(Exception):
@@ -55,8 +55,8 @@ class Log(LogSegments):
         """Opens the directory `path`, making it if it does not exist.
 
         `recovery_point` and `log_start_offset` are from the log directory's checkpoints (0 when they have none);
-        `clean`: the last shutdown was, so nothing is scanned; `noted` is what it has noted of this replica, whose folder
-        is unchanged. `jitter`, from 0 to 1, is the share of
+        `clean`: the last shutdown was, so nothing is scanned; `noted` is the note of this replica, whose folder is
+        unchanged. `jitter`, from 0 to 1, is the share of
         `segment.jitter.ms` by which segments are rolled early. `claims`: where the log is known to have ended (config.py).
         With `must_be_whole_from` a log that is damaged behind that offset raises DamagedLog before anything is cut.
         `recovered_bytes` is then the number of bytes cut off, `damage` the unreadable ranges, `opening_notes` all oddities.
@@ -72,10 +72,15 @@ class Log(LogSegments):
         log._jitter, log.last_flush_ms = jitter, now_ms
         return log
 
-    def to_note(self) -> CleanLog | None:
-        """Returns what the next start need not read, of a log that was closed cleanly; None where it has to."""
-        end, epochs = self.log_end_offset, self.epochs
+    def to_note(self, quiet_since_ns: int | None = None) -> CleanLog | None:
+        """Returns what the next start need not read; None where it has to.
+
+        `quiet_since_ns`: of a log that was not closed; its files must not have changed since.
+        """
+        end, epochs, last = self.log_end_offset, self.epochs, self.active
         try:
+            if quiet_since_ns is not None:
+                last.write_pending()
             if self.damage or epochs.is_doubtful or has_transient_files(self.path):
                 return None
             stats = [os.stat(segment.path) for segment in self.segments]
@@ -87,8 +92,14 @@ class Log(LogSegments):
             CleanSegment(segment.base_offset, found.st_size, found.st_mtime_ns)
             for found, segment in zip(stats, self.segments, strict=True)
         ]
+        if quiet_since_ns is not None and segments[-1].modified_ns > quiet_since_ns:
+            return None
         entries = [entry for entry in epochs.entries() if entry[1] < end]
-        return CleanLog(end, segments, list(self._snapshots), entries, bool(self.producers.by_id))
+        are_written = quiet_since_ns is None or epochs.is_synced(end)
+        return CleanLog(
+            self.log_start_offset, end, segments, list(self._snapshots), entries, bool(self.producers.by_id),
+            last.max_timestamp, last.offset_of_max_timestamp, are_written,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"Log({self.path}, offsets {self.log_start_offset}-{self.log_end_offset})"
@@ -382,6 +393,7 @@ class Log(LogSegments):
         if flush.generation == self.generation:
             self.recovery_point = max(self.recovery_point, min(flush.up_to_offset, self.log_end_offset))
             self.last_flush_ms = now_ms
+        self.noted_end = UNNOTED  # the file of the epochs may be new
 
     def flush(self, now_ms: int, up_to_offset: int | None = None) -> None:
         """All of it at once; waits for the disk."""

@@ -96,13 +96,17 @@ class Removals:
         return len(self)
 
 
+#: The files have changed since the last note, or there is none.
+UNNOTED = -1
+
+
 class LogSegments:
     """`log_end_offset` is the offset of the next record; `recovery_point` the offset below which all is on the disk."""
 
     __slots__ = (
         "_bases", "_directory", "_files", "_full_at_offset", "_jitter", "_limits_of", "_removals",
         "_rolls_after", "_snapshots", "config", "damage", "epochs", "generation", "last_flush_ms",
-        "log_end_offset", "log_start_offset", "opening_notes", "partition", "producers", "recovered_bytes",
+        "log_end_offset", "log_start_offset", "noted_end", "opening_notes", "partition", "producers", "recovered_bytes",
         "recovery_point", "segments", "topic",
     )  # fmt: skip
 
@@ -143,6 +147,8 @@ class LogSegments:
             self._mark_holes()
         self.producers = loaded.producers
         self.last_flush_ms = 0
+        #: The end of the log when it was last noted (files/clean_replicas.py), or UNNOTED. Or, see `is_idle`, below that.
+        self.noted_end = loaded.log_end_offset if loaded.is_noted else UNNOTED
         #: Changes whenever records go from the end: what was read of the log before may not be of it any more.
         self.generation = 0
 
@@ -173,6 +179,15 @@ class LogSegments:
     def size(self) -> int:
         """Bytes of all segments' log files."""
         return sum(segment.size for segment in self.segments)
+
+    def is_idle(self) -> bool:
+        """Returns whether the log is not noted, and has not grown since the last call. Called once an interval."""
+        end = self.log_end_offset
+        seen = UNNOTED - 1 - end
+        if self.noted_end in (end, seen):
+            return self.noted_end == seen
+        self.noted_end = seen
+        return False
 
     def move_to(self, path: str) -> None:
         """Renames the partition's directory."""
@@ -432,7 +447,8 @@ class LogSegments:
         self._removals.add(now_ms + self.config.file_delete_delay_ms, segments, snapshots)
 
     def _free_names(self) -> None:
-        """Renames removed segments that still have their names: another file may get one."""
+        """Renames removed segments that still have their names: another file may get one. The log is about to change."""
+        self.noted_end = UNNOTED
         if not self._removals.keeps_names:
             return
         try:
@@ -447,6 +463,7 @@ class LogSegments:
 
     def delete_scheduled(self, now_ms: int) -> int:
         """Renames removed segments, and unlinks those whose time has come; how many still wait. Any thread may call it."""
+        self.noted_end = UNNOTED
         try:
             return self._removals.delete(now_ms)
         except OSError as error:

@@ -16,7 +16,15 @@ from zlib import crc32
 
 from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHeader, check_crc, read_header
 from ...protocol.records.errors import BatchError, CorruptBatch, OldFormatInLog, OldMessageFormat
-from ..files.open_files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, PartitionDirectory, open_fd, write_fully
+from ..files.open_files import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    PartitionDirectory,
+    open_fd,
+    read_if_exists,
+    write_fully,
+)
 from .index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, OffsetIndex, TimeIndex
 
 # Finding the next whole batch behind bytes that are none.
@@ -297,7 +305,7 @@ def scan(
 def write_indexes(directory: PartitionDirectory, base_offset: int, found: WholeBatches, suffix: str = "") -> None:
     for kind, content in ((INDEX_SUFFIX, found.offset_index), (TIME_INDEX_SUFFIX, found.time_index)):
         path = directory.file(base_offset, kind + suffix)
-        if not content and _is_empty(path):
+        if _has_content(path, content):
             continue  # as in thousands of partitions with few records
         fd = open_fd(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
@@ -306,9 +314,10 @@ def write_indexes(directory: PartitionDirectory, base_offset: int, found: WholeB
             os.close(fd)
 
 
-def _is_empty(path: str) -> bool:
+def _has_content(path: str, content: bytes) -> bool:
+    """Returns whether a file is as it would be written: to truncate and write one is slow."""
     try:
-        return os.stat(path).st_size == 0
+        return os.stat(path).st_size == len(content) and (not content or read_if_exists(path) == content)
     except FileNotFoundError:
         return False
 

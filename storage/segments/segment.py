@@ -500,6 +500,10 @@ class Segment:
     def write_indexes(self) -> None:
         if self._time_index is not None and self.max_timestamp != _UNKNOWN:
             self._time_index.append(self.max_timestamp, self.offset_of_max_timestamp)
+        self.write_pending()
+
+    def write_pending(self) -> None:
+        """Brings the files of the indexes up to date."""
         for index in (self._offset_index, self._time_index):
             if index is not None:
                 index.write()

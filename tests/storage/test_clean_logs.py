@@ -134,6 +134,7 @@ def test_noted_log_is_what_a_look_at_its_files_finds(stopped, tmp_path, history)
 def test_noted_log_without_producers_is_opened_without_opening_a_file(stopped, monkeypatch, history):
     directory = LogDirectory.open(stopped(history))
     noted = noted_replica(directory)
+    directory.open_log("begins-the-use", 0, SMALL, now_ms=NOW_MS)
     monkeypatch.setattr(open_files, "open_fd", lambda *given: pytest.fail(f"opened {given}"))
     monkeypatch.setattr(os, "scandir", lambda *given: pytest.fail(f"listed {given}"))
     assert open_again(directory, noted).log_end_offset == noted.log.end_offset

@@ -246,7 +246,8 @@ def test_clean_shutdown_notes_each_replica_for_the_next_start(tmp_path, logbook)
     logbook.append(log, b"first")
     assert logbook.values(log) == [(0, b"first")]
     directory.close()
-    assert unchanged(LogDirectory.open(tmp_path)) == {0: None, 1: None}, "the directory was used since"
+    again = LogDirectory.open(tmp_path)
+    assert unchanged(again) == {0: found[0], 1: None}, "the other replica was written to"
 
 
 def test_replica_whose_folder_was_changed_after_the_shutdown_is_looked_at(tmp_path, logbook):
@@ -258,7 +259,7 @@ def test_replica_whose_folder_was_changed_after_the_shutdown_is_looked_at(tmp_pa
 def test_damaged_notes_of_replicas_count_as_none(tmp_path, logbook):
     path = stopped(tmp_path, logbook) / "odradek-clean-replicas"
     content = path.read_bytes()
-    for damaged in (b"", content[:-1], content.replace(b",0]", b",1]"), content.replace(b"t", b"u")):
+    for damaged in (b"", content[:-2], content.replace(b",0]", b",1]"), content.replace(b"t", b"u")):
         assert damaged != content
         path.write_bytes(damaged)
         directory = LogDirectory.open(tmp_path)

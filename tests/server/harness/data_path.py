@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import time
 from collections.abc import Callable
@@ -42,6 +43,18 @@ def wait_until(holds: Callable[[], object], what: str = "") -> None:
     while not holds():
         assert time.monotonic() < deadline, what or "it did not come to hold in time"
         time.sleep(0.005)
+
+
+def on_loop(path: DataPath, work: Callable[[], Any]) -> Any:
+    """Runs `work` on the broker's own loop, which all access to its logs requires."""
+    run = path.broker._run
+    assert run is not None
+
+    async def do() -> Any:
+        result = work()
+        return await result if asyncio.iscoroutine(result) else result
+
+    return asyncio.run_coroutine_threadsafe(do(), run.loop).result()
 
 
 def batch_of(

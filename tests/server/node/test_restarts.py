@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import odradek
@@ -10,6 +13,7 @@ from odradek.metadata.image import PartitionImage
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.server.partitions import creation
+from odradek.storage.files.use_mark import USE_FILE
 from odradek.storage.log import loading
 
 from compat_tests.odradek_process import OdradekProcess
@@ -63,17 +67,51 @@ def epochs(client: WireClient) -> dict[int, int]:
     return {one.partition_index: one.leader_epoch for one in topic.partitions if one.leader_id == 1}
 
 
-@pytest.mark.usefixtures("processes")
-def test_single_node_leads_in_new_epochs_after_it_was_killed(tmp_path: Path) -> None:
-    with OdradekProcess(tmp_path) as node:
+def epochs_before_and_after_a_kill(
+    node: OdradekProcess, meanwhile: Callable[[], object]
+) -> tuple[dict[int, int], dict[int, int]]:
+    with node:
         with WireClient(node.bootstrap) as client:
             client.call(CreateTopicsRequest([CreatableTopic("topic", PARTITIONS, 1)], 10_000), 7)
             before = epochs(client)
         node.kill()
+        meanwhile()
         node.start()
         with WireClient(node.bootstrap) as client:
             after = epochs(client)
     assert len(before) == len(after) == PARTITIONS
+    return before, after
+
+
+@pytest.mark.usefixtures("processes")
+def test_single_node_leads_in_the_same_epochs_after_its_process_was_killed(tmp_path: Path) -> None:
+    before, after = epochs_before_and_after_a_kill(OdradekProcess(tmp_path), lambda: None)
+    assert after == before
+
+
+def of_another_boot(mark: Path) -> None:
+    (_, *folder), epoch = json.loads(mark.read_text())
+    mark.write_text(json.dumps([["another boot", *folder], epoch]))
+
+
+def of_another_broker(mark: Path) -> None:
+    here, epoch = json.loads(mark.read_text())
+    mark.write_text(json.dumps([here, epoch - 1]))
+
+
+def copied_folder(mark: Path) -> None:
+    shutil.copytree(mark.parent, mark.parent.with_name("copy"))
+    shutil.rmtree(mark.parent)
+    mark.parent.with_name("copy").rename(mark.parent)
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("change", [of_another_boot, of_another_broker, copied_folder, Path.unlink])
+def test_single_node_leads_in_new_epochs_when_records_may_be_lost(
+    tmp_path: Path, change: Callable[[Path], object]
+) -> None:
+    node = OdradekProcess(tmp_path)
+    before, after = epochs_before_and_after_a_kill(node, lambda: change(node.data_dir / USE_FILE))
     assert all(after[index] > epoch for index, epoch in before.items())
 
 

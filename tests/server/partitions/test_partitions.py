@@ -13,13 +13,15 @@ import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.storage import directory
+from odradek.storage.files.clean_replicas import CLEAN_REPLICAS_FILE, read_clean_replicas
 from odradek.storage.files.identity import read_topic_id, write_topic_id
 from odradek.storage.files.open_files import LogDirectoryFailure
 from odradek.storage.log.log import Log
 
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import WireClient
-from tests.server.harness.data_path import DataPath, batch_of, fetch_request, values_of, wait_until
+from tests.server.harness.data_path import DataPath, batch_of, fetch_request, on_loop, values_of, wait_until
 
 pytestmark = pytest.mark.usefixtures("sockets")
 
@@ -45,18 +47,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
     yield begin
     for broker in running:
         broker.__exit__(None, None, None)
-
-
-def on_loop(path: DataPath, work: Callable[[], Any]) -> Any:
-    """Runs `work` on the broker's own loop, which all access to its logs requires."""
-    run = path.broker._run
-    assert run is not None
-
-    async def do() -> Any:
-        result = work()
-        return await result if asyncio.iscoroutine(result) else result
-
-    return asyncio.run_coroutine_threadsafe(do(), run.loop).result()
 
 
 def delete_topic(path: DataPath, topic: str) -> None:
@@ -286,6 +276,33 @@ def test_rolled_segments_are_flushed_and_checkpoints_say_so(start: Start, tmp_pa
     text = (tmp_path / "data" / "recovery-point-offset-checkpoint").read_text()
     assert f"{topic} 0 6" in text.splitlines()
     assert f"{topic} 0 8" in (tmp_path / "data" / "replication-offset-checkpoint").read_text().splitlines()
+
+
+def test_replica_that_has_not_grown_for_an_interval_is_noted(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory, "QUIET_NS", -1_000_000_000)  # as if the files were old
+    path = start()
+    topic, busy = path.topic(), path.topic()
+    path.produce(topic, batch_of(b"v"))
+    note = path.broker.server.replicas.maintenance.note_idle_replicas
+    on_loop(path, note)
+    path.produce(busy, batch_of(b"v"))
+    on_loop(path, note)
+    noted = read_clean_replicas(str(tmp_path / "data"))
+    assert (topic, 0) in noted
+    assert (busy, 0) not in noted
+    found = noted[topic, 0]
+    assert found.topic_id == path.topic_id(topic)
+    assert found.log is not None
+    assert found.log.end_offset == 1
+    size = (tmp_path / "data" / CLEAN_REPLICAS_FILE).stat().st_size
+    on_loop(path, note)
+    on_loop(path, note)
+    assert (busy, 0) in read_clean_replicas(str(tmp_path / "data"))
+    grown = (tmp_path / "data" / CLEAN_REPLICAS_FILE).stat().st_size
+    on_loop(path, note)
+    assert (tmp_path / "data" / CLEAN_REPLICAS_FILE).stat().st_size == grown > size, "each is noted once"
 
 
 def test_flush_messages_flushes_each_batch_before_the_response(start: Start) -> None:
