@@ -37,7 +37,7 @@ class ToolResult:
 
 
 def run_tool(
-    tool: str, *arguments: str, stdin: str = "", timeout: float = 60, version: str = ORACLE, jvm: tuple[str, ...] = ()
+    tool: str, *arguments: str, stdin: str = "", timeout: float = 120, version: str = ORACLE, jvm: tuple[str, ...] = ()
 ) -> ToolResult:
     """Runs `tool`, a class with a `main`, in a JVM of its own. Raises subprocess.TimeoutExpired."""
     command = [java(), *JVM_FLAGS, *jvm, "-cp", classpath(version), tool, *arguments]
@@ -54,7 +54,7 @@ class ToolHost:
         self._answers: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
 
-    def run(self, tool: str, *arguments: str, stdin: str = "", timeout: float = 60) -> ToolResult:
+    def run(self, tool: str, *arguments: str, stdin: str = "", timeout: float = 120) -> ToolResult:
         """Runs a tool inside the JVM. A timeout ends the JVM, so that no later response is mixed up."""
         assert self._process.stdin is not None
         request = json.dumps({"tool": tool, "arguments": arguments, "stdin": stdin})

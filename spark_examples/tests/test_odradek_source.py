@@ -108,6 +108,11 @@ def test_an_error_of_the_options_reaches_the_user(spark: SparkSession, world: Wo
         reading(spark, world, "odradek", subscribe="nowhere").collect()
 
 
+#: Spark gives the driver's Python process 10 s to start, whatever else the machine does.
+LATE_PROCESS = "Python worker failed to connect back"
+DEADLINE_S = 300
+
+
 class Interrupted(Exception):
     """A failure of the sink."""
 
@@ -132,8 +137,17 @@ class Stream:
         return len(self.found) >= rows and (self._checkpoint / "commits" / str(max(self.batches))).exists()
 
     def run(self, trigger: dict[str, Any], until: int | None = None, **options: str) -> None:
-        """Runs until the query ends, or `until` rows are committed."""
+        """Runs until the query ends, or `until` rows are committed. A query whose Python process is late starts again."""
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                self._run_once(trigger, until, deadline, options)
+                return
+            except PySparkException as failed:
+                if LATE_PROCESS not in str(failed) or time.monotonic() > deadline:
+                    raise
 
+    def _run_once(self, trigger: dict[str, Any], until: int | None, deadline: float, options: dict[str, str]) -> None:
         def take(batch: DataFrame, number: int) -> None:
             if number == self.failing:
                 self.failing = None
@@ -146,9 +160,9 @@ class Stream:
         try:
             if until is None:
                 running.awaitTermination()
-            deadline = time.monotonic() + 300
             while until is not None and not self.has_committed(until) and time.monotonic() < deadline:
-                assert running.exception() is None
+                if (failure := running.exception()) is not None:
+                    raise failure
                 time.sleep(0.05)
         finally:
             running.stop()
