@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
+from odradek.cli.client.completing import complete_group, complete_topic
 
 from compat_tests.cli.commands import Run
 from compat_tests.recipes import eventually
@@ -35,6 +36,16 @@ def test_lag_is_the_end_less_what_is_committed(run: Run, behind: tuple[str, str]
     over = run("group", "lag", group, "--max", "2")
     assert over.status == 1 and f"{group} by 3" in over.err
     assert run("group", "lag", group, "--max", "3").status == 0
+
+
+def test_shell_completes_topics_and_groups(
+    cluster: str, behind: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, group = behind
+    monkeypatch.setenv("ODRADEK_BOOTSTRAP_SERVER", cluster)
+    assert complete_topic(topic) == [topic]
+    assert complete_group(group) == [group]
+    assert complete_topic("__consumer") == []
 
 
 def test_reset_moves_offsets_and_shows_them_before(run: Run, behind: tuple[str, str]) -> None:
