@@ -33,7 +33,7 @@ from compat_tests.wire import WireClient
 from .brokers import Cost, memory_mb
 
 PARTITIONS_PER_TOPIC = 1000
-#: Of the partitions of a topic, one in so many is asked until the first is served.
+#: A probe names one in so many partitions of a topic.
 PROBED_STEP = 50
 #: Between requests to a broker that opens its logs.
 ASK_S = 0.1
