@@ -137,7 +137,7 @@ class Leaders:
 
     def absent_error(self, topic: str | bytes, index: int) -> int:
         """Returns the error for a partition, by its topic's name or id, that this broker does not host: it is hosted on
-        other brokers, it does not exist, or there is no room for it here.
+        other brokers, it does not exist, there is no room for it here, or it is not open yet. The last is opened next.
         """
         image = self._metadata.image
         found = image.topic_by_id(topic) if isinstance(topic, bytes) else image.topic(topic)
@@ -145,5 +145,7 @@ class Leaders:
             return ErrorCode.UNKNOWN_TOPIC_ID if isinstance(topic, bytes) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if (found.name, index) in self._partitions.pending:
             return ErrorCode.KAFKA_STORAGE_ERROR
+        if index not in found.partitions:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self._partitions.want((found.name, index))
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER if index in found.partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER

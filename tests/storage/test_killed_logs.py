@@ -15,7 +15,7 @@ from odradek.storage.log.config import LogConfig
 
 from tests.storage.conftest import NOW_MS, Logbook
 from tests.storage.formatted import format_directory
-from tests.storage.test_clean_logs import (
+from tests.storage.log_histories import (
     HISTORIES,
     SMALL,
     noted_replica,

@@ -98,8 +98,10 @@ class Here:
 
     def __init__(self, image: MetadataImage, hosted: Any = None, pending: set[tuple[str, int]] | None = None) -> None:
         metadata: Any = SimpleNamespace(image=image)
+        #: Partitions that requests have named, and that may not be open yet.
+        self.wanted: list[tuple[str, int]] = []
         partitions: Any = SimpleNamespace(
-            get=lambda key: hosted if key == (TOPIC, 0) else None, pending=pending or set()
+            get=lambda key: hosted if key == (TOPIC, 0) else None, pending=pending or set(), want=self.wanted.append
         )
         self.leaders = Leaders(metadata, partitions, inter_broker_listener=IN, node_id=0)
 
@@ -140,9 +142,9 @@ def test_endpoints_of_other_brokers_are_those_between_brokers() -> None:
     ],
 )
 def test_partition_that_is_not_here_has_its_reason(topic: Any, index: int, pending: bool, error: ErrorCode) -> None:
-    assert (
-        Here(image_of(*BROKERS), pending={(TOPIC, 0)} if pending else None).leaders.absent_error(topic, index) == error
-    )
+    here = Here(image_of(*BROKERS), pending={(TOPIC, 0)} if pending else None)
+    assert here.leaders.absent_error(topic, index) == error
+    assert here.wanted == ([(TOPIC, 0)] if error == ErrorCode.NOT_LEADER_OR_FOLLOWER else [])
 
 
 # ---- log lines
