@@ -123,7 +123,7 @@ class ShareReader(Reader):
         self.accepted.update(one.value().decode() for one in messages if one.partition() in confirmed)
 
     def counted(self, acknowledged: set[str], records: Counter[str]) -> str:
-        """Checks the deliveries; `records` counts the records of each order, of which librdkafka may have sent some again."""
+        """Checks the deliveries. `records` counts the records of each order: librdkafka may have sent some again."""
         twice = [order for order, count in self.accepted.items() if count > records[order]]
         assert not twice, f"accepted, and delivered again: {twice[:10]}"
         assert acknowledged <= self.seen.keys()
