@@ -260,7 +260,7 @@ def _end(plays: Scenario) -> None:
         print(f"of librdkafka with a leader of Apache Kafka: {plays.excused}")
     for reader in plays.readers:
         if isinstance(reader, ShareReader):
-            print(reader.counted(acknowledged))
+            print(reader.counted(acknowledged, plays.counts))
     if plays.query is not None:
         batches = plays.query.batches
         kept = plays.query.end()

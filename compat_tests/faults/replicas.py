@@ -23,6 +23,21 @@ def log_bytes(partition: Path) -> bytes:
     return b"".join(segment.read_bytes() for segment in sorted(partition.glob("*.log")))
 
 
+def log_start_offset(partition: Path) -> int:
+    """Returns the offset below which records are deleted; 0 unless the log directory has another one."""
+    checkpoint = partition.parent / "log-start-offset-checkpoint"
+    wanted = partition.name.rsplit("-", 1)
+    lines = checkpoint.read_text().splitlines()[2:] if checkpoint.exists() else []
+    return next((int(offset) for *place, offset in map(str.split, lines) if place == wanted), 0)
+
+
+def bytes_from(partition: Path, start_offset: int) -> bytes:
+    """Returns the bytes of a replica from the first batch that ends at or after `start_offset`."""
+    held = log_bytes(partition)
+    ends = (at for at, header in iter_headers(held) if header.next_offset > start_offset)
+    return held[next(ends, len(held)) :] if start_offset else held
+
+
 def differing(log_dirs: Iterable[Path], topic: str, partitions: int) -> Iterator[str]:
     """Yields a sentence for each pair of replicas that are not equal."""
     places = list(log_dirs)
@@ -50,7 +65,10 @@ class Comparison(NamedTuple):
 
 
 def compare_all(log_dirs: Iterable[Path], replicas: int) -> Comparison:
-    """Compares the replicas of every partition, also those of internal topics. Each partition must have `replicas`."""
+    """Compares the replicas of every partition, also those of internal topics. Each partition must have `replicas`.
+
+    Deleted records do not count: a replica that joins later does not get them.
+    """
     places: dict[str, list[Path]] = defaultdict(list)
     for log_dir in log_dirs:
         for place in log_dir.iterdir():
@@ -60,9 +78,10 @@ def compare_all(log_dirs: Iterable[Path], replicas: int) -> Comparison:
     reported, size = [], 0
     for name, held in sorted(places.items()):
         sizes = [sum(segment.stat().st_size for segment in place.glob("*.log")) for place in held]
-        first = log_bytes(held[0])
+        start_offset = min(map(log_start_offset, held))
+        first = bytes_from(held[0], start_offset)
         size += len(first)
-        if len(held) != replicas or any(log_bytes(place) != first for place in held[1:]):
+        if len(held) != replicas or any(bytes_from(place, start_offset) != first for place in held[1:]):
             reported.append(f"replicas differ: {name} has {sizes} bytes in {[str(place.parent) for place in held]}")
     topics = {name.rpartition("-")[0] for name in places}
     return Comparison(len(places), len(topics), size, reported)

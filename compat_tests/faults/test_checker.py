@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from odradek.protocol.records.record import Record, encode_batch
 
 from compat_tests.faults.checker import CHECKS, History, anomalies, sent_again
 from compat_tests.faults.history import Committed, Resumed, Seen, Sent, read, value_of, write
@@ -177,3 +178,22 @@ def test_replicas_of_all_topics_are_compared(
     assert [name for name in ("__offsets-1", "t-0") if any(f" {name} " in one for one in compared.differing)] == (
         differing_partitions
     )
+
+
+@pytest.mark.parametrize(
+    ("first", "start_offsets", "is_equal"),
+    [(2, (3, 3), True), (2, (2, 3), True), (3, (2, 3), False), (2, (None, None), False), (2, (None, 3), False)],
+    ids=["deleted", "deleted to the end of a batch", "a record less", "nothing is deleted", "deleted in one replica"],
+)
+def test_replicas_may_lack_deleted_records_only(
+    tmp_path: Path, first: int, start_offsets: tuple[int | None, int | None], is_equal: bool
+) -> None:
+    """`first`: the first offset of the second replica; `start_offsets`: the log start offsets of both."""
+    batches = [encode_batch([Record(offset, 0, None, b"value")], leader_epoch=0) for offset in range(5)]
+    log_dirs = [tmp_path / "1", tmp_path / "2"]
+    for log_dir, begin, start_offset in zip(log_dirs, (0, first), start_offsets, strict=True):
+        (log_dir / "t-0").mkdir(parents=True)
+        (log_dir / "t-0" / "0.log").write_bytes(b"".join(batches[begin:]))
+        if start_offset is not None:
+            (log_dir / "log-start-offset-checkpoint").write_text(f"0\n2\nt 1 4\nt 0 {start_offset}\n")
+    assert (not compare_all(log_dirs, 2).differing) is is_equal
