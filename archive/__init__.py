@@ -15,7 +15,7 @@ the tables of `open_table`. `Replay` is what `odradek replay` runs.
 | `parquet.py` | plain Parquet: the manifest is the commit |
 | `replay.py` | a table back into a topic, with its progress in the transactions |
 | `archive_command.py`, `replay_command.py` | the commands |
-| `requirements.py` | errors |
+| `errors.py` | errors |
 
 Exactly once rests on one rule: the offsets that a table covers are in the same commit as its rows, and a process begins from
 the offsets of the table. Nothing else remembers offsets.

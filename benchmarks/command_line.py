@@ -52,7 +52,7 @@ def write(bootstrap: str, topic: str, count: int) -> None:
 
 
 class Completed(NamedTuple):
-    """What the shell waits for names: the median and the least seconds, and the median seconds of CPU."""
+    """Measures what the shell waits for names: the median and the least seconds, and the median seconds of CPU."""
 
     seconds: float
     least: float

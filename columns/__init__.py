@@ -26,7 +26,7 @@
 | `directory.py` | segments, ends and transactions of a partition's directory, read only |
 | `batches.py` | bytes of batches to RecordBatches: selection, CRC, decompression, columns |
 | `kernel.py` | the compiled loops over untrusted bytes |
-| `requirements.py` | errors, and the offsets that a scan lacks |
+| `errors.py` | errors, and the offsets that a scan lacks |
 """
 
 from .batches import SCHEMA, Aborted

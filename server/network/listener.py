@@ -66,7 +66,7 @@ class Listener:
         config = shared.config
         self.max_frame_bytes: int = config.get("socket.request.max.bytes")
         self.idle_s: float = config.get("connections.max.idle.ms") / 1000
-        #: Shared by all connections of the listener (see tls.py).
+        #: Shared by all connections of the listener (see connection.py).
         self.read_buffer = bytearray(READ_BUFFER_BYTES)
         self.read_view = memoryview(self.read_buffer)
         # In the order in which they came.

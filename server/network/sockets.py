@@ -184,7 +184,7 @@ def _with_high_descriptor(bound: socket.socket) -> socket.socket:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _FIRST_DESCRIPTOR + _BELOW_LIMIT if soft == resource.RLIM_INFINITY else soft
     first = min(_FIRST_DESCRIPTOR, limit - _BELOW_LIMIT)
-    with contextlib.suppress(OSError):  # none is left there: an order of closing is no reason not to serve
+    with contextlib.suppress(OSError):  # no descriptor is left there, or it is simulated: it serves all the same
         moved = socket.socket(fileno=fcntl.fcntl(bound, fcntl.F_DUPFD_CLOEXEC, first))
         bound.close()
         return moved

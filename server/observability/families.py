@@ -156,7 +156,7 @@ def _background(services: NodeServices) -> Iterator[Metric]:
 
 
 def _turns(services: NodeServices) -> Iterator[Metric]:
-    """Turns of the event loop over their budget (runtime/turns.py)."""
+    """Turns of the event loop over their budget (runtime/sliced_work.py)."""
     watch = services.turn_watch
     words = "Iterations of the event loop that took longer than the time budget, by API of the request."
     family = CounterMetricFamily("odradek_loop_long_turns", words, labels=("request",))

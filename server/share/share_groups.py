@@ -7,20 +7,16 @@ client's retry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...coordinator.groups.share import kind
-from ...coordinator.groups.share.heartbeat import MAX_MEMBER_ID_LENGTH
 from ...coordinator.groups.share.offset_requests import (
     DeletionOfGroups,
     DeletionsOfStates,
     StatesDeleted,
     StatesInitialized,
 )
-from ...metadata.acls import Operation, ResourceType
-from ...metadata.features import SHARE_VERSION
 from ...metadata.image import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest, DeleteShareGroupStateResponse
@@ -34,26 +30,17 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from ...protocol.schema import Message
-from ..access.authorization.requirements import Each
-from ..coordinators import persister
 from ..coordinators.persister import ASKER
-from ..network.api_endpoint import Place
 from ..runtime.gather import gather
-from . import share_groups
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
-    from ..access.subsystem import AccessSubsystem
     from ..controller.cluster_view import Leaders
     from ..coordinators.coordinator_driver import GroupDriver
     from ..coordinators.persister import Persister
-    from ..network.call import Call
     from ..network.endpoint import Endpoint
     from ..partitions.partitions import Partitions
-    from ..runtime.metadata_cache import MetadataCache
     from ..runtime.subsystem import Lazy
-    from .subsystem import ShareSubsystem
 
 
 # Looks up the first and end offsets of partitions for consumers, with one request to each leader.
@@ -201,55 +188,3 @@ class ShareGroupStates:
             done(rejected)
 
         gather([partial(self._persister().ask, request) for request in requests.values()], deleted)
-
-
-#: Imported with this file, on a thread: the event loop imports none of it later.
-PRELOADED = (kind, share_groups)
-#: The topics of a member.
-READ_TOPICS = Each(Operation.READ, ResourceType.TOPIC)
-
-
-class ShareServices(Protocol):
-    """The parts of a broker that these functions use."""
-
-    @property
-    def metadata(self) -> MetadataCache: ...
-    @property
-    def access(self) -> AccessSubsystem: ...
-    @property
-    def share(self) -> ShareSubsystem: ...
-
-
-def share_groups_precondition(services: ShareServices, call: Call) -> ErrorCode:
-    """Returns UNSUPPORTED_VERSION unless the finalized features enable share groups."""
-    return ErrorCode.NONE if are_enabled(services) else ErrorCode.UNSUPPORTED_VERSION
-
-
-def are_enabled(services: ShareServices) -> bool:
-    return services.metadata.image.features.level(SHARE_VERSION) > 0
-
-
-def names_member(call: Call) -> bool:
-    """Returns whether a ShareFetch or ShareAcknowledge names a group and a member as it must."""
-    member_id: str | None = call.request.member_id
-    return call.request.group_id is not None and bool(member_id) and len(member_id or "") <= MAX_MEMBER_ID_LENGTH
-
-
-def denied_topics(services: ShareServices, call: Call, topic_ids: Iterable[bytes]) -> Set[bytes]:
-    """Returns the ids of the topics that the client may not read. Unknown ids are not among them."""
-    if services.access.authorizer is None:
-        return frozenset()
-    image = services.metadata.image
-    names = {i: topic.name for i in set(topic_ids) if (topic := image.topic_by_id(i)) is not None}
-    denied = READ_TOPICS.denied(services.access.authorizer, call, names.values())
-    return {topic_id for topic_id, name in names.items() if name in denied}
-
-
-def to_state_coordinator(services: ShareServices, call: Call) -> Message | None:
-    """Has the shards of this broker answer the request of another broker."""
-    persister.submit_here(services.share.states(), call.request, call.version, call, call.reply)
-    return None
-
-
-#: For requests of brokers to the persister of share groups.
-SHARE_STATE_COORDINATOR = Place("the coordinator of each share partition's state", to_state_coordinator)

@@ -400,5 +400,9 @@ class SimulatedSocket:
     def getsockname(self) -> Address:
         return self._address
 
+    def fileno(self) -> int:
+        """Raises OSError: it has no descriptor."""
+        raise OSError(errno.EBADF, "a simulated socket has no descriptor")
+
     def close(self) -> None:
         self._network.unbind(self, self._address)

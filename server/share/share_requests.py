@@ -1,0 +1,74 @@
+"""The checks that requests about share groups share, and the place of requests to the coordinators of their state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from typing import TYPE_CHECKING, Protocol
+
+from ...coordinator.groups.share import kind
+from ...coordinator.groups.share.heartbeat import MAX_MEMBER_ID_LENGTH
+from ...metadata.acls import Operation, ResourceType
+from ...metadata.features import SHARE_VERSION
+from ...protocol.errors import ErrorCode
+from ...protocol.schema import Message
+from ..access.authorization.requirements import Each
+from ..coordinators import persister
+from ..network.api_endpoint import Place
+from . import share_groups
+
+if TYPE_CHECKING:
+    from ..access.subsystem import AccessSubsystem
+    from ..network.call import Call
+    from ..runtime.metadata_cache import MetadataCache
+    from .subsystem import ShareSubsystem
+
+#: Imported with this file, on a thread: the event loop imports none of it later.
+PRELOADED = (kind, share_groups)
+#: The topics of a member.
+READ_TOPICS = Each(Operation.READ, ResourceType.TOPIC)
+
+
+class ShareServices(Protocol):
+    """The parts of a broker that these functions use."""
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+    @property
+    def access(self) -> AccessSubsystem: ...
+    @property
+    def share(self) -> ShareSubsystem: ...
+
+
+def share_groups_precondition(services: ShareServices, call: Call) -> ErrorCode:
+    """Returns UNSUPPORTED_VERSION unless the finalized features enable share groups."""
+    return ErrorCode.NONE if are_enabled(services) else ErrorCode.UNSUPPORTED_VERSION
+
+
+def are_enabled(services: ShareServices) -> bool:
+    return services.metadata.image.features.level(SHARE_VERSION) > 0
+
+
+def names_member(call: Call) -> bool:
+    """Returns whether a ShareFetch or ShareAcknowledge names a group and a member as it must."""
+    member_id: str | None = call.request.member_id
+    return call.request.group_id is not None and bool(member_id) and len(member_id or "") <= MAX_MEMBER_ID_LENGTH
+
+
+def denied_topics(services: ShareServices, call: Call, topic_ids: Iterable[bytes]) -> Set[bytes]:
+    """Returns the ids of the topics that the client may not read. Unknown ids are not among them."""
+    if services.access.authorizer is None:
+        return frozenset()
+    image = services.metadata.image
+    names = {i: topic.name for i in set(topic_ids) if (topic := image.topic_by_id(i)) is not None}
+    denied = READ_TOPICS.denied(services.access.authorizer, call, names.values())
+    return {topic_id for topic_id, name in names.items() if name in denied}
+
+
+def to_state_coordinator(services: ShareServices, call: Call) -> Message | None:
+    """Has the shards of this broker answer the request of another broker."""
+    persister.submit_here(services.share.states(), call.request, call.version, call, call.reply)
+    return None
+
+
+#: For requests of brokers to the persister of share groups.
+SHARE_STATE_COORDINATOR = Place("the coordinator of each share partition's state", to_state_coordinator)
