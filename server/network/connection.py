@@ -32,7 +32,7 @@ from .shared_parts import LEAST_BYTES
 if TYPE_CHECKING:
     from ...protocol.schema import Message
     from ..access.quotas.sensors import Meters
-    from .shared_parts import Listening
+    from .listening import Listening
 
 
 log = logging.getLogger("odradek.connection")

@@ -1,27 +1,23 @@
-"""The parts of a node that all its listeners, and their connections, share; and a listener as its connections see it."""
+"""The parts of a node that all its listeners, and their connections, share."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..access.tls.node_tls import NodeTls
 from .connection_limits import ConnectionLimits
 
 if TYPE_CHECKING:
     from ..access.audit import AuditLog
-    from ..access.authentication.gate import SaslListener
-    from ..access.principals import PrincipalBuilder
     from ..access.quotas.client_quotas import ClientQuotas
     from ..config.broker_config import BrokerConfig
     from ..runtime.clock import Clock
     from ..runtime.log_lines import RepeatedLines
     from ..runtime.slow_requests import SlowRequests
     from ..runtime.turns import Turns
-    from .call import ListenerKind
-    from .dispatch import Dispatcher
     from .receive_budget import ReceiveBudget
 
 
@@ -116,32 +112,3 @@ class TransferTurns:
             waiting.popleft()()
         if waiting and not self._is_scheduled:
             self._schedule()
-
-
-class Listening(Protocol):
-    """The listener of connections, as they see it."""
-
-    name: str
-    kind: ListenerKind
-    dispatcher: Dispatcher
-    max_frame_bytes: int
-    #: Makes the principals of clients; None for Kafka's default.
-    principal_builder: PrincipalBuilder | None
-    #: How clients authenticate; None for a listener without SASL.
-    sasl: SaslListener | None
-    #: All connections receive into one buffer.
-    read_buffer: bytearray
-    read_view: memoryview
-
-    @property
-    def shared(self) -> SharedParts:
-        """The parts that all listeners of the node share."""
-
-    def opened(self, connection: Any, transport: asyncio.Transport) -> None:
-        """Counts a new connection, or ends it."""
-
-    def limit_of(self, connection: Any) -> str:
-        """Returns the key that limits the connection's frames, and its value, in words."""
-
-    def lost(self, connection: Any) -> None:
-        """Forgets a connection that has ended."""

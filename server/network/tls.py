@@ -27,7 +27,7 @@ from .shared_parts import CALL_BYTES, TransferTurns
 if TYPE_CHECKING:
     from ..access.audit import AuditLog
     from ..runtime.log_lines import RepeatedLines
-    from .shared_parts import Listening
+    from .listening import Listening
 
 
 #: The mechanism of clients that are authenticated by their certificates, for the audit log.
