@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from odradek.server.access.plugins import ConfigAlteration, PolicyViolation, TopicCreation
+from odradek.server.access.policies import ConfigAlteration, PolicyViolation, TopicCreation
 from odradek.server.access.principals import AuthenticationContext
 from odradek.server.access.quotas.client_quotas import QuotaKind
 

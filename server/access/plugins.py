@@ -6,15 +6,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
-from ...metadata.configs import InvalidConfig, ResourceType
-from ...replication.controller.security.policies import (
-    AlterConfigPolicy,
-    ConfigAlteration,
-    CreateTopicPolicy,
-    Policies,
-    PolicyViolation,
-    TopicCreation,
-)
+from ...metadata.configs import InvalidConfig
 
 PREFIX = "python:"
 
@@ -52,31 +44,3 @@ def load_class(key: str, text: str, interface: type[Any], properties: Mapping[st
         except Exception as failure:
             raise InvalidConfig(f"{key}={text}: configure failed: {failure}") from failure
     return made
-
-
-# The policies that a node's configuration names: `create.topic.policy.class.name` and `alter.config.policy.class.name`.
-#
-# Both take `python:package.module:Name`. The protocols that such a class implements, and what it gets, are exported here.
-__all__ = [
-    "AlterConfigPolicy",
-    "ConfigAlteration",
-    "CreateTopicPolicy",
-    "Policies",
-    "PolicyViolation",
-    "ResourceType",
-    "TopicCreation",
-    "read_policies",
-]
-
-CREATE_TOPIC = "create.topic.policy.class.name"
-ALTER_CONFIG = "alter.config.policy.class.name"
-
-
-def read_policies(properties: Mapping[str, str]) -> Policies:
-    """Returns the policies of a node. `properties`: its own. Raises InvalidConfig."""
-
-    def read(key: str, interface: type[Any]) -> Any:
-        name = properties.get(key, "").strip()
-        return load_class(key, name, interface, properties) if name else None
-
-    return Policies(read(CREATE_TOPIC, CreateTopicPolicy), read(ALTER_CONFIG, AlterConfigPolicy))

@@ -78,6 +78,6 @@ def _policies(config: BrokerConfig) -> Policies:
     properties = config.values.static
     if not any(properties.get(f"{name}.policy.class.name", "").strip() for name in ("create.topic", "alter.config")):
         return Policies()
-    from .plugins import read_policies
+    from .policies import read_policies
 
     return read_policies(properties)

@@ -42,6 +42,8 @@ OPENED_AT_A_TIME = 50
 OPENING_S = 0.02
 #: The default of num.recovery.threads.per.data.dir. A large log that has to be read does not hold up the others.
 OPENERS = 2
+#: From one try to the next while no descriptor is left.
+SHORTAGE_S = 0.5
 #: The background task's name in logs, metrics and health.
 TASK = "opening of replicas"
 
@@ -258,6 +260,8 @@ class ReplicaLoading:
             return
         for failure in failures:
             self._partitions.directory_failed(failure)
+        if any(failure.is_shortage for failure in failures):
+            await asyncio.sleep(SHORTAGE_S)
         for one in opened:
             if one.found.directory.is_online:
                 with self._contained():

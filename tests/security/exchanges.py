@@ -9,7 +9,7 @@ import hmac
 from odradek.metadata.credentials import SCRAM_SHA_256, SCRAM_SHA_512, ScramMechanism, credential_of, salted_password
 from odradek.metadata.image import ScramCredential
 from odradek.server.access.authentication.authentication import Settings
-from odradek.server.access.authentication.sasl import password_check, plain_mechanism
+from odradek.server.access.authentication.plain import password_check, plain_mechanism
 from odradek.server.access.authentication.scram import ScramUsers, TokenCredential, scram_mechanism
 
 SALT = b"salt of the test"

@@ -12,7 +12,8 @@ from odradek.server.access.authentication.authentication import (
     Failure,
     State,
 )
-from odradek.server.access.authentication.sasl import Mechanism, password_check, plain_mechanism
+from odradek.server.access.authentication.plain import password_check, plain_mechanism
+from odradek.server.access.authentication.sasl import Mechanism
 
 from tests.security.exchanges import ScramClient, plain, settings
 

@@ -15,7 +15,8 @@ from ....metadata.credentials import BY_NAME
 from ..plugins import is_own_class, load_class
 from .authentication import Settings
 from .jaas import KERBEROS_MODULE, PLAIN_MODULE, JaasEntry, parse_jaas
-from .sasl import HANDLER, Mechanism, PasswordCheck, password_check, plain_mechanism
+from .plain import PasswordCheck, password_check, plain_mechanism
+from .sasl import HANDLER, Mechanism
 from .scram import ScramUsers, scram_mechanism
 
 if TYPE_CHECKING:

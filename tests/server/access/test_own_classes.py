@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("sockets")
 
 MODULE = """
 from odradek.server.access.quotas.client_quotas import QuotaKind
-from odradek.server.access.plugins import PolicyViolation
+from odradek.server.access.policies import PolicyViolation
 
 asked = []
 

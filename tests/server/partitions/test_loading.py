@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from odradek.server.partitions import loading
 from odradek.server.partitions.loading import Found, Opened, ReplicaLoading
 from odradek.storage.directory import CLEAN_SHUTDOWN_FILE
 from odradek.storage.files.checkpoints import HIGH_WATERMARKS, read_offsets, write_offsets
+from odradek.storage.files.open_files import LogDirectoryFailure
 from odradek.storage.log.config import LogConfig
 
 from tests.server.harness.data_path import DEADLINE_S, DataPath, batch_of, on_loop, values_of, wait_until
@@ -39,6 +42,7 @@ class Gate:
         self.holds: Callable[[Found], bool] = lambda found: False
         #: In the order in which they were opened.
         self.passed: list[int] = []
+        self.lacks_descriptors = False
 
 
 @pytest.fixture
@@ -49,6 +53,8 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
         if made.holds(found):
             assert made.is_open.wait(DEADLINE_S)
         made.passed.append(found.key[1])
+        if made.lacks_descriptors:
+            raise LogDirectoryFailure(found.directory.path, "opening a log", OSError(errno.EMFILE, "too many"))
         return opens(self, found, config)
 
     monkeypatch.setattr(loading, "OPENED_AT_FIRST", 0)
@@ -189,3 +195,16 @@ def test_folder_that_is_not_of_this_broker_is_put_aside(data: Path, gate: Gate) 
         assert not is_open(broker, 0, "unknown")
     assert not (data / "unknown-0").exists()
     assert list(data.glob("unknown-0.*-stray"))
+
+
+def test_a_shortage_of_descriptors_is_waited_for(data: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "SHORTAGE_S", 0.1)
+    gate.lacks_descriptors, began_s = True, time.monotonic()
+    with odradek.Broker(data_dir=data) as broker:
+        path = DataPath(broker)
+        wait_until(lambda: len(gate.passed) >= 3 * loading.OPENERS, "three tries")
+        assert time.monotonic() - began_s >= 2 * loading.SHORTAGE_S, "a try does not follow the other at once"
+        assert error_of(path, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        gate.lacks_descriptors = False
+        wait_until(lambda: error_of(path, 0) == ErrorCode.NONE, "its leader serves")
+        path.close()
