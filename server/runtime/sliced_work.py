@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from ...client.shown_text import shown
 from ...protocol.apis import APIS
-from .memory import GC_PAUSES
+from .gc_policy import GC_PAUSES
 
 #: A slice of the loop's time ends after this many steps, too: a simulated clock may stand still.
 STEPS_PER_SLICE = 500

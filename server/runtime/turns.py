@@ -16,7 +16,8 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any
 
-from .memory import GC_PAUSES, release_after
+from .gc_policy import GC_PAUSES
+from .memory import release_after
 from .sliced_work import SLICE_S, TURN_BUDGET_S, WAITING, TurnWatch, run_slice
 
 #: The collector pauses for this time after the last slice: work that waits for the disk continues within

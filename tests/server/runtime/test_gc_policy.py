@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from odradek.server.runtime.memory import GC_PAUSES, GcPauses, LongCollections
+from odradek.server.runtime.gc_policy import GC_PAUSES, GcPauses, LongCollections
 from odradek.server.runtime.sliced_work import SlicedWork, Steps, TurnWatch, without_gc
 from odradek.server.runtime.turns import Turns, Work
 
@@ -17,7 +17,7 @@ from tests.server.harness.remote_broker import until
 
 ROOT = Path(__file__).resolve().parents[3]
 PRODUCT = ("protocol", "metadata", "storage", "replication", "coordinator", "server", "testing", "cli", "console")
-OWNER = Path("server/runtime/memory.py")
+OWNER = Path("server/runtime/gc_policy.py")
 #: Functions of `gc` that one part of a program can undo to another.
 CONTROLS = {"enable", "disable", "freeze", "unfreeze", "set_threshold"}
 
@@ -123,4 +123,4 @@ def test_time_of_a_slice_is_defined_once() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             targets = node.targets if isinstance(node, ast.Assign) else []
             found += [path.name for target in targets if isinstance(target, ast.Name) and target.id == "SLICE_S"]
-    assert found == ["turns.py"]
+    assert found == ["sliced_work.py"]

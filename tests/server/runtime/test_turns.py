@@ -15,7 +15,7 @@ import pytest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.server.endpoints import metadata
 from odradek.server.observability.families import families
-from odradek.server.runtime import turn_budget, turns
+from odradek.server.runtime import sliced_work, turns
 from odradek.server.runtime.sliced_work import TURN_BUDGET_S, TurnWatch
 from odradek.server.runtime.turns import LOG_INTERVAL_S, WAITING, WARNED_TURN_S, Task, Turns, Work
 
@@ -145,7 +145,7 @@ def test_request_that_holds_the_loop_is_named_by_log_and_metrics(
         return MetadataResponse()
 
     monkeypatch.setattr(metadata, "ENDPOINT", replace(metadata.ENDPOINT, handle=slow))
-    monkeypatch.setattr(turn_budget, "LOG_INTERVAL_S", 0.0)  # on a busy machine, a different turn may be logged first
+    monkeypatch.setattr(sliced_work, "LOG_INTERVAL_S", 0.0)  # on a busy machine, a different turn may be logged first
     with odradek.Broker() as broker, WireClient(broker.bootstrap_servers, client_id="slow one") as client:
         watch = broker.server.turn_watch
         client.call(MetadataRequest(topics=[]), 9)
