@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 from .formats import Figure
 from .parts import Badge, Drawing, Form, Link, Moment, Table
 
-#: A shorter table has no field to filter it.
-FILTER_FROM = 5
+#: A table of one row has no field to filter it.
+FILTER_FROM = 2
 _MOST_FILTER = 200
 _NAME = re.compile(r"[^a-z0-9]+")
 

@@ -16,8 +16,8 @@ from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.server.endpoints import metadata
 from odradek.server.observability.families import families
 from odradek.server.runtime import sliced_work, turns
-from odradek.server.runtime.sliced_work import TURN_BUDGET_S, TurnWatch
-from odradek.server.runtime.turns import LOG_INTERVAL_S, WAITING, WARNED_TURN_S, Task, Turns, Work
+from odradek.server.runtime.sliced_work import LOG_INTERVAL_S, TURN_BUDGET_S, WARNED_TURN_S, TurnWatch
+from odradek.server.runtime.turns import WAITING, Task, Turns, Work
 
 from compat_tests.wire import WireClient, request_frame
 from tests.server.harness.data_path import wait_until
