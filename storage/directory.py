@@ -54,7 +54,7 @@ from .files.open_files import (
     unlink_if_exists,
     write_atomically,
 )
-from .files.use_mark import read_use_mark, write_use_mark
+from .files.use_mark import USE_FILE, read_use_mark, write_use_mark
 from .log.config import PROVEN, UNPROVEN, Claim, LogConfig
 from .log.log import Log
 
@@ -203,10 +203,11 @@ class LogDirectory:
             (HIGH_WATERMARKS, found.high_watermarks),
         ):
             self._take(name, find_offsets(self.path, name), offsets)
-        path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
-        if os.path.isdir(path):
-            self.notes.append(f"{path}: a directory, renamed to {set_aside(path)}; the logs are recovered")
-        content = read_if_exists(path)
+        for name in (CLEAN_SHUTDOWN_FILE, USE_FILE, CLEAN_REPLICAS_FILE):
+            path = f"{self.path}/{name}"
+            if os.path.isdir(path):
+                self.notes.append(f"{path}: a directory, renamed to {set_aside(path)}; the logs are recovered")
+        content = read_if_exists(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
         self.had_clean_shutdown = content is not None
         if not self.had_clean_shutdown:
             self.interrupted_broker_epoch = read_use_mark(self.path)

@@ -8,6 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from odradek.storage.directory import CLEAN_SHUTDOWN_FILE
+from odradek.storage.files.clean_replicas import CLEAN_REPLICAS_FILE
+from odradek.storage.files.use_mark import USE_FILE
 
 from tests.hostile.damaged_directories import Case, DamageFound, Images, cases, run
 
@@ -57,3 +60,11 @@ def test_lost_metadata_of_a_single_node_is_refused(images: Images, folder: Path,
 def test_unreadable_partition_metadata_hides_no_record(images: Images, folder: Path, stop: str, damage: str) -> None:
     name, index = next(iter(images.sent))
     assert run(images, Case(stop, f"{name}-{index}/partition.metadata", damage, SEED), folder) == "served"
+
+
+@pytest.mark.parametrize("file", [CLEAN_SHUTDOWN_FILE, CLEAN_REPLICAS_FILE, USE_FILE])
+@pytest.mark.parametrize("damage", ["directory", "rubbish", "halve", "remove"])
+def test_a_mark_of_the_last_use_that_is_damaged_costs_no_record(
+    images: Images, folder: Path, file: str, damage: str
+) -> None:
+    assert run(images, Case("clean", file, damage, SEED), folder) == "served"
