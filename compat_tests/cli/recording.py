@@ -56,6 +56,8 @@ DEADLINE_S = 60
 _PORT = "9092"
 #: A progress bar: hidden cursor, one line that changes, and the sequence that removes it, unless it is still there.
 _PROGRESS = re.compile(r"\x1b\[\?25l.*?(?:\x1b\[\?25h\r\x1b\[1A\x1b\[2K|\Z)", re.DOTALL)
+#: The broker's log of a long turn: on a busy machine there are some, and a reader's machine has others.
+_LONG_TURN = re.compile(r"\d{4}-\d\d-\d\d [\d:,]+ \w+ odradek\.turns: [^\n]*\n")
 _STYLE = re.compile(r"\x1b\[[\d;]*m")
 PROMPT = "$ "
 #: Time to read a command before its output, and the output before the next command.
@@ -91,7 +93,7 @@ class Recording:
 
     @property
     def shown(self) -> str:
-        """The lines that the terminal showed in the end: progress bars are gone."""
+        """The lines that the terminal showed in the end: without progress bars, and without log lines of long turns."""
         return without_progress(self.screen)
 
     @property
@@ -116,7 +118,7 @@ class Recording:
 
 
 def without_progress(screen: str) -> str:
-    return _PROGRESS.sub("", screen).replace("\r\n", "\n")
+    return _LONG_TURN.sub("", _PROGRESS.sub("", screen).replace("\r\n", "\n"))
 
 
 def recorded(folder: Path) -> Recording:
