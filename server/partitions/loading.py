@@ -2,7 +2,7 @@
 
 A node among others opens all of them with its first image: other brokers lead meanwhile. A single node has no others, and
 ten thousand logs take a second. So it opens the internal topics' replicas, whose coordinators start with the first image,
-and `OPENED_AT_FIRST` of the others; then it serves, and threads open the rest. Until a replica is opened, requests for
+and `OPENED_AT_FIRST` of the others; then it serves, and a thread opens the rest. Until a replica is opened, requests for
 it get NOT_LEADER_OR_FOLLOWER, which clients retry, and it is opened before those that no request has named.
 
 Images that come meanwhile leave out the replicas that are not open: each takes its role from the newest image when it is.
@@ -40,8 +40,9 @@ OPENED_AT_FIRST = 1000
 #: A thread opens so many at a time, or as many as it can in this time: the loop then gives them their roles.
 OPENED_AT_A_TIME = 50
 OPENING_S = 0.02
-#: The default of num.recovery.threads.per.data.dir. A large log that has to be read does not hold up the others.
-OPENERS = 2
+#: One thread opens the logs: two that share the interpreter take twice the CPU. While it has read one for so long, another
+#: opens those behind it.
+LARGE_LOG_S = 0.1
 #: From one try to the next while no descriptor is left.
 SHORTAGE_S = 0.5
 #: The background task's name in logs, metrics and health.
@@ -107,6 +108,8 @@ class ReplicaLoading:
         self._wanted: dict[TopicPartition, None] = {}
         #: Those of them that a thread opens.
         self._in_work: set[TopicPartition] = set()
+        #: The number of times that the first thread has opened some.
+        self._batches = 0
         self._progress: dict[LogDirectory, _Progress] = {}
         self._task: asyncio.Task[None] | None = None
         self._is_stopped = False
@@ -228,19 +231,26 @@ class ReplicaLoading:
             self._may_apply.set()
 
     async def _load_waiting(self) -> None:
-        await asyncio.gather(*(self._load_some_and_more() for _ in range(OPENERS)))
+        first = asyncio.ensure_future(self._load_some_and_more())
+        while not first.done():
+            before = self._batches
+            await asyncio.wait([first], timeout=LARGE_LOG_S)
+            await self._load_some_and_more(beside=before)
+        await self._load_some_and_more()  # after a failure of the first one
         # After a failure those that wait stay without a leader, and the next stop is not a clean one.
         if not self._waiting and not self._is_stopped:
             self._end()
 
-    async def _load_some_and_more(self) -> None:
-        while keys := self._next():
+    async def _load_some_and_more(self, beside: int | None = None) -> None:
+        """`beside`: the number of batches; as long as it is that, the first thread reads one log."""
+        while beside in (None, self._batches) and (keys := self._next()):
             try:
                 await self._load_some(keys)
             except Exception as failure:
                 self._partitions.background.failed(TASK, failure)
                 return
             self._in_work.difference_update(keys)
+            self._batches += beside is None
 
     def _next(self) -> list[TopicPartition]:
         """Returns the replicas to open now, first those that requests have named."""

@@ -119,7 +119,7 @@ def test_replica_that_a_request_has_named_is_opened_before_others(data: Path, ga
         gate.is_open.set()
         wait_until(lambda: are_loaded(broker))
         path.close()
-    assert last in gate.passed[: loading.OPENERS + 1]
+    assert last in gate.passed[:3]
 
 
 def test_topic_that_is_deleted_before_its_replicas_are_open_is_removed(data: Path, gate: Gate) -> None:
@@ -202,7 +202,7 @@ def test_a_shortage_of_descriptors_is_waited_for(data: Path, gate: Gate, monkeyp
     gate.lacks_descriptors, began_s = True, time.monotonic()
     with odradek.Broker(data_dir=data) as broker:
         path = DataPath(broker)
-        wait_until(lambda: len(gate.passed) >= 3 * loading.OPENERS, "three tries")
+        wait_until(lambda: len(gate.passed) >= 6, "three tries of two threads")
         assert time.monotonic() - began_s >= 2 * loading.SHORTAGE_S, "a try does not follow the other at once"
         assert error_of(path, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
         gate.lacks_descriptors = False
