@@ -63,7 +63,7 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """One operation on one resource, for the whole request. `name_of` reads the resource from the request; a request
+    """Requires one operation on one resource, for the whole request. `name_of` reads the resource from the request; a request
     without it (None) needs nothing.
     """
 
@@ -83,7 +83,7 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class NeedsAny:
-    """One of several: the denial is that of the last."""
+    """Requires one of several; the denial is that of the last."""
 
     needs: tuple[Needs, ...]
 
@@ -130,7 +130,7 @@ class NeedsBy:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """One operation on each resource that the handler looks at: denied items are left out, or have an error each.
+    """Requires one operation on each resource that the handler looks at: denied items are left out, or have an error each.
 
     `by`: the function that applies it, where that is not the handler.
     """
