@@ -63,8 +63,8 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Requires one operation on one resource, for the whole request. `name_of` reads the resource from the request; a request
-    without it (None) needs nothing.
+    """Requires one operation on one resource, for the whole request. `name_of` reads the resource from the request; a
+    request without it (None) needs nothing.
     """
 
     operation: Operation
