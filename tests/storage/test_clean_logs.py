@@ -10,6 +10,7 @@ from odradek.storage.directory import LogDirectory
 from odradek.storage.files import open_files
 from odradek.storage.files.checkpoints import RECOVERY_POINTS, write_offsets
 
+from tests.harness.patches import patch_for_this_thread
 from tests.storage.conftest import NOW_MS, Logbook
 from tests.storage.formatted import format_directory
 from tests.storage.log_histories import (
@@ -70,8 +71,8 @@ def test_noted_log_without_producers_is_opened_without_opening_a_file(stopped, m
     directory = LogDirectory.open(stopped(history))
     noted = noted_replica(directory)
     directory.open_log("begins-the-use", 0, SMALL, now_ms=NOW_MS)
-    monkeypatch.setattr(open_files, "open_fd", lambda *given: pytest.fail(f"opened {given}"))
-    monkeypatch.setattr(os, "scandir", lambda *given: pytest.fail(f"listed {given}"))
+    patch_for_this_thread(monkeypatch, open_files, "open_fd", lambda *given: pytest.fail(f"opened {given}"))
+    patch_for_this_thread(monkeypatch, os, "scandir", lambda *given: pytest.fail(f"listed {given}"))
     assert open_again(directory, noted).log_end_offset == noted.log.end_offset
 
 

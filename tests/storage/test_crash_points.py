@@ -14,6 +14,8 @@ from odradek.storage.compaction.compaction import finish, job, look
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.retention import delete_old_segments
 
+from tests.harness.patches import patch_for_this_thread
+
 spec = importlib.util.spec_from_file_location("writer_process", Path(__file__).with_name("writer_process.py"))
 writer = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(writer)
@@ -34,9 +36,9 @@ class CrashingSystem:
         self.changes = 0
         self._pwrite, self._open = os.pwrite, os.open
         for name in CHANGES:
-            monkeypatch.setattr(os, name, self._counted(getattr(os, name)))
-        monkeypatch.setattr(os, "pwrite", self.pwrite)
-        monkeypatch.setattr(os, "open", self.open)
+            patch_for_this_thread(monkeypatch, os, name, self._counted(getattr(os, name)))
+        patch_for_this_thread(monkeypatch, os, "pwrite", self.pwrite)
+        patch_for_this_thread(monkeypatch, os, "open", self.open)
 
     def _count(self):
         if self.changes >= self.at:

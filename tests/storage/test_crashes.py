@@ -20,6 +20,7 @@ from odradek.protocol.records.record import decode_batch
 from odradek.storage.directory import LogDirectory
 from odradek.storage.files.open_files import LogDirectoryFailure
 
+from tests.harness.patches import patch_for_this_thread
 from tests.storage.formatted import format_directory
 
 #: Enough for kills during rolls, flushes and swaps; `KILLS=500` for a longer manual run.
@@ -154,7 +155,7 @@ def test_whatever_fails_names_the_directory(logbook, call, monkeypatch):
         raise OSError(errno.EIO, "Input/output error")
 
     for name in ("pread", "fdatasync", "ftruncate", "truncate", "open"):
-        monkeypatch.setattr(os, name, fails)
+        patch_for_this_thread(monkeypatch, os, name, fails)
     log.active.close()
     log.segments[0].close()
     arguments = {"read": (0, 100), "truncate_to": (1, 0), "offset_for_timestamp": (1,)}.get(call, (0,))

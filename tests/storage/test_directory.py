@@ -36,6 +36,7 @@ from odradek.storage.files.identity import (
 )
 from odradek.storage.log.config import LogConfig
 
+from tests.harness.patches import patch_for_this_thread
 from tests.storage.formatted import format_directory
 
 NOW = 1_700_000_000_000
@@ -206,7 +207,7 @@ def test_many_logs_are_closed_with_one_sync(tmp_path, logbook, monkeypatch):
         logbook.append(log, b"a")
     synced = []
     for name in ("fsync", "fdatasync", "sync"):
-        monkeypatch.setattr(os, name, lambda *_, name=name: synced.append(name))
+        patch_for_this_thread(monkeypatch, os, name, lambda *_, name=name: synced.append(name))
     directory.close_logs(logs, NOW)
     assert synced == ["sync"]
     assert {log.recovery_point for log in logs} == {1}

@@ -13,6 +13,8 @@ from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import OffsetOutOfRange
 from odradek.storage.segments.segment import LogSlice
 
+from tests.harness.patches import patch_for_this_thread
+
 SMALL = LogConfig(segment_bytes=20_000, index_interval_bytes=500)
 
 
@@ -167,7 +169,7 @@ def test_crash_between_first_files_of_log_loses_nothing(logbook, monkeypatch):
             return make(path, *rest, **options)
 
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(os, "open", crash)
+            patch_for_this_thread(patch, os, "open", crash)
             logbook.append(log, b"lost")
         again = logbook.open()
         assert (again.log_start_offset, again.log_end_offset) == (0, 0) and not again.damage.ranges
@@ -349,7 +351,7 @@ def test_a_log_that_was_led_and_not_written_to_is_closed_without_touching_the_di
     again = logbook.open(clean=True)
     again.epochs.assign(7, again.log_end_offset)
     assert not again.is_unflushed
-    monkeypatch.setattr(os, "open", None)
+    patch_for_this_thread(monkeypatch, os, "open", lambda *given: pytest.fail(f"opened {given}"))
     again.close(logbook.now_ms)
     monkeypatch.undo()
     last = logbook.open(clean=True)

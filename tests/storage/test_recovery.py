@@ -16,6 +16,8 @@ from odradek.storage.log.config import PROVEN, UNPROVEN, Claim, LogConfig
 from odradek.storage.log.loading import DamagedLog, whole_batches
 from odradek.storage.segments import segment as segment_module
 
+from tests.harness.patches import patch_for_this_thread
+
 SMALL = LogConfig(segment_bytes=4000, index_interval_bytes=300)
 
 
@@ -176,7 +178,7 @@ def test_a_clean_restart_reads_no_more_than_the_end_of_each_log(logbook, monkeyp
         reads.append(len(found))
         return found
 
-    monkeypatch.setattr(os, "pread", counted)
+    patch_for_this_thread(monkeypatch, os, "pread", counted)
     monkeypatch.setattr(segment_module.spans, "__defaults__", (counted,))
     reopened = logbook.open(clean=True)
     assert (reopened.log_end_offset, reopened.recovery_point) == (end, end)

@@ -25,6 +25,8 @@ from odradek.server.controller.metadata_log import QuorumLog
 from odradek.server.controller.raft import ReplicatedQuorumLog
 from odradek.server.controller.snapshots import QuorumVoters, encode_snapshot, write_image_snapshot
 
+from tests.harness.patches import patch_for_this_thread
+
 LEADER = ControlRecord(ControlType.LEADER_CHANGE, LeaderChangeMessage(version=0, leader_id=1))
 
 
@@ -116,7 +118,7 @@ def test_a_snapshot_that_is_fetched_is_synced_as_it_comes(
     log: ReplicatedQuorumLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[int] = []
-    monkeypatch.setattr(os, "fdatasync", lambda fd: synced.append(os.fstat(fd).st_size))
+    patch_for_this_thread(monkeypatch, os, "fdatasync", lambda fd: synced.append(os.fstat(fd).st_size))
     monkeypatch.setattr(quorum_replicated_log, "_SYNC_BYTES", 100)
     position = 0
     for size in (60, 60, 70, 150, 10):

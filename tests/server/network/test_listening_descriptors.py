@@ -6,6 +6,8 @@ import errno
 import resource
 import select
 import socket
+import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -26,12 +28,19 @@ def test_a_listening_socket_has_a_higher_descriptor_than_connections() -> None:
         assert not listening.get_inheritable()
 
 
-def test_a_listening_socket_stays_below_a_low_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, hard))
-    (listening,) = bound_sockets("127.0.0.1", 0)
-    with listening:
-        assert 1000 < listening.fileno() < 1024
+#: Prints the descriptor of a listening socket in a process that may have 1,024 descriptors.
+_LOW_LIMIT_PROGRAM = """
+import resource
+from odradek.server.network.sockets import bound_sockets
+resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
+print(bound_sockets("127.0.0.1", 0)[0].fileno())
+"""
+
+
+def test_a_listening_socket_stays_below_a_low_limit() -> None:
+    program = [sys.executable, "-c", _LOW_LIMIT_PROGRAM]
+    printed = subprocess.run(program, capture_output=True, text=True, check=True, timeout=_DEADLINE_S).stdout
+    assert 1000 < int(printed) < 1024
 
 
 @pytest.mark.parametrize("limit", [resource.RLIM_INFINITY, 8])
