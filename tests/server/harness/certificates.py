@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import jks
 import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import (
@@ -15,6 +14,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
+
+from tests.server.harness.java_key_stores import key_entry, trusted_entry, written_jks
 
 PASSWORD = "key-s3cret"
 
@@ -51,8 +52,7 @@ class Identity:
     def jks(self, path: Path) -> Path:
         der = self.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
         chain = [one.public_bytes(Encoding.DER) for one in self.chain]
-        entry = jks.PrivateKeyEntry.new("node", chain, der, "pkcs8")
-        jks.KeyStore.new("jks", [entry]).save(str(path), PASSWORD)
+        path.write_bytes(written_jks(PASSWORD, key_entry("node", der, chain, PASSWORD)))
         return path
 
 
@@ -72,7 +72,7 @@ class Authority:
 
     def jks(self, path: Path) -> Path:
         der = x509.load_pem_x509_certificate(self.pem_text.encode()).public_bytes(Encoding.DER)
-        jks.KeyStore.new("jks", [jks.TrustedCertEntry.new("authority", der)]).save(str(path), PASSWORD)
+        path.write_bytes(written_jks(PASSWORD, trusted_entry("authority", der)))
         return path
 
     def pkcs12(self, path: Path) -> Path:
