@@ -54,7 +54,7 @@ def main() -> None:
             ):
                 measure(cluster, options.scale, note)
     found = [
-        report.Result(row, client, kind, *(statistics.median(by[name]) for name in by), len(by[brokers.ODRADEK_NAME]))
+        report.Result(row, client, kind, *(statistics.median(by[name]) for name in by), len(by[brokers.ODRADEK_NAME]))  # type: ignore[call-arg]
         for (row, client, kind), by in figures.items()
     ]
     report.show(found, Console())

@@ -203,7 +203,7 @@ def apis(ran: list[results.Result]) -> list[str]:
                 used[key][one.client].add(number)
     shown = [folder for folder in CLIENTS if any(folder in by for by in used.values())]
     names = [CLIENTS[folder][0].split(" (")[0].split("'")[0] for folder in shown]
-    compared = Counter(one.api for one in scenarios())
+    compared = Counter(one.api for one in scenarios())  # type: ignore[attr-defined]
     lines = [
         f"| key | API | versions | {' | '.join(names)} | compared with Kafka |",
         "|---|---|---|" + "---|" * (len(names) + 1),

@@ -97,8 +97,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     if _guard.found:
         # A thread's exception, or one that the tested code handles, must not hide it.
-        report.outcome = "failed"
-        report.longrepr = (
+        report.outcome = "failed"  # type: ignore[attr-defined]
+        report.longrepr = (  # type: ignore[attr-defined]
             f"{item.nodeid} is in the tier `{TIERS[tier_of(item)]}`, which forbids: {_guard.found}. Give it the fixture "
             "`sockets` or `processes` (tests/conftest.py)."
         )

@@ -208,6 +208,6 @@ class _Shell:
         processes = [*psutil.Process(self._process.pid).children(recursive=True), self._process]
         for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
+                process.kill()  # type: ignore[attr-defined]
         self._process.wait(DEADLINE_S)
         os.close(self._primary)

@@ -190,7 +190,7 @@ def execute(options: argparse.Namespace, directory: Path) -> None:
             stack.callback(plays.query.kill)
         plays.begin()
         for client in (*senders, *readers):
-            stack.callback(client.end)
+            stack.callback(client.end)  # type: ignore[attr-defined]
         plays.goes_on()
         copying = Copying(cluster, directory / "copier.log")
         copying.start()

@@ -102,7 +102,7 @@ def running(cluster: MixedCluster, apache: Container[int] = range(1, 4)) -> Iter
         execute = Scenario(cluster, senders, [Billing(cluster.bootstrap)], has_apache=True)
         execute.begin()
         for client in (*execute.senders, *execute.readers):
-            clients.callback(client.end)
+            clients.callback(client.end)  # type: ignore[attr-defined]
         execute.goes_on()
         yield execute
 

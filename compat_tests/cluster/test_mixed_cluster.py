@@ -55,7 +55,7 @@ def execute(
         execute = Scenario(cluster, senders, readers, has_apache=True)
         execute.begin()
         for client in (*senders, *readers):
-            clients.callback(client.end)
+            clients.callback(client.end)  # type: ignore[attr-defined]
         yield execute
 
 

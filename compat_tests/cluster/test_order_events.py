@@ -62,7 +62,7 @@ def execute(
         execute = Scenario(cluster, senders, readers, query)
         execute.begin()
         for client in (*senders, *readers):
-            clients.callback(client.end)
+            clients.callback(client.end)  # type: ignore[attr-defined]
         yield execute
 
 

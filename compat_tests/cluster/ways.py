@@ -179,10 +179,10 @@ def _move_partitions(cluster: DynamicMixedCluster, old: int, new: int) -> str:
     """Moves every replica of one broker to another one, those of internal topics too."""
     moved = [
         ReassignableTopic(
-            topic.name,
+            topic.name,  # type: ignore[attr-defined]
             [
                 ReassignablePartition(part.partition_index, _without(cluster, part.replica_nodes, old, new))
-                for part in topic.partitions
+                for part in topic.partitions  # type: ignore[attr-defined]
                 if old in part.replica_nodes
             ],
         )
@@ -205,7 +205,7 @@ def _without(cluster: DynamicMixedCluster, replicas: list[int], old: int, new: i
 
 
 def _has_moved(cluster: DynamicMixedCluster, old: int) -> bool:
-    found = [part for topic in described(cluster) for part in topic.partitions]
+    found = [part for topic in described(cluster) for part in topic.partitions]  # type: ignore[attr-defined]
     return bool(found) and all(
         old not in part.replica_nodes and set(part.isr_nodes) == set(part.replica_nodes) for part in found
     )

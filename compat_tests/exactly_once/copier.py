@@ -137,7 +137,7 @@ def main() -> None:
     *where, seed = sys.argv[1:]
     name = where[-1]
     try:
-        Copier(*where, int(seed)).run()  # type: ignore[arg-type]
+        Copier(*where, int(seed)).run()  # type: ignore[arg-type, call-arg]
     except KafkaException as failure:
         sys.exit(f"{name}: {failure.args[0].name()}: {failure.args[0].str()}")
 

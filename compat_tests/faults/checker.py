@@ -35,7 +35,7 @@ class History:
         history = cls()
         kept = {Sent: history.sent, Seen: history.seen, Committed: history.committed, Resumed: history.resumed}
         for line in lines:
-            kept[type(line)].append(line)  # type: ignore[arg-type]
+            kept[type(line)].append(line)  # type: ignore[arg-type, attr-defined]
         return history
 
     @property

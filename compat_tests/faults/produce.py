@@ -41,7 +41,7 @@ class Notes:
             offset = message.offset()
             # A delivery that librdkafka concludes from an error has no offset.
             place = (-1, -1) if error is not None else (message.partition(), -1 if offset is None else max(-1, offset))
-            write(self.file, Sent(self.name, number, *place, "" if error is None else error.name()))
+            write(self.file, Sent(self.name, number, *place, "" if error is None else error.name()))  # type: ignore[call-arg]
 
         return delivered
 

@@ -36,7 +36,7 @@ def error_of(future: Callable[..., object] | object) -> int:
 def test_topics_are_created_described_grown_and_deleted(topic: str, admin: AdminClient) -> None:
     admin.create_topics([NewTopic(topic, 2, 1, config={"retention.ms": "1000"})])[topic].result()
     described = eventually(lambda: described_topic(admin, topic, 2), what="the topic has two partitions")
-    assert [part.leader.id for part in described.partitions] == [0, 0]
+    assert [part.leader.id for part in described.partitions] == [0, 0]  # type: ignore[attr-defined]
     admin.create_partitions([NewPartitions(topic, 3)])[topic].result()
     eventually(lambda: described_topic(admin, topic, 3), what="the topic has three partitions")
     assert error_of(admin.create_topics([NewTopic(topic, 1, 1)])[topic]) == KafkaError.TOPIC_ALREADY_EXISTS

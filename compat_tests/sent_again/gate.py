@@ -157,7 +157,7 @@ class _Passage:
         answer = decoded_answer(frame, _PRODUCE, asked.version)
         reported = [part for topic in answer.responses for part in topic.partition_responses]
         for batch, part in zip(asked.batches, reported, strict=True):
-            self.gate.answered.append(Answered(*batch, part.error_code, part.base_offset))
+            self.gate.answered.append(Answered(*batch, part.error_code, part.base_offset))  # type: ignore[call-arg]
 
     @contextlib.contextmanager
     def _ending(self) -> Any:

@@ -153,7 +153,7 @@ def execute(program: Stream, broker: BrokerProcess, feeder: Feeder, rng: random.
             wait_for(lambda seen=before: added() > seen, program, "a batch has been added")
             time.sleep(rng.random() * 3)
             before = added()
-            victim.kill()
+            victim.kill()  # type: ignore[attr-defined]
             if victim is broker:
                 broker.start()
     finally:

@@ -276,7 +276,7 @@ def test_dead_letter_records_of_a_commit_that_did_not_come_are_taken_back(
     table = open_table("iceberg", tmp_path)
     append(table, 0, 5, 2)
     committed: list[Covered] = []
-    original = type(table)._append
+    original = type(table)._append  # type: ignore[attr-defined]
 
     def dies_at_the_second(self, *given, **named):  # type: ignore[no-untyped-def]
         if committed:

@@ -29,7 +29,7 @@ def place(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     with odradek.Broker(data_dir=directory) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
         for order in ORDERS:
-            producer.produce("orders", json.dumps(order), order["customer"].encode())
+            producer.produce("orders", json.dumps(order), order["customer"].encode())  # type: ignore[attr-defined]
         producer.produce("orders", b"\xffbroken", b"c\x80")
         producer.produce("my.topic", b"one")
         assert producer.flush(30) == 0

@@ -200,8 +200,8 @@ class Simulation:
         for group in self.shard.state.groups.values():
             check_group(group)
             last = max(self.generations.get(group.group_id, 0), self.reported.get(group.group_id, 0))
-            assert group.generation_id >= last, f"{group.group_id} decreased from generation {last}"
-            self.generations[group.group_id] = group.generation_id
+            assert group.generation_id >= last, f"{group.group_id} decreased from generation {last}"  # type: ignore[attr-defined]
+            self.generations[group.group_id] = group.generation_id  # type: ignore[attr-defined]
         for (group_id, partition), offset in self.acknowledged.items():
             kept = self.shard.state.offsets.get(group_id, "t", partition)
             assert kept is not None and kept.offset >= offset, f"offset {offset} of {group_id}-{partition} is lost"
@@ -222,8 +222,8 @@ class Simulation:
         assert ours.groups.keys() == theirs.groups.keys()
         for group_id, group in ours.groups.items():
             loaded = theirs.groups[group_id]
-            assert group.durable == loaded.durable
-            if group.state is State.STABLE and len(group.members) <= CONFIG.max_group_size:
+            assert group.durable == loaded.durable  # type: ignore[attr-defined]
+            if group.state is State.STABLE and len(group.members) <= CONFIG.max_group_size:  # type: ignore[attr-defined]
                 assert _living(group) == _living(loaded), f"{group_id} differs from its log"
 
 

@@ -176,7 +176,7 @@ class StreamsGroup:
             if rng.random() < 0.8:
                 self.members[member_id] = self._stays(one, made.get(member_id, Tasks()))
             else:
-                self._left.setdefault(one.process_id, set()).update(one.has.active | one.has.standby)
+                self._left.setdefault(one.process_id, set()).update(one.has.active | one.has.standby)  # type: ignore[attr-defined]
         for _ in range(rng.choice((0, 0, 1, 2)) or not self.members):
             process_id = rng.choice(self._processes)
             offsets = {task: rng.randint(0, 5) for task in sorted(self._left.pop(process_id, ()))}

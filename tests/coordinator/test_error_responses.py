@@ -99,8 +99,8 @@ def test_controller_responds_as_the_schema_says() -> None:
 def test_error_of_a_share_state_has_kafkas_words() -> None:
     request = APIS[84].request()
     topic = type(request).SCHEMA.fields[1].type.element()  # type: ignore[union-attr]
-    topic.partitions = [type(topic).SCHEMA.fields[1].type.element(partition=3)]  # type: ignore[union-attr]
-    request.topics = [topic]
+    topic.partitions = [type(topic).SCHEMA.fields[1].type.element(partition=3)]  # type: ignore[call-arg, union-attr]
+    request.topics = [topic]  # type: ignore[attr-defined]
     response: Any = share_state.error_response(request, 0, ErrorCode.NOT_COORDINATOR)
     (partition,) = response.results[0].partitions
     assert (partition.partition, partition.error_code) == (3, ErrorCode.NOT_COORDINATOR)

@@ -132,7 +132,7 @@ def test_every_version_of_the_values_is_read(log: Log, offsets: int, groups: int
     )
     group = GroupMetadataValue(protocol_type="connect", generation=2, protocol="p", leader="m", members=[member])
     log.append(offset(9)._replace(value_version=offsets), group_record("g", group)._replace(value_version=groups))
-    found = log.loaded().state.groups["g"].members["m"]
+    found = log.loaded().state.groups["g"].members["m"]  # type: ignore[attr-defined]
     assert committed(log) == 9
     assert (found.assignment, found.session_timeout_ms) == (b"a", 5)
     if groups == 0:

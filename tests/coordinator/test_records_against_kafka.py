@@ -85,17 +85,17 @@ def test_groups_that_kafka_wrote_are_loaded(log_of_kafka: bytes) -> None:
     state = shard.state
     assert state.groups.keys() == {"abandoned", "left", "simple"}
     simple = state.groups["simple"]
-    assert (simple.protocol_type, simple.state.value, simple.members) == (None, "Empty", {})
+    assert (simple.protocol_type, simple.state.value, simple.members) == (None, "Empty", {})  # type: ignore[attr-defined]
     assert state.groups["left"].state.value == "Empty"
     assert state.groups["left"].protocol_type == "consumer"
     abandoned = state.groups["abandoned"]
-    (member,) = abandoned.members.values()
+    (member,) = abandoned.members.values()  # type: ignore[attr-defined]
     assert abandoned.state.value == "Stable"
-    assert abandoned.generation_id >= 1
-    assert abandoned.leader_id == member.member_id
+    assert abandoned.generation_id >= 1  # type: ignore[attr-defined]
+    assert abandoned.leader_id == member.member_id  # type: ignore[attr-defined]
     assert (member.group_instance_id, member.client_id, member.client_host) == ("instance", "client", "/127.0.0.1")
     assert member.assignment
-    assert abandoned.subscribed_topics == {"topic"}
+    assert abandoned.subscribed_topics == {"topic"}  # type: ignore[attr-defined]
 
 
 def test_offsets_that_kafka_wrote_are_loaded(log_of_kafka: bytes) -> None:

@@ -220,7 +220,7 @@ class GroupWorld:
         self.shard = self.loaded()
         if is_committed:
             self._check_survivors(before)
-        in_flight = {(one.member, one.number) for one in (*self.requests, *self.responses)}
+        in_flight = {(one.member, one.number) for one in (*self.requests, *self.responses)}  # type: ignore[attr-defined]
         for name, member in self.members.items():
             if (name, member.number) not in in_flight:
                 member.is_waiting = False

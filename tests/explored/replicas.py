@@ -443,7 +443,7 @@ class ReplicaWorld:
             return
         node.is_asking = False
         if error == ErrorCode.NONE:
-            node.role.accepted(IsrProposal(*proposal), *accepted, self.now)
+            node.role.accepted(IsrProposal(*proposal), *accepted, self.now)  # type: ignore[call-arg]
         elif error not in (
             ErrorCode.FENCED_LEADER_EPOCH,
             ErrorCode.INVALID_UPDATE_VERSION,

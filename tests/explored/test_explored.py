@@ -166,7 +166,7 @@ def aborts_what_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def loaded(self: TransactionShard, now: int) -> None:
         original(self, now)
-        self.state.replies[:] = [one._replace(committed=False) for one in self.state.replies]  # type: ignore[union-attr]
+        self.state.replies[:] = [one._replace(committed=False) for one in self.state.replies]  # type: ignore[call-arg, union-attr]
 
     monkeypatch.setattr(TransactionShard, "loaded", loaded)
     monkeypatch.setattr(transaction_shard, "awaits", lambda *arguments: True)

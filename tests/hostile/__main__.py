@@ -55,7 +55,7 @@ def main() -> int:
             rounds += 1
             rng.shuffle(names)
             for name in names:
-                outcome = room.run(partial(ATTACKS[name], rng=rng))
+                outcome = room.run(partial(ATTACKS[name], rng=rng))  # type: ignore[call-arg]
                 violations = outcome.violations(options.longest_wait_ms)
                 failed += bool(violations)
                 print("FAILED" if violations else "held  ", outcome, flush=True)

@@ -45,7 +45,7 @@ CLUSTER_ATTACKS = (
 
 def execute(room: AttackTarget, name: str, scale: float, rss_allowance: int = 0) -> None:
     room.scale = scale
-    outcome = room.run(partial(ATTACKS[name], rng=random.Random(SEED)))
+    outcome = room.run(partial(ATTACKS[name], rng=random.Random(SEED)))  # type: ignore[call-arg]
     print(outcome)
     outcome.check(rss_allowance=rss_allowance)
 

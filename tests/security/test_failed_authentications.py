@@ -127,7 +127,7 @@ def test_a_line_of_text_names_host_listener_and_mechanism(caplog: pytest.LogCapt
     config = {
         name: value for name, value in LISTENERS.items() if name not in ("ssl.client.auth", "odradek.audit.format")
     }
-    config["listeners"] = config["listeners"].replace("CERTIFIED://127.0.0.1:0,", "")
+    config["listeners"] = config["listeners"].replace("CERTIFIED://127.0.0.1:0,", "")  # type: ignore[attr-defined]
     with odradek.Broker(config=config) as broker:
         log_in(broker, "PLAIN", plain("alice", "wrong"))
     (record,) = (record for record in caplog.records if record.name == "odradek.audit")

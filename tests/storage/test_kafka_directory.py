@@ -91,13 +91,13 @@ def history(java_tools, tmp_path_factory):
         history.transactions("transactions", "tx")
         kafka.stop()
         shutil.copytree(kafka.data_dir, place / "clean")
-        history.clean = {topic: dict(written) for topic, written in history.written.items()}
+        history.clean = {topic: dict(written) for topic, written in history.written.items()}  # type: ignore[attr-defined]
         kafka.start()
         for codec in CODECS:
             history.produce(codec, 500, 2500, **{"compression.type": codec})
         kafka.kill()
         shutil.copytree(kafka.data_dir, place / "killed")
-        history.place = place
+        history.place = place  # type: ignore[attr-defined]
         yield history
     finally:
         kafka.kill()

@@ -344,11 +344,11 @@ def test_controller_begins_when_it_has_committed_everything_before_it(
         assert harness.active.is_active == begins
         if begins:
             assert harness.active.controller is machine and harness.active.epoch == EPOCH + 2
-            assert machine.loaded == [(0, 1)] and machine.replayed == [RECORD]
+            assert machine.loaded == [(0, 1)] and machine.replayed == [RECORD]  # type: ignore[attr-defined]
             assert harness.noted[-1] == "activated" and harness.appended_batches[-1][1:] == (EPOCH + 2, 77, 30, True)
             harness.active.activate_if_leader()
             await turns()
-            assert machine.replayed == [RECORD], "it is active"
+            assert machine.replayed == [RECORD], "it is active"  # type: ignore[attr-defined]
         harness.active.stop()
         assert not harness.active.is_active
 

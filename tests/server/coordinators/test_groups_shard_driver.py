@@ -117,7 +117,7 @@ async def test_a_session_ends_without_anybody_asking(harness: Harness) -> None:
     end = harness.partition.log_end_offset
     await eventually(lambda: harness.partition.log_end_offset > end)
     assert harness.driver.shard is not None
-    assert not harness.driver.shard.state.groups["g"].members
+    assert not harness.driver.shard.state.groups["g"].members  # type: ignore[attr-defined]
 
 
 async def test_heartbeats_set_no_timers_of_the_loop(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

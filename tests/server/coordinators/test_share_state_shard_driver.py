@@ -82,7 +82,7 @@ async def test_the_log_is_cut_below_snapshots_that_no_failover_can_lose(tmp_path
     shard = harness.driver.shard
     assert shard.state.snapshot_offsets == {KEYS[0]: 5, KEYS[1]: 9}
     harness.follower_has(6)
-    harness.driver.prune()
+    harness.driver.prune()  # type: ignore[attr-defined]
     assert harness.partition.log_start_offset == 0, "without the snapshot at 9, the one at 1 is needed"
     harness.follower_has(10)
     assert harness.partition.log_start_offset == 5
@@ -98,13 +98,13 @@ async def test_a_cut_that_waits_goes_with_its_shard(tmp_path: Path) -> None:
     await harness.written(initialized(0))
     await harness.written(initialized(0))
     assert harness.driver.shard.redundant() == (1, 2)
-    harness.driver.prune()
+    harness.driver.prune()  # type: ignore[attr-defined]
     harness.driver.resign()
     harness.driver.load()
     harness.follower_has(2)
     assert harness.partition.log_start_offset == 0
     await eventually(lambda: harness.driver.shard is not None)
-    harness.driver.prune()
+    harness.driver.prune()  # type: ignore[attr-defined]
     assert harness.partition.log_start_offset == 1
 
 
@@ -116,6 +116,6 @@ async def test_states_of_topics_that_were_deleted_while_the_log_was_loaded_go(tm
     harness.driver.resign()
     harness.driver = harness.drive()
     assert harness.driver.shard is None, "it is loaded in later turns"
-    harness.driver.topics_changed(TopicsChanged(image_of(0), frozenset({TOPIC_ID})))
+    harness.driver.topics_changed(TopicsChanged(image_of(0), frozenset({TOPIC_ID})))  # type: ignore[attr-defined]
     await eventually(lambda: harness.driver.shard is not None and harness.partition.log_end_offset == 2)
-    assert harness.driver.shard.state.partitions == {}
+    assert harness.driver.shard.state.partitions == {}  # type: ignore[attr-defined]

@@ -385,4 +385,4 @@ def test_public_names_are_importable_from_top() -> None:
     assert issubclass(InvalidConfig, ValueError)
     assert {"Broker", "InvalidConfig"} <= set(dir(odradek))
     with pytest.raises(AttributeError, match="Producer"):
-        _ = odradek.Producer
+        _ = odradek.Producer  # type: ignore[attr-defined]

@@ -110,7 +110,7 @@ class Harness:
         selector: Any = SimpleNamespace(is_rack_aware=True, nearer_replica=lambda *_: self.nearer)
         parts: Any = (self, self.scrubber, self.sessions, leaders, selector)
         replication: Any = lambda: SimpleNamespace(leaders=self.quota)  # noqa: E731
-        self.path = FetchPath(max_bytes, self.clock, self.waits, *parts, replication)
+        self.path = FetchPath(max_bytes, self.clock, self.waits, *parts, replication)  # type: ignore[call-arg]
         self.answers: list[FetchResponse] = []
         self.connection: Any = Connection()
         self.held = 0

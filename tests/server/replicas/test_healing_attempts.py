@@ -220,8 +220,8 @@ class Healing:
             failures=[],
         )  # fmt: skip
         made = _Hashable(hosted)
-        made.wake_readers = lambda: setattr(made, "woken", made.woken + 1)
-        made.on_failure = made.failures.append
+        made.wake_readers = lambda: setattr(made, "woken", made.woken + 1)  # type: ignore[attr-defined]
+        made.on_failure = made.failures.append  # type: ignore[attr-defined]
         return made
 
 

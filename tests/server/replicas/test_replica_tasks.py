@@ -324,7 +324,7 @@ def test_partition_is_followed_by_a_fetcher_that_is_free(tmp_path: Path) -> None
         assert [len(one.followed) for one in harness.fetchers] == [2, 1]
         assert [one.purpose for one in harness.fetchers] == ["fetcher-0-0-of-2", "fetcher-0-1-of-2"]
         for one in harness.fetchers:
-            one.is_waiting = True
+            one.is_waiting = True  # type: ignore[attr-defined]
         harness.replication.follow(hosted[0])
         assert [len(one.followed) for one in harness.fetchers] == [3, 1]
         other = Hosted(tmp_path, OWN, index=9)
