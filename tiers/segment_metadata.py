@@ -115,6 +115,12 @@ class RemoteLogSegmentMetadata(NamedTuple):
         following = [start for other, start in self.epochs if other > epoch]
         return following[0] - 1 if following else self.end_offset
 
+    def has(self, epoch: int, offset: int) -> bool:
+        """Returns whether the segment has `offset`, written in `epoch`."""
+        return any(one == epoch and start <= offset for one, start in self.epochs) and offset <= self.epoch_end_offset(
+            epoch
+        )
+
     def updated(self, update: RemoteLogSegmentMetadataUpdate) -> RemoteLogSegmentMetadata:
         """Returns the metadata after an update of the same segment; its custom metadata replaces the present one."""
         assert update.segment_id == self.segment_id, f"{update} is not an update of {self}"

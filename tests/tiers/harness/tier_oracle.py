@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,9 @@ class TierOracle:
     def __init__(self) -> None:
         jars = os.pathsep.join((classpath(ORACLE), str(home(TIERS) / "*")))
         command = [java(), *_JVM_FLAGS, "-cp", jars, str(_SOURCE)]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        # Apache's classes log a warning for each question without an answer.
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  (closed by `close`)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log)
         assert process.stdin is not None and process.stdout is not None
         self._process, self._to, self._from = process, process.stdin, process.stdout
 
@@ -44,7 +47,9 @@ class TierOracle:
         self._to.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
         self._to.flush()
         line = self._from.readline()
-        assert line, "the JVM exited; its output is above"
+        if not line:
+            self._log.seek(0)
+            raise AssertionError(f"the JVM exited: {self._log.read()[-4000:].decode(errors='replace')}")
         response = json.loads(line)
         if "error" in response:
             raise Rejected(response["error"])
@@ -54,6 +59,7 @@ class TierOracle:
         self._to.close()
         self._process.wait(60)
         self._from.close()
+        self._log.close()
 
     # ---- records
 
