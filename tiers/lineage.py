@@ -72,11 +72,12 @@ def highest_remote_offset(cache: RemoteLogMetadataCache, epochs: Epochs, log_end
 
     Copies of offsets that are no longer the epoch's, since the log was cut, do not count.
     """
-    ends = [start for _, start in epochs[1:]] + [log_end_offset]
-    for (epoch, _), end in zip(reversed(epochs), reversed(ends), strict=True):
+    end = log_end_offset
+    for epoch, start in reversed(epochs):
         highest = cache.highest_offset(epoch)
         if highest != NO_OFFSET:
             return OffsetAndEpoch(min(highest, end - 1), epoch)
+        end = start
     return OffsetAndEpoch(NO_OFFSET, NO_EPOCH)
 
 
