@@ -123,16 +123,20 @@ class RemoteLogMetadataCache:
         Raises ValueError for references that segments of these states cannot have.
         """
         assert not self._segments, "a cache is restored before the first event"
-        for segment in segments:
-            self._begin(segment)
+        for one in segments:
+            self._begin(one)
         for epoch, highest_offset, references in epochs:
             state = self._epoch(epoch)
             state.highest_offset = highest_offset
             for start, segment_id in references:
-                referenced = self._segments.get(segment_id)
-                is_copied = referenced is not None and referenced.state is COPY_SEGMENT_FINISHED
-                if not is_copied or (epoch, start) not in referenced.epochs or start in state.ids:
-                    raise ValueError(f"epoch {epoch} refers to {referenced or segment_id.hex()} at offset {start}")
+                segment = self._segments.get(segment_id)
+                if (
+                    segment is None
+                    or segment.state is not COPY_SEGMENT_FINISHED
+                    or (epoch, start) not in segment.epochs
+                    or start in state.ids
+                ):
+                    raise ValueError(f"epoch {epoch} refers to {segment or segment_id.hex()} at offset {start}")
                 insort(state.starts, start)
                 state.ids[start] = segment_id
                 state.unreferenced.discard(segment_id)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ..protocol.records.batch import HEADER_BYTES, MAGIC, BatchHeader, check_crc, read_header
 from ..protocol.records.errors import BatchError
+from ..protocol.varint import Buffer
 from ..storage.segments.aborted import AbortedTransaction
 from ..storage.segments.segment import LargeBatch, TimestampedOffset
 from .cache import RemoteLogMetadataCache
@@ -34,7 +35,8 @@ class RemoteRead(NamedTuple):
     Without data, the segment has no batch at or behind the offset: the next segment has.
     """
 
-    data: bytes
+    #: A view of what the store returned: it is not copied.
+    data: memoryview
     next_offset: int
 
 
@@ -77,18 +79,18 @@ def read_segment(
             raise DamagedRemoteObject(object_name(segment, PartType.OFFSET_INDEX), 0, reason)
         if header.last_offset >= offset:
             return _read_from(walk, position, header, max_bytes, min_one_batch)
-    return RemoteRead(b"", segment.end_offset + 1)
+    return RemoteRead(memoryview(b""), segment.end_offset + 1)
 
 
 def _read_from(walk: _Walk, start: int, first: BatchHeader, max_bytes: int, min_one_batch: bool) -> RemoteRead:
     if first.size > max_bytes:
         if not min_one_batch:
-            return RemoteRead(b"", first.base_offset)
-        data = walk.bytes(start, first.size)
+            return RemoteRead(memoryview(b""), first.base_offset)
+        data = walk.content(start, first.size)
         walk.check(data, 0, start, first)
         walk.check_follows(start + first.size, first.next_offset)
         return RemoteRead(data, first.next_offset)
-    data, position, next_offset = walk.bytes(start, max_bytes), 0, first.base_offset
+    data, position, next_offset = walk.content(start, max_bytes), 0, first.base_offset
     while position + HEADER_BYTES <= len(data):
         header = walk.header(data, position, start + position, next_offset)
         if position + header.size > len(data):
@@ -111,9 +113,9 @@ def find_by_timestamp(
     walk = _Walk(store, segment, position, _CHUNK_BYTES)
     for at, header in walk.headers():
         if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
-            data = walk.bytes(at, header.size)
+            data = walk.content(at, header.size)
             walk.check(data, 0, at, header)
-            found = LargeBatch(header, data, timestamp, start_offset).find()
+            found = LargeBatch(header, bytes(data), timestamp, start_offset).find()
             if found is not None:
                 return found
     return None
@@ -169,7 +171,7 @@ class _Walk:
             yield position, header
             position, least = position + header.size, header.next_offset
 
-    def header(self, data: bytes, at: int, position: int, least_offset: int) -> BatchHeader:
+    def header(self, data: Buffer, at: int, position: int, least_offset: int) -> BatchHeader:
         """Returns the header at `at` of `data`, which is at `position` of the log. Raises DamagedRemoteObject."""
         segment = self._segment
         try:
@@ -193,16 +195,17 @@ class _Walk:
         if position < self._segment.size_bytes and at + HEADER_BYTES <= len(self._chunk):
             self.header(self._chunk, at, position, least_offset)
 
-    def bytes(self, position: int, size: int) -> bytes:
+    def content(self, position: int, size: int) -> memoryview:
         """Returns up to `size` bytes of the log, of which the chunk may have some."""
         at = position - self._chunk_at
         assert 0 <= at <= len(self._chunk), f"{position} is not in the chunk at {self._chunk_at}"
-        have = self._chunk[at : at + size]
-        if len(have) == size:
+        have = memoryview(self._chunk)[at : at + size]
+        if len(have) == size or position + len(have) >= self._segment.size_bytes:
             return have
-        return have + remote_range(self._store, self._segment, position + len(have), size - len(have))
+        rest = remote_range(self._store, self._segment, position + len(have), size - len(have))
+        return memoryview(b"".join((have, rest)))
 
-    def check(self, data: bytes, at: int, position: int, header: BatchHeader) -> None:
+    def check(self, data: Buffer, at: int, position: int, header: BatchHeader) -> None:
         """Raises DamagedRemoteObject for a batch whose CRC is not that of its bytes."""
         try:
             check_crc(data, at, header)

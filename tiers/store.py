@@ -21,7 +21,7 @@ from ..protocol.uuids import uuid_from_text, uuid_to_text
 from .segment_metadata import InvalidSegmentMetadata, RemoteLogSegmentMetadata, TopicIdPartition, check_partition
 
 #: Bytes that are read at once of a file that is copied.
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 256 << 10
 
 
 class RemoteStorageError(Exception):
@@ -197,7 +197,7 @@ def chunks_of(source: Path | bytes, size: int) -> Iterator[bytes]:
         yield source
         return
     left = size
-    with source.open("rb") as file:
+    with source.open("rb", buffering=0) as file:
         while left:
             piece = file.read(min(CHUNK_BYTES, left))
             if not piece:
