@@ -194,7 +194,8 @@ def plan_collection(
         or (
             segment.state is COPY_SEGMENT_STARTED
             and segment.segment_id not in own
-            and not 0 <= now_ms - segment.event_timestamp_ms < grace_ms
+            # Of a clock that is far ahead, the event would never get old.
+            and not -grace_ms < now_ms - segment.event_timestamp_ms < grace_ms
         )
     ]
 

@@ -195,6 +195,8 @@ def test_copy_of_another_broker_is_collected_when_it_is_old(tiered: TieredLog) -
     own = tiered.plans()
     assert not own[0].is_resumed
     assert plan_collection(tiered.cache, own, (), NOW_MS + GRACE_MS - 1, GRACE_MS) == []
+    assert plan_collection(tiered.cache, own, (), NOW_MS - 5_000, GRACE_MS) == [], "another broker's clock is ahead"
+    assert plan_collection(tiered.cache, own, (), NOW_MS - GRACE_MS, GRACE_MS) == [other]
     assert plan_collection(tiered.cache, own, (), LONG_AFTER_MS, GRACE_MS) == [other]
     assert plan_collection(tiered.cache, own, [other.segment_id], LONG_AFTER_MS, GRACE_MS) == []
     delete_segment(other, tiered.store, tiered.publish, lambda: NOW_MS, 1)

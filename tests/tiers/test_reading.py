@@ -209,15 +209,16 @@ def test_transaction_index_that_no_segment_has_is_damaged(tiered: TieredLog) -> 
             parse_aborted(segment, wrong)
 
 
+@pytest.mark.parametrize("max_bytes", [1, 2_000])
 @pytest.mark.parametrize("at", [7, 14])
-def test_changed_base_offset_or_epoch_is_damaged(tiered: TieredLog, at: int) -> None:
+def test_changed_base_offset_or_epoch_is_damaged(tiered: TieredLog, at: int, max_bytes: int) -> None:
     """The CRC does not cover these, but the next batch and the segment's epochs do."""
     segment = segment_of(tiered, 50)
     changed = bytearray(tiered.store.fetch_log_segment(segment, 0, segment.size_bytes))
     changed[at] += 1
     store: Any = Changing(tiered, PartType.LOG, bytes(changed))
     with pytest.raises(DamagedRemoteObject, match="no batch of the segment"):
-        read_segment(store, IndexCache(store, _MIB), segment, segment.start_offset, 1)
+        read_segment(store, IndexCache(store, _MIB), segment, segment.start_offset, max_bytes)
 
 
 # ---- the cache of indexes
