@@ -194,7 +194,7 @@ def plan_collection(
         or (
             segment.state is COPY_SEGMENT_STARTED
             and segment.segment_id not in own
-            # Of a clock that is far ahead, the event would never get old.
+            # The event of a clock that is far ahead would never get old.
             and not -grace_ms < now_ms - segment.event_timestamp_ms < grace_ms
         )
     ]

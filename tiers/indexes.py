@@ -26,7 +26,7 @@ from .store import DamagedRemoteObject, PartType, RemoteResourceNotFound, Remote
 
 _TIME_ENTRY = struct.Struct(">qi")
 _ABORTED_ENTRY = struct.Struct(">hqqqq")
-#: Of an entry of the cache beside its content: objects, keys, the record in the order of uses.
+#: Memory of an entry beside its content: objects, keys, the record in the order of uses.
 _OVERHEAD_BYTES = 1_000
 #: A NamedTuple of four numbers.
 _ABORTED_BYTES = 200

@@ -74,7 +74,7 @@ class Followed:
         self.delete_state: RemotePartitionDeleteState | None = None
         #: Events below it are in the cache.
         self.next_offset = 0
-        #: It is ready when all below this offset is read.
+        #: The partition is ready when all below this offset is read.
         self.ready_at = ready_at
 
     @property

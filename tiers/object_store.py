@@ -53,7 +53,7 @@ _MOST_PARTS_AT_ONCE = 4
 #: A call that fails is tried again by the broker's own tasks, which others do not wait for.
 _RETRY = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}
 _CLIENT = {"connect_timeout": "5s", "timeout": "60s"}
-#: The same call fails until somebody changes the configuration, the credentials or the bucket.
+#: The same call fails until the configuration, the credentials or the bucket change.
 _NOT_RETRIABLE = (
     exceptions.PermissionDeniedError,
     exceptions.UnauthenticatedError,

@@ -223,7 +223,7 @@ def checksum_of(source: Path | bytes, size: int) -> int:
 
 # ---- checked reads
 
-#: Of a leader epoch checkpoint or producer snapshot, whose size does not follow from the segment's.
+#: Limit of a leader epoch checkpoint or producer snapshot, whose size does not follow from the segment's.
 _MOST_SNAPSHOT_BYTES = 64 << 20
 #: Kafka's default of `segment.index.bytes`: an index may be preallocated to this size.
 _PREALLOCATED_INDEX_BYTES = 10 << 20

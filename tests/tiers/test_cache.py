@@ -79,7 +79,7 @@ def test_answers_after_each_event_are_those_of_apache(tier_oracle: TierOracle, h
             assert applied is not Applied.APPLIED
         ours = shown(cache)
         assert ours["all"] == set(theirs["all"])
-        # Of an epoch without a record, at offset 0, Apache's cache has -1 as the highest offset.
+        # Apache's cache has -1 as the highest offset of an epoch without a record at offset 0.
         assert ours["highest"] == {epoch: None if at == -1 else at for epoch, at in theirs["highest"].items()}
         for epoch in map(str, EPOCHS):
             # Apache's cache forgets a copy when a shorter one begins at its start; ours keeps it, to read and to delete it.
