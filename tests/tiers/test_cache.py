@@ -66,7 +66,7 @@ def shown(cache: RemoteLogMetadataCache) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=(HealthCheck.function_scoped_fixture,))
+@settings(max_examples=60, deadline=None, suppress_health_check=(HealthCheck.function_scoped_fixture,))
 @given(history=histories())
 def test_answers_after_each_event_are_those_of_apache(tier_oracle: TierOracle, history: list[Event]) -> None:
     answers = tier_oracle.ask(
@@ -97,7 +97,7 @@ def check_found(ours: list[str | None], theirs: list[str | None], cache: RemoteL
             assert found is not None and found.state is COPY_SEGMENT_FINISHED and found.has(epoch, offset)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(histories())
 def test_every_offset_of_a_copied_segment_is_found_in_its_epoch(history: list[Event]) -> None:
     cache = RemoteLogMetadataCache()

@@ -25,13 +25,13 @@ SEGMENT = RemoteLogSegmentMetadata(PARTITION, b"s" * 16, 100, 199, 1_700, 1, 1_8
 SHARED = (HealthCheck.function_scoped_fixture,)
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(events)
 def test_decoded_event_equals_the_encoded_one(event: RemoteLogMetadata) -> None:
     assert decode_event(encode_event(event)) == event
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(segments())
 def test_snapshot_entry_has_all_but_the_partition(segment: RemoteLogSegmentMetadata) -> None:
     assert decode_snapshot_entry(encode_snapshot_entry(segment), segment.partition) == segment
@@ -57,14 +57,14 @@ def test_apache_reads_and_writes_the_same_snapshot_entries(
     assert tier_oracle.serialize(shown) == value
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=200))
 def test_random_bytes_are_damaged_metadata(value: bytes) -> None:
     with pytest.raises(DamagedMetadata):
         decode_event(value)
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(events, st.data())
 def test_changed_bytes_are_rejected_or_pass_the_checks(event: RemoteLogMetadata, data: st.DataObject) -> None:
     value = bytearray(encode_event(event))
