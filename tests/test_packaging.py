@@ -36,6 +36,7 @@ ROOMS = (
     "spark",
     "storage",
     "testing",
+    "tiers",
 )
 #: The second top-level package, by which Spark finds the data source.
 SPARK_NAME = "pyspark_odradek"

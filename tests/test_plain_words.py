@@ -58,13 +58,13 @@ UNCLEAR_IN_PROSE = re.compile(
 )
 PACKAGES = (
     "protocol", "metadata", "storage", "replication", "coordinator", "server", "archive", "cli", "columns", "console",
-    "spark", "testing",
+    "spark", "testing", "tiers",
     "tests", "compat_tests", "benchmarks", "spark_examples",
 )  # fmt: skip
 #: Packages whose strings a user reads: help, errors, log lines, console pages, descriptions of metrics and configs.
 PRODUCT = (
     "protocol", "metadata", "storage", "replication", "coordinator", "server", "archive", "cli", "columns", "console",
-    "spark", "testing",
+    "spark", "testing", "tiers",
 )  # fmt: skip
 #: Home-made or poetic words in messages, and what to write.
 MESSAGES = {

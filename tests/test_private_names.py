@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("archive", "cli", "client", "columns", "console", "testing")
+PACKAGES = ("archive", "cli", "client", "columns", "console", "testing", "tiers")
 #: Names that begin with an underscore and are documented, or of the standard library without another way.
 ALLOWED = {
     "_replace": "of a NamedTuple",

@@ -30,6 +30,7 @@ ROOMS = (
     "columns",
     "console",
     "spark",
+    "tiers",
 )
 PURE_ROOMS = ("protocol", "metadata", "replication", "coordinator")
 

@@ -1,7 +1,7 @@
 """Downloads Apache Kafka's jars from Maven Central into .tools/: `python -m compat_tests.java.fetch`.
 
 4.3.1 is the oracle (broker, clients, tools), 4.4.0 the specification (see poms/). Kafka Streams is separate, because RocksDB
-is large. Does nothing when all are there.
+is large, and so are the test classes of tiered storage. Does nothing when all are there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ ORACLE = "4.3.1"
 SPECIFICATION = "4.4.0"
 #: Kafka Streams, used together with the oracle's jars.
 STREAMS = f"streams-{ORACLE}"
-VERSIONS = (ORACLE, SPECIFICATION, STREAMS)
+#: LocalTieredStorage, used together with the oracle's jars.
+TIERS = f"tiers-{ORACLE}"
+VERSIONS = (ORACLE, SPECIFICATION, STREAMS, TIERS)
 
 _HERE = Path(__file__).resolve().parent
 _TOOLS = _HERE.parents[1] / ".tools"

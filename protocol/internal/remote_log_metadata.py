@@ -1,7 +1,7 @@
 """Records of `__remote_log_metadata`: the content of tiered storage, shared between brokers (KIP-405).
 
-A record's value is type and version as varints, then the message. Each copied segment is added, and updated as it is
-copied or deleted; a partition's deletion is marked. Supported for tools and tests; Odradek has no tiered storage.
+A record's value is frame version (1), type and version as varints, then the message (tiers/events.py). Each copied segment is
+added, and updated as it is copied or deleted; a partition's deletion is marked.
 """
 
 from __future__ import annotations

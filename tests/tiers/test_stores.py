@@ -1,0 +1,359 @@
+"""The stores: a folder, shared with Apache's LocalTieredStorage; a folder and S3 by obstore; a user's own class."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.tiers.copying import CopyPlan
+from odradek.tiers.folder_store import FolderStore
+from odradek.tiers.segment_metadata import InvalidSegmentMetadata, RemoteLogSegmentMetadata
+from odradek.tiers.store import (
+    DamagedRemoteObject,
+    InvalidStore,
+    PartType,
+    RemoteResourceNotFound,
+    RemoteStorageError,
+    RemoteStore,
+    decode_checksums,
+    directory_name,
+    make_store,
+    object_name,
+    parse_object_name,
+    remote_index,
+    remote_range,
+)
+
+from compat_tests.broker_process import free_port
+from compat_tests.recipes import eventually
+from tests.tiers.harness.tier_oracle import Rejected, TierOracle
+from tests.tiers.harness.tiered_log import PARTITION, TieredLog
+
+#: Apache's names of the indexes.
+INDEX_TYPES = {
+    PartType.OFFSET_INDEX: "OFFSET",
+    PartType.TIME_INDEX: "TIMESTAMP",
+    PartType.TRANSACTION_INDEX: "TRANSACTION",
+    PartType.LEADER_EPOCHS: "LEADER_EPOCH",
+    PartType.PRODUCER_SNAPSHOT: "PRODUCER_SNAPSHOT",
+}
+
+
+@pytest.fixture(scope="module")
+def plans(tmp_path_factory: pytest.TempPathFactory) -> list[CopyPlan]:
+    """The closed segments of a log with several epochs, and aborted transactions in some segments."""
+    folder = tmp_path_factory.mktemp("log")
+    tiered = TieredLog(folder / "orders-0", FolderStore({"dir": str(folder / "unused")}))
+    tiered.fill(200)
+    plans = tiered.plans()
+    assert len(plans) > 4
+    assert any(plan.segment.txn_index_empty for plan in plans) and not all(
+        plan.segment.txn_index_empty for plan in plans
+    )
+    return plans
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Iterator[dict[str, str]]:
+    """The configuration of a store in a bucket of an S3 server in another process."""
+    port = free_port()
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with (tmp_path_factory.mktemp("moto") / "moto.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    access = {"access_key_id": "testing", "secret_access_key": "testing", "region": "us-east-1"}
+    address = f"http://127.0.0.1:{port}"
+    import boto3
+    from botocore.exceptions import BotoCoreError
+
+    client = boto3.client(
+        "s3", endpoint_url=address, aws_access_key_id="testing", aws_secret_access_key="testing",
+        region_name="us-east-1",
+    )  # fmt: skip
+
+    def is_made() -> bool:
+        try:
+            client.create_bucket(Bucket="tiers")
+        except BotoCoreError:
+            return False
+        return True
+
+    try:
+        eventually(is_made, what="the S3 server answers")
+        store = {f"store.{key}": value for key, value in access.items()}
+        yield {"url": "s3://tiers/prod/logs", "store.endpoint": address, "client.allow_http": "true", **store}
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+Make = Callable[[], RemoteStore]
+
+
+@pytest.fixture(params=["folder", "objects in a folder", pytest.param("objects in S3", marks=pytest.mark.slow)])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    """Makes stores over the same place."""
+    if request.param == "folder":
+        return lambda: make_store("folder", {"dir": str(tmp_path)})
+    if request.param == "objects in a folder":
+        return lambda: make_store("objects", {"url": (tmp_path / "objects").as_uri()})
+    config: dict[str, str] = request.getfixturevalue("s3")
+    config = config | {"url": f"{config['url']}/{tmp_path.name}"}
+    return lambda: make_store("objects", config)
+
+
+def copied(store: RemoteStore, plan: CopyPlan) -> RemoteLogSegmentMetadata:
+    return plan.segment._replace(custom_metadata=store.copy_log_segment_data(plan.segment, plan.parts))
+
+
+def contents(plan: CopyPlan) -> dict[PartType, bytes]:
+    sources = plan.parts.sources()
+    return {part: source if isinstance(source, bytes) else source.read_bytes() for part, source in sources}
+
+
+def test_copied_parts_are_read_back_and_deleted(make: Make, plans: list[CopyPlan]) -> None:
+    store = make()
+    for plan in plans:
+        segment = copied(store, plan)
+        expected = contents(plan)
+        log = expected.pop(PartType.LOG)
+        assert {part: remote_index(store, segment, part) for part in expected} == expected
+        assert remote_range(store, segment, 0, 1 << 20) == log
+        assert remote_range(store, segment, 100, 61) == log[100:161]
+        assert remote_range(store, segment, len(log) - 5, 100) == log[-5:]
+        assert remote_range(store, segment, len(log), 100) == b""
+    found = list(make().objects())
+    assert {(one.segment_id, one.part): one.size for one in found} == {
+        (plan.segment.segment_id, part): len(content) for plan in plans for part, content in contents(plan).items()
+    }
+    assert all(one.partition == PARTITION for one in found)
+    for plan in plans:
+        store.delete_log_segment_data(plan.segment)
+        store.delete_log_segment_data(plan.segment)
+    assert list(store.objects()) == []
+
+
+def test_missing_object_is_not_found(make: Make, plans: list[CopyPlan]) -> None:
+    store, plan = make(), next(plan for plan in plans if plan.segment.txn_index_empty)
+    with pytest.raises(RemoteResourceNotFound):
+        store.fetch_log_segment(plan.segment, 0, 10)
+    copied(store, plan)
+    with pytest.raises(RemoteResourceNotFound):
+        store.fetch_index(plan.segment, PartType.TRANSACTION_INDEX, 1000)
+
+
+def test_repeated_copy_continues_with_the_missing_parts(make: Make, plans: list[CopyPlan]) -> None:
+    store, plan = make(), plans[1]
+    first = copied(store, plan)
+    log = plan.parts.log
+    missing = plan.parts._replace(log=log.with_name("gone"))
+    with pytest.raises(RemoteStorageError):
+        store.copy_log_segment_data(plan.segment._replace(segment_id=b"x" * 16), missing)
+    assert {one.part for one in store.objects() if one.segment_id == b"x" * 16} >= {
+        PartType.LEADER_EPOCHS, PartType.PRODUCER_SNAPSHOT, PartType.TIME_INDEX, PartType.OFFSET_INDEX,
+    }  # fmt: skip
+    again = copied(store, plan)
+    assert again == first and len(list(store.objects())) == len(contents(plan)) * 2 - 1
+    checksums = decode_checksums(again.custom_metadata)
+    assert checksums is not None and set(checksums.of) == set(contents(plan))
+
+
+def test_index_of_more_than_its_limit_is_not_read(make: Make, plans: list[CopyPlan]) -> None:
+    store, plan = make(), plans[0]
+    copied(store, plan)
+    with pytest.raises(DamagedRemoteObject, match=r"\.snapshot is damaged at 3"):
+        store.fetch_index(plan.segment, PartType.PRODUCER_SNAPSHOT, 3)
+
+
+# ---- stores that fail or return other bytes
+
+
+class Lying:
+    """A store that returns `content` for everything."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def fetch_log_segment(self, segment: RemoteLogSegmentMetadata, position: int, size: int) -> bytes:
+        return self._content
+
+    def fetch_index(self, segment: RemoteLogSegmentMetadata, part: PartType, most_bytes: int) -> bytes:
+        return self._content
+
+
+@pytest.mark.parametrize("wrong", ["changed", "cut", "longer", "huge"])
+def test_index_that_is_not_the_uploaded_one_is_damaged(tmp_path: Path, plans: list[CopyPlan], wrong: str) -> None:
+    plan = plans[0]
+    segment = copied(FolderStore({"dir": str(tmp_path)}), plan)
+    right = contents(plan)[PartType.OFFSET_INDEX]
+    content = {
+        "changed": bytes((right[0] ^ 1,)) + right[1:], "cut": right[:-8], "longer": right + right[:8],
+        "huge": bytes(11 << 20),
+    }[wrong]  # fmt: skip
+    store: Any = Lying(content)
+    with pytest.raises(DamagedRemoteObject) as raised:
+        remote_index(store, segment, PartType.OFFSET_INDEX)
+    assert object_name(segment, PartType.OFFSET_INDEX) in str(raised.value)
+
+
+@pytest.mark.parametrize("size", [0, 99, 101])
+def test_range_of_another_size_is_damaged(plans: list[CopyPlan], size: int) -> None:
+    store: Any = Lying(bytes(size))
+    with pytest.raises(DamagedRemoteObject, match=f"at 7: {size} bytes instead of 100"):
+        remote_range(store, plans[0].segment, 7, 100)
+
+
+def test_log_file_that_is_too_short_is_not_copied(tmp_path: Path, plans: list[CopyPlan]) -> None:
+    store = FolderStore({"dir": str(tmp_path)})
+    segment = plans[0].segment._replace(size_bytes=plans[0].segment.size_bytes + 1)
+    with pytest.raises(RemoteStorageError, match="bytes, not") as raised:
+        store.copy_log_segment_data(segment, plans[0].parts)
+    assert not raised.value.retriable
+
+
+def test_store_that_does_not_answer_is_a_retriable_error(plans: list[CopyPlan], sockets: None) -> None:
+    access = {"store.access_key_id": "a", "store.secret_access_key": "b", "store.region": "c"}
+    config = access | {"url": "s3://tiers/x", "store.endpoint": f"http://127.0.0.1:{free_port()}"}
+    store = make_store("objects", config | {"client.allow_http": "true"})
+    with pytest.raises(RemoteStorageError) as raised:
+        store.fetch_log_segment(plans[0].segment, 0, 10)
+    assert raised.value.retriable and "s3://tiers/x" in str(raised.value)
+
+
+@pytest.mark.slow
+def test_wrong_bucket_is_named(s3: dict[str, str], plans: list[CopyPlan]) -> None:
+    store = make_store("objects", s3 | {"url": "s3://no-such-bucket/x"})
+    with pytest.raises(RemoteStorageError, match="s3://no-such-bucket/x"):
+        store.copy_log_segment_data(plans[0].segment, plans[0].parts)
+
+
+@pytest.mark.slow
+def test_large_log_is_uploaded_in_parts(s3: dict[str, str], tmp_path: Path, plans: list[CopyPlan]) -> None:
+    log = tmp_path / "large.log"
+    log.write_bytes(b"0123456789abcdef" * (20 << 16))  # 20 MiB, which is no multiple of the parts
+    plan = plans[0]
+    large = CopyPlan(plan.segment._replace(size_bytes=log.stat().st_size - 3), plan.parts._replace(log=log))
+    store = make_store("objects", s3 | {"url": "s3://tiers/large", "chunk.size.bytes": str(6 << 20)})
+    segment = copied(store, large)
+    assert copied(store, large) == segment, "an upload that is repeated is not made once more"
+    assert {one.part: one.size for one in store.objects()}[PartType.LOG] == (20 << 20) - 3
+    assert remote_range(store, segment, (12 << 20) - 4, 8) == b"cdef0123"
+    store.delete_log_segment_data(segment)
+    assert list(store.objects()) == []
+
+
+# ---- Apache's store in the same folder
+
+
+def test_apache_reads_what_the_folder_store_has_written(
+    tier_oracle: TierOracle, tmp_path: Path, plans: list[CopyPlan]
+) -> None:
+    store = FolderStore({"dir": str(tmp_path)})
+    segments = [copied(store, plan) for plan in plans]
+    tier_oracle.open_store(tmp_path)
+    (ids,) = tier_oracle.segments().values()
+    assert len(ids) == len(plans)
+    for segment, plan in zip(segments, plans, strict=True):
+        expected = contents(plan)
+        log = expected.pop(PartType.LOG)
+        assert tier_oracle.fetch_log(segment, 0) == log and tier_oracle.fetch_log(segment, 50) == log[50:]
+        assert {part: tier_oracle.fetch_index(segment, INDEX_TYPES[part]) for part in expected} == expected
+    tier_oracle.delete(segments[0])
+    with pytest.raises(RemoteResourceNotFound):
+        store.fetch_log_segment(segments[0], 0, 1)
+
+
+def test_folder_store_reads_what_apache_has_written(
+    tier_oracle: TierOracle, tmp_path: Path, plans: list[CopyPlan]
+) -> None:
+    tier_oracle.open_store(tmp_path)
+    store = FolderStore({"dir": str(tmp_path)})
+    for plan in plans:
+        tier_oracle.copy(plan.segment, plan.parts)
+        expected = contents(plan)
+        assert remote_range(store, plan.segment, 0, 1 << 20) == expected.pop(PartType.LOG)
+        assert {part: remote_index(store, plan.segment, part) for part in expected} == expected
+    assert len({one.segment_id for one in store.objects()}) == len(plans)
+    store.delete_log_segment_data(plans[0].segment)
+    with pytest.raises(Rejected, match="RemoteResourceNotFound"):
+        tier_oracle.fetch_log(plans[0].segment, 0)
+
+
+def test_obstore_in_a_folder_has_the_same_layout(tmp_path: Path, plans: list[CopyPlan]) -> None:
+    folder = FolderStore({"dir": str(tmp_path)})
+    objects = make_store("objects", {"url": (tmp_path / "kafka-tiered-storage").as_uri()})
+    segment = copied(objects, plans[0])
+    assert segment == copied(folder, plans[0])
+    assert set(objects.objects()) == set(folder.objects())
+
+
+# ---- names
+
+
+def test_name_of_an_object_is_that_of_local_tiered_storage(plans: list[CopyPlan]) -> None:
+    segment = plans[0].segment._replace(start_offset=42, segment_id=b"\xff" * 16)
+    name = object_name(segment, PartType.TIME_INDEX)
+    assert name == "orders-0-dG9waWMtaWQtb2YtbG9ncw/00000000000000000042-_____________________w.timeindex"
+    found = parse_object_name(name, 7)
+    assert found is not None and found == (PARTITION, 42, b"\xff" * 16, PartType.TIME_INDEX, 7)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "a/b", "orders-0-dG9waWMtaWQtb2YtbG9ncw/42-_____________________w.timeindex", "../x-0/00000000000000000042-a.log",
+     "orders-0-dG9waWMtaWQtb2YtbG9ncw/00000000000000000042-_____________________w.exe",
+     "orders-0-dG9waWMtaWQtb2YtbG9ncw/00000000000000000042-_____________________w"],
+)  # fmt: skip
+def test_foreign_name_is_no_object(name: str) -> None:
+    assert parse_object_name(name, 1) is None
+
+
+def test_topic_outside_the_folder_has_no_name() -> None:
+    with pytest.raises(InvalidSegmentMetadata):
+        directory_name(PARTITION._replace(topic="../../etc"))
+
+
+# ---- a class of a user's own
+
+
+class InMemory:
+    """A store of a user's own."""
+
+    def __init__(self, config: dict[str, str]) -> None:
+        self.config = config
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *arguments: None
+
+
+def test_class_of_a_user_is_made_with_its_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("of_a_user")
+    module.InMemory = InMemory  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "of_a_user", module)
+    store = make_store("python:of_a_user:InMemory", {"a": "b"})
+    assert isinstance(store, InMemory) and store.config == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "reason"),
+    [
+        ("com.example.MyStore", {}, "is not a store"),
+        ("python:", {}, "is not a store"),
+        ("python:no_such_module:A", {}, "ModuleNotFoundError"),
+        ("python:json:NoSuchClass", {}, "AttributeError"),
+        ("python:builtins:dict", {}, "has no method copy_log_segment_data"),
+        ("folder", {}, "needs the key dir"),
+        ("objects", {}, "needs a url"),
+        ("objects", {"url": "s3://x", "chunk.size.bytes": "1"}, "chunks of 5242880 bytes at least"),
+        ("objects", {"url": "s3://x", "chunk.size.bytes": "many"}, "chunk.size.bytes"),
+        ("objects", {"url": "ftp://x/y"}, "ftp://x/y"),
+        ("objects", {"url": "s3://x", "store.no_such_key": "1"}, "no_such_key"),
+    ],
+)
+def test_configuration_without_a_store_is_named(name: str, config: dict[str, str], reason: str) -> None:
+    with pytest.raises(InvalidStore, match=reason):
+        make_store(name, config)

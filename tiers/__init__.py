@@ -1,0 +1,1 @@
+"""Tiered storage: closed segments of logs in a remote store (KIP-405)."""

@@ -1,0 +1,236 @@
+"""The remote segments of one partition, by leader epoch (Kafka's `RemoteLogMetadataCache`, KIP-405).
+
+A pure state machine: `apply` takes events in the order of the metadata topic, and every broker comes to the same cache.
+
+| question | COPY_SEGMENT_STARTED | COPY_SEGMENT_FINISHED | DELETE_SEGMENT_STARTED |
+|---|---|---|---|
+| `segment_for` an epoch and offset | no | yes, if it is the newest copy | no |
+| `segments_of` an epoch, `segments` | yes | yes | yes |
+| `highest_offset` of an epoch | no | yes | yes, and after the deletion too |
+
+A segment is referenced by each of its epochs once it is copied. A copy that a later copy covers is no longer referenced: two
+leaders may have copied the same offsets, in segments with other borders. It stays listed, so that it can be deleted.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable
+from enum import Enum
+from typing import NamedTuple
+
+from .segment_metadata import (
+    COPY_SEGMENT_FINISHED,
+    COPY_SEGMENT_STARTED,
+    DELETE_SEGMENT_FINISHED,
+    DELETE_SEGMENT_STARTED,
+    VALID_PREVIOUS_STATES,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+)
+
+#: No segment of the epoch was copied.
+NO_OFFSET = -1
+
+
+class Applied(Enum):
+    """The effect of an event."""
+
+    #: The cache has it now.
+    APPLIED = "applied"
+    #: The transition is not valid: an event that came late, or twice. Nothing changed.
+    INVALID_TRANSITION = "invalid transition"
+    #: An update of a segment that the cache has not, or no longer.
+    UNKNOWN_SEGMENT = "unknown segment"
+
+
+class EpochReferences(NamedTuple):
+    """The state of an epoch in a snapshot: its highest copied offset, and (start offset, id) of the referenced segments."""
+
+    epoch: int
+    highest_offset: int
+    references: tuple[tuple[int, bytes], ...]
+
+
+class _EpochState:
+    """The segments of one leader epoch."""
+
+    __slots__ = ("highest_offset", "ids", "starts", "unreferenced")
+
+    def __init__(self) -> None:
+        #: Start offsets of the referenced segments in this epoch, ascending, and the segments' ids.
+        self.starts: list[int] = []
+        self.ids: dict[int, bytes] = {}
+        self.unreferenced: set[bytes] = set()
+        self.highest_offset = NO_OFFSET
+
+    def reference(self, start: int, segment_id: bytes, end: int) -> None:
+        """The segment is copied. It replaces the copies that it covers."""
+        while self.starts and self.starts[-1] >= start and self.highest_offset <= end:
+            self.unreferenced.add(self.ids.pop(self.starts.pop()))
+        replaced = self.ids.get(start)
+        if replaced is None:
+            insort(self.starts, start)
+        elif replaced != segment_id:
+            self.unreferenced.add(replaced)
+        self.ids[start] = segment_id
+        self.unreferenced.discard(segment_id)
+        self.highest_offset = max(self.highest_offset, end)
+
+    def unreference(self, start: int, segment_id: bytes) -> None:
+        """The segment is being deleted."""
+        if self.ids.get(start) == segment_id:
+            del self.ids[start]
+            del self.starts[bisect_left(self.starts, start)]
+        self.unreferenced.add(segment_id)
+
+    def floor(self, offset: int) -> bytes | None:
+        """Returns the id of the referenced segment with the greatest start that is not above `offset`."""
+        number = bisect_right(self.starts, offset) - 1
+        return self.ids[self.starts[number]] if number >= 0 else None
+
+
+class RemoteLogMetadataCache:
+    """See the head of the file. No method raises for an event from outside; `Applied` has its effect."""
+
+    __slots__ = ("_epochs", "_segments")
+
+    def __init__(self) -> None:
+        self._segments: dict[bytes, RemoteLogSegmentMetadata] = {}
+        self._epochs: dict[int, _EpochState] = {}
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    # ---- events
+
+    def apply(self, event: RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate) -> Applied:
+        """Applies an event that passed the checks of `decode_event`."""
+        known = self._segments.get(event.segment_id)
+        if isinstance(event, RemoteLogSegmentMetadata):
+            return self._add(event, known)
+        if known is None:
+            return Applied.UNKNOWN_SEGMENT
+        # A segment begins with its whole metadata, so an update into the first state is none.
+        if event.state is COPY_SEGMENT_STARTED or known.state not in VALID_PREVIOUS_STATES[event.state]:
+            return Applied.INVALID_TRANSITION
+        self._enter(known.updated(event))
+        return Applied.APPLIED
+
+    def restore(self, segments: Iterable[RemoteLogSegmentMetadata], epochs: Iterable[EpochReferences]) -> None:
+        """Fills an empty cache with `segments()` and `references()` of another one.
+
+        Raises ValueError for references that segments of these states cannot have.
+        """
+        assert not self._segments, "a cache is restored before the first event"
+        for one in segments:
+            self._begin(one)
+        for epoch, highest_offset, references in epochs:
+            state = self._epoch(epoch)
+            state.highest_offset = highest_offset
+            for start, segment_id in references:
+                segment = self._segments.get(segment_id)
+                if (
+                    segment is None
+                    or segment.state is not COPY_SEGMENT_FINISHED
+                    or (epoch, start) not in segment.epochs
+                    or start in state.ids
+                ):
+                    raise ValueError(f"epoch {epoch} refers to {segment or segment_id.hex()} at offset {start}")
+                insort(state.starts, start)
+                state.ids[start] = segment_id
+                state.unreferenced.discard(segment_id)
+
+    def _add(self, segment: RemoteLogSegmentMetadata, known: RemoteLogSegmentMetadata | None) -> Applied:
+        if segment.state is not COPY_SEGMENT_STARTED or (known and known.state is not COPY_SEGMENT_STARTED):
+            return Applied.INVALID_TRANSITION
+        if known is not None:  # it may have other epochs
+            self._forget(known)
+        self._begin(segment)
+        return Applied.APPLIED
+
+    def _begin(self, segment: RemoteLogSegmentMetadata) -> None:
+        for epoch, _ in segment.epochs:
+            self._epoch(epoch).unreferenced.add(segment.segment_id)
+        self._segments[segment.segment_id] = segment
+
+    def _enter(self, segment: RemoteLogSegmentMetadata) -> None:
+        """The segment is in a state after COPY_SEGMENT_STARTED."""
+        self._segments[segment.segment_id] = segment
+        if segment.state is COPY_SEGMENT_FINISHED:
+            for epoch, start in segment.epochs:
+                self._epoch(epoch).reference(start, segment.segment_id, segment.epoch_end_offset(epoch))
+        elif segment.state is DELETE_SEGMENT_STARTED:
+            for epoch, start in segment.epochs:
+                self._epoch(epoch).unreference(start, segment.segment_id)
+        elif segment.state is DELETE_SEGMENT_FINISHED:
+            self._forget(segment)
+
+    def _forget(self, segment: RemoteLogSegmentMetadata) -> None:
+        del self._segments[segment.segment_id]
+        for epoch, _ in segment.epochs:
+            self._epoch(epoch).unreferenced.discard(segment.segment_id)
+
+    def _epoch(self, epoch: int) -> _EpochState:
+        state = self._epochs.get(epoch)
+        if state is None:
+            state = self._epochs[epoch] = _EpochState()
+        return state
+
+    # ---- questions
+
+    def segment(self, segment_id: bytes) -> RemoteLogSegmentMetadata | None:
+        return self._segments.get(segment_id)
+
+    def segment_for(self, epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
+        """Returns the copied segment that has `offset`, written in `epoch`; None if there is none.
+
+        Where a shorter copy begins within a longer one, Kafka finds nothing behind the end of the shorter one. Here the
+        longer copy, which has the same records of the epoch, is found.
+        """
+        state = self._epochs.get(epoch)
+        if state is None or offset > state.highest_offset:
+            return None
+        referenced = state.floor(offset)
+        if referenced is not None and offset <= (segment := self._segments[referenced]).epoch_end_offset(epoch):
+            return segment
+        for segment in map(self._segments.__getitem__, (*state.ids.values(), *state.unreferenced)):
+            if segment.state is COPY_SEGMENT_FINISHED and segment.has(epoch, offset):
+                return segment
+        return None
+
+    def next_segment_with_aborted(self, epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
+        """Returns the first copied segment of `epoch` from `offset` on that may have aborted transactions (KIP-405)."""
+        segment = self.segment_for(epoch, offset)
+        while segment is not None and segment.txn_index_empty:
+            segment = self.segment_for(epoch, segment.end_offset + 1)
+        return segment
+
+    def highest_offset(self, epoch: int) -> int:
+        """Returns the last offset of `epoch` that was ever copied, or NO_OFFSET."""
+        state = self._epochs.get(epoch)
+        return NO_OFFSET if state is None else state.highest_offset
+
+    def references(self) -> list[EpochReferences]:
+        """Returns the state of each epoch, for `restore`, by epoch."""
+        return [
+            EpochReferences(epoch, state.highest_offset, tuple((start, state.ids[start]) for start in state.starts))
+            for epoch, state in sorted(self._epochs.items())
+            if state.ids or state.highest_offset != NO_OFFSET
+        ]
+
+    def segments_of(self, epoch: int) -> list[RemoteLogSegmentMetadata]:
+        """Returns all segments with records of `epoch`, referenced or not, by their start offset."""
+        state = self._epochs.get(epoch)
+        if state is None:
+            return []
+        found = [self._segments[one] for one in (*(state.ids[start] for start in state.starts), *state.unreferenced)]
+        return sorted(found, key=lambda one: (one.start_offset, one.segment_id))
+
+    def segments(self) -> list[RemoteLogSegmentMetadata]:
+        """Returns all segments, in no order that means anything."""
+        return list(self._segments.values())
+
+    def epochs(self) -> list[int]:
+        """Returns the epochs of all segments that are left, ascending."""
+        return sorted(epoch for epoch, state in self._epochs.items() if state.ids or state.unreferenced)

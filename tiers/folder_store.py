@@ -1,0 +1,145 @@
+"""A remote store in a folder, in the layout of Apache's `LocalTieredStorage`: each reads what the other has written.
+
+```
+<dir>/kafka-tiered-storage/<topic>-<partition>-<topic id>/<start offset, 20 digits>-<segment id>.log
+                                                                                       ... .index .timeindex .txnindex
+                                                                                           .leader_epoch_checkpoint .snapshot
+<dir>/odradek-uploads/<segment id>.log                                                a part that is being written
+```
+
+A part is written beside, synced and renamed, so that no reader finds half of one. Apache's class writes in place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ..protocol.checksum import crc32c
+from ..protocol.uuids import uuid_to_text
+from ..storage.files.open_files import open_fd, sync_directory, write_fully
+from .segment_metadata import RemoteLogSegmentMetadata
+from .store import (
+    Checksums,
+    DamagedRemoteObject,
+    InvalidStore,
+    PartType,
+    RemoteResourceNotFound,
+    RemoteStorageError,
+    SegmentParts,
+    StoredObject,
+    checksum_of,
+    chunks_of,
+    object_name,
+    parse_object_name,
+    part_size,
+)
+
+_ROOT = "kafka-tiered-storage"
+_UPLOADS = "odradek-uploads"
+
+
+class FolderStore:
+    """A `RemoteStore`. Its only key is `dir`, as of Apache's class."""
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        directory = config.get("dir")
+        if not directory:
+            raise InvalidStore("a store in a folder needs the key dir")
+        self._root = Path(directory).absolute() / _ROOT
+        self._uploads = self._root.with_name(_UPLOADS)
+        for folder in (self._root, self._uploads):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def copy_log_segment_data(self, segment: RemoteLogSegmentMetadata, parts: SegmentParts) -> bytes | None:
+        written: dict[PartType, tuple[int, int]] = {}
+        folder = self._path(segment, PartType.LOG).parent
+        with _failures(f"copying {segment} to {self._root}"):
+            if not folder.exists():
+                folder.mkdir(exist_ok=True)
+                sync_directory(str(self._root))
+            for part, source in parts.sources():
+                written[part] = self._write(segment, part, source)
+            sync_directory(str(folder))
+        return Checksums(written).encode()
+
+    def _write(self, segment: RemoteLogSegmentMetadata, part: PartType, source: Path | bytes) -> tuple[int, int]:
+        """Returns size and CRC-32C."""
+        size, path = part_size(segment, part, source), self._path(segment, part)
+        if path.exists() and path.stat().st_size == size:  # an earlier attempt ended behind it
+            return size, checksum_of(source, size)
+        temporary, position, crc = self._temporary(segment, part), 0, 0
+        fd = open_fd(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            for piece in chunks_of(source, size):
+                write_fully(fd, piece, position)
+                position, crc = position + len(piece), crc32c(piece, crc)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.replace(temporary, path)  # noqa: PTH105  (tests crash at the functions of os)
+        return size, crc
+
+    def fetch_log_segment(self, segment: RemoteLogSegmentMetadata, position: int, size: int) -> bytes:
+        path = self._path(segment, PartType.LOG)
+        with _failures(f"reading {path}", path):
+            fd = open_fd(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                found = b""
+                while len(found) < size:
+                    more = os.pread(fd, size - len(found), position + len(found))
+                    if not more:
+                        break
+                    found = found + more if found else more
+                return found
+            finally:
+                os.close(fd)
+
+    def fetch_index(self, segment: RemoteLogSegmentMetadata, part: PartType, most_bytes: int) -> bytes:
+        path = self._path(segment, part)
+        with _failures(f"reading {path}", path), path.open("rb") as file:
+            found = file.read(most_bytes + 1)
+        if len(found) > most_bytes:
+            raise DamagedRemoteObject(object_name(segment, part), most_bytes, f"more than {most_bytes} bytes")
+        return found
+
+    def delete_log_segment_data(self, segment: RemoteLogSegmentMetadata) -> None:
+        folder = self._path(segment, PartType.LOG).parent
+        with _failures(f"deleting {segment} from {self._root}"):
+            for part in PartType:
+                for path in (self._path(segment, part), self._temporary(segment, part)):
+                    with suppress(FileNotFoundError):
+                        os.unlink(path)  # noqa: PTH108
+            if folder.exists():
+                sync_directory(str(folder))
+
+    def objects(self) -> Iterator[StoredObject]:
+        with _failures(f"listing {self._root}"):
+            for path in self._root.glob("*/*"):
+                found = parse_object_name(path.relative_to(self._root).as_posix(), path.stat().st_size)
+                if found is not None:
+                    yield found
+
+    def close(self) -> None:
+        pass
+
+    def _path(self, segment: RemoteLogSegmentMetadata, part: PartType) -> Path:
+        return self._root / object_name(segment, part)
+
+    def _temporary(self, segment: RemoteLogSegmentMetadata, part: PartType) -> Path:
+        return self._uploads / f"{uuid_to_text(segment.segment_id)}{part.value}"
+
+
+@contextmanager
+def _failures(doing: str, path: Path | None = None) -> Iterator[None]:
+    """Raises RemoteResourceNotFound where `path` is missing, and RemoteStorageError for another OSError."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        if path is None:
+            raise RemoteStorageError(f"{doing}: {error}") from error
+        raise RemoteResourceNotFound(str(path)) from None
+    except OSError as error:
+        raise RemoteStorageError(f"{doing}: {error}") from error

@@ -1,0 +1,94 @@
+"""Leader epochs of a log against those of remote segments: is a segment of the log's history, and up to where is it copied?
+
+Epochs are (epoch, its first offset), both ascending, as in `leader-epoch-checkpoint`. A remote segment may be of another
+history: an unclean election gave its offsets to other records. Kafka's functions are in `RemoteLogManager`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .cache import NO_OFFSET, RemoteLogMetadataCache
+from .segment_metadata import COPY_SEGMENT_FINISHED, RemoteLogSegmentMetadata
+
+Epochs = Sequence[tuple[int, int]]
+NO_EPOCH = -1
+
+
+class OffsetAndEpoch(NamedTuple):
+    """`offset` is NO_OFFSET, and `epoch` NO_EPOCH, where nothing is copied."""
+
+    offset: int
+    epoch: int
+
+
+def without_empty(epochs: Epochs) -> list[tuple[int, int]]:
+    """Returns the epochs that have records: those after which another one begins at another offset, and the last."""
+    return [one for number, one in enumerate(epochs) if number + 1 == len(epochs) or epochs[number + 1][1] != one[1]]
+
+
+def epochs_in_range(epochs: Epochs, start_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
+    """Returns the epochs of the records from `start_offset` up to before `end_offset`; the first one begins there."""
+    found = [(epoch, max(start, start_offset)) for epoch, start in epochs if start < end_offset]
+    first = max((number for number, (_, start) in enumerate(found) if start <= start_offset), default=0)
+    return tuple(found[first:])
+
+
+def epoch_of(epochs: Epochs, offset: int) -> int:
+    """Returns the epoch that wrote `offset`, or NO_EPOCH."""
+    number = bisect_right([start for _, start in epochs], offset) - 1
+    return epochs[number][0] if number >= 0 else NO_EPOCH
+
+
+def is_within(segment: RemoteLogSegmentMetadata, log_end_offset: int, epochs: Epochs) -> bool:
+    """Returns whether the segment is of the history of a log with these epochs (Kafka's
+    `isRemoteSegmentWithinLeaderEpochs`).
+
+    Its epochs before the log's first one do not count: the log's start may have moved into the segment.
+    """
+    log, own = without_empty(epochs), without_empty(segment.epochs)
+    if not log or segment.end_offset >= log_end_offset or not log[0][0] <= own[-1][0] <= log[-1][0]:
+        return False
+    starts, following = dict(log), dict(zip((epoch for epoch, _ in log), [*log[1:], None], strict=True))
+    kept = [one for one in own if one[0] >= log[0][0]]
+    for number, (epoch, offset) in enumerate(kept):
+        if epoch not in starts:
+            return False
+        if number == 0 and epoch != log[0][0] and offset < starts[epoch]:
+            return False
+        after = following[epoch]
+        if number + 1 < len(kept):
+            if after != kept[number + 1]:
+                return False
+        elif after is not None and segment.end_offset >= after[1]:
+            return False
+    return True
+
+
+def highest_remote_offset(cache: RemoteLogMetadataCache, epochs: Epochs, log_end_offset: int) -> OffsetAndEpoch:
+    """Returns the last offset of the log that is copied: of its latest epoch with a copy (`findHighestRemoteOffset`).
+
+    Copies of offsets that are no longer the epoch's, since the log was cut, do not count.
+    """
+    end = log_end_offset
+    for epoch, start in reversed(epochs):
+        highest = cache.highest_offset(epoch)
+        if highest != NO_OFFSET:
+            return OffsetAndEpoch(min(highest, end - 1), epoch)
+        end = start
+    return OffsetAndEpoch(NO_OFFSET, NO_EPOCH)
+
+
+def remote_start_offset(cache: RemoteLogMetadataCache, epochs: Epochs) -> int | None:
+    """Returns the start of the first segment of the log's epochs, or None: the log's start for a new leader
+    (`findLogStartOffset`).
+
+    Kafka counts segments whose copy has not ended, or whose deletion has begun. Those have no records to read.
+    """
+    for epoch, _ in epochs:
+        for segment in cache.segments_of(epoch):
+            if segment.state is COPY_SEGMENT_FINISHED:
+                return segment.start_offset
+    return None

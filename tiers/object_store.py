@@ -1,0 +1,184 @@
+"""A remote store in S3, Google Cloud Storage, Azure or a folder, by the package obstore (the extra `tiers`).
+
+| key | meaning |
+|---|---|
+| `url` | `s3://bucket/prefix`, `gs://bucket/prefix`, `az://account/container/prefix` or `file:///folder` |
+| `chunk.size.bytes` | of the parts of a multipart upload, and of the largest object that is uploaded at once; 8388608 |
+| `store.<key>` | a key of obstore's store, such as `store.region`, `store.endpoint`, `store.access_key_id` |
+| `client.<key>` | a key of obstore's HTTP client, such as `client.timeout`, `client.allow_http` |
+
+Objects have the names of the folder store. One that is uploaded at once is created only if it is absent. A large one is
+uploaded in parts, of which each is sent again where it fails, and appears when all are there: an attempt that is repeated
+continues with the first object that is missing. S3 checks a SHA-256 of each request, or `store.checksum_algorithm`.
+
+A crash in the middle of a multipart upload leaves parts that no listing shows: the bucket needs a lifecycle rule that
+aborts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import obstore
+from obstore import exceptions
+from obstore.store import from_url
+
+from ..protocol.checksum import crc32c
+from .segment_metadata import RemoteLogSegmentMetadata
+from .store import (
+    Checksums,
+    DamagedRemoteObject,
+    InvalidStore,
+    PartType,
+    RemoteResourceNotFound,
+    RemoteStorageError,
+    SegmentParts,
+    StoredObject,
+    checksum_of,
+    chunks_of,
+    object_name,
+    parse_object_name,
+    part_size,
+)
+
+_CHUNK_BYTES = 8 << 20
+#: S3 has no smaller part of a multipart upload.
+_LEAST_CHUNK_BYTES = 5 << 20
+#: Parts of one upload under way at once: with those of 8 MiB, 32 MiB of memory for each copy.
+_MOST_PARTS_AT_ONCE = 4
+#: A call that fails is tried again by the broker's own tasks, which others do not wait for.
+_RETRY = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}
+_CLIENT = {"connect_timeout": "5s", "timeout": "60s"}
+#: The same call fails until the configuration, the credentials or the bucket change.
+_NOT_RETRIABLE = (
+    exceptions.PermissionDeniedError,
+    exceptions.UnauthenticatedError,
+    exceptions.NotSupportedError,
+    exceptions.InvalidPathError,
+)
+
+
+class ObjectStore:
+    """A `RemoteStore`; the keys are in the head of the file."""
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        url = config.get("url", "")
+        try:
+            self._chunk_bytes = int(config.get("chunk.size.bytes", _CHUNK_BYTES))
+        except ValueError as error:
+            raise InvalidStore(f"chunk.size.bytes: {error}") from None
+        if not url or self._chunk_bytes < _LEAST_CHUNK_BYTES:
+            raise InvalidStore(f"a store of objects needs a url, and chunks of {_LEAST_CHUNK_BYTES} bytes at least")
+        self._url = url
+        self._store = _connect(url, _below(config, "store."), _below(config, "client."))
+
+    def copy_log_segment_data(self, segment: RemoteLogSegmentMetadata, parts: SegmentParts) -> bytes | None:
+        written: dict[PartType, tuple[int, int]] = {}
+        for part, source in parts.sources():
+            name = object_name(segment, part)
+            with self._failures("writing", name):
+                written[part] = self._write(name, source, part_size(segment, part, source))
+        return Checksums(written).encode()
+
+    def _write(self, name: str, source: Path | bytes, size: int) -> tuple[int, int]:
+        """Returns size and CRC-32C of what was uploaded."""
+        if size <= self._chunk_bytes:
+            content = b"".join(chunks_of(source, size))
+            try:
+                obstore.put(self._store, name, content, mode="create", use_multipart=False)
+            except exceptions.AlreadyExistsError:
+                if self._size(name) != size:
+                    obstore.put(self._store, name, content, use_multipart=False)
+            return size, crc32c(content)
+        if self._size(name) == size:  # an earlier attempt ended behind it
+            return size, checksum_of(source, size)
+        crc = 0
+
+        def pieces() -> Iterator[bytes]:
+            nonlocal crc
+            for piece in chunks_of(source, size):
+                crc = crc32c(piece, crc)
+                yield piece
+
+        obstore.put(
+            self._store, name, pieces(),
+            use_multipart=True, chunk_size=self._chunk_bytes, max_concurrency=_MOST_PARTS_AT_ONCE,
+        )  # fmt: skip
+        found = self._size(name)
+        if found != size:
+            raise RemoteStorageError(f"{name} has {found} bytes after an upload of {size}")
+        return size, crc
+
+    def _size(self, name: str) -> int | None:
+        try:
+            return obstore.head(self._store, name)["size"]
+        except (exceptions.NotFoundError, FileNotFoundError):
+            return None
+
+    def fetch_log_segment(self, segment: RemoteLogSegmentMetadata, position: int, size: int) -> bytes:
+        name = object_name(segment, PartType.LOG)
+        with self._failures("reading", name):
+            return bytes(obstore.get_range(self._store, name, start=position, length=size))
+
+    def fetch_index(self, segment: RemoteLogSegmentMetadata, part: PartType, most_bytes: int) -> bytes:
+        name = object_name(segment, part)
+        with self._failures("reading", name):
+            found = obstore.get(self._store, name)
+            if found.meta["size"] > most_bytes:
+                raise DamagedRemoteObject(name, most_bytes, f"{found.meta['size']} bytes")
+            return bytes(found.bytes())
+
+    def delete_log_segment_data(self, segment: RemoteLogSegmentMetadata) -> None:
+        for part in PartType:
+            name = object_name(segment, part)
+            with self._failures("deleting", name):
+                try:
+                    obstore.delete(self._store, name)
+                except (exceptions.NotFoundError, FileNotFoundError):
+                    continue
+
+    def objects(self) -> Iterator[StoredObject]:
+        with self._failures("listing", ""):
+            for batch in obstore.list(self._store):
+                for entry in batch:
+                    found = parse_object_name(entry["path"], entry["size"])
+                    if found is not None:
+                        yield found
+
+    def close(self) -> None:
+        pass
+
+    @contextmanager
+    def _failures(self, doing: str, name: str) -> Iterator[None]:
+        """Raises RemoteStorageError for the exceptions of obstore."""
+        try:
+            yield
+        except (exceptions.NotFoundError, FileNotFoundError):
+            raise RemoteResourceNotFound(f"{self._url}/{name}") from None
+        except _NOT_RETRIABLE as error:
+            raise RemoteStorageError(f"{doing} {self._url}/{name}: {error}", retriable=False) from error
+        except (exceptions.BaseError, OSError, ValueError) as error:
+            raise RemoteStorageError(f"{doing} {self._url}/{name}: {error}") from error
+
+
+def _below(config: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {key[len(prefix) :]: value for key, value in config.items() if key.startswith(prefix)}
+
+
+def _connect(url: str, config: dict[str, str], client: dict[str, str]) -> Any:
+    """Returns obstore's store. Raises InvalidStore."""
+    options: dict[str, Any] = {}
+    if url.startswith(("s3://", "s3a://")):
+        config = {"checksum_algorithm": "SHA256"} | config
+    if url.startswith("file:"):
+        options["mkdir"] = True
+    else:
+        options |= {"config": config, "client_options": _CLIENT | client, "retry_config": _RETRY}
+    try:
+        return from_url(url, **options)
+    except (exceptions.BaseError, ValueError, OSError) as error:
+        raise InvalidStore(f"{url}: {error}") from error
