@@ -71,7 +71,7 @@ def test_member_gets_new_partitions_that_no_other_holds(target: Parts, held: Any
     ("owned", "revokes"), [(None, True), ({T: {0, 1}}, True), ({T: {1}}, True), ({T: {0}}, False), ({}, False)]
 )
 def test_member_keeps_its_epoch_until_it_has_revoked(owned: Parts | None, revokes: bool) -> None:
-    """A request that omits the partitions says nothing about them."""
+    """A request that omits the partitions leaves them as they are."""
     found = step(member(STABLE, {T: {0, 1}}), {T: {0}, U: {7}}, owned)
     if revokes:
         assert found == (UNREVOKED, 5, 5, {T: {0: 4}}, {T: {1: 4}})

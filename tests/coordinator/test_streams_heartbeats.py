@@ -276,7 +276,7 @@ def test_missing_tags_are_reported_to_clients_that_know_the_status(version: int,
     assert statuses(harness.beat("b", 0, version=version, client_tags=tags)[0]) == []
 
 
-def test_member_with_an_older_topology_is_told_so(harness: Harness) -> None:
+def test_member_with_an_older_topology_gets_a_status(harness: Harness) -> None:
     harness.beat("a", 0, topology=topology(3))
     (status,) = statuses(harness.beat("b", 0, topology=topology(2))[0])
     assert status == (0, "The member's topology epoch 2 is behind the group's topology epoch 3.")

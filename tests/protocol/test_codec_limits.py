@@ -72,7 +72,7 @@ def test_one_member_of_gzip_is_read_into_a_buffer(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("size", [0, 1])
 def test_large_buffer_is_not_filled_by_isal(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its result must be copied."""
+    """The result of isal must be copied."""
     packed = gzip.compress(TEXT)
     monkeypatch.setattr(codecs, "_MOST_BY_ISAL_BYTES", len(TEXT) - size)
     room = bytearray(len(TEXT))
@@ -110,7 +110,7 @@ def test_snappy_is_one_block_or_xerials_blocks(data: bytes, is_good: bool) -> No
 
 @pytest.mark.parametrize(("claimed", "is_possible"), [(64, True), (65, False)])
 def test_snappy_block_claims_at_most_32_bytes_for_each(claimed: int, is_possible: bool) -> None:
-    """Its result would take that memory before it is known to be wrong."""
+    """A larger claim would take memory before the block is found to be wrong."""
     with pytest.raises((CorruptBatch, cramjam.DecompressionError)) as raised:
         codecs.pure_snappy_into(bytes([claimed, 0]), bytearray(1000))
     assert ("claims to hold" in str(raised.value)) != is_possible
@@ -166,5 +166,5 @@ def test_data_of_several_blocks_comes_back(codec: Compression, size: int) -> Non
     ("version", "is_supported"),
     [("1.6.9", False), ("1.7.0", True), ("1.99", True), ("2.0.0", False), ("0.9", False), ("1", False), ("x.y", False)],
 )
-def test_versions_of_isal_that_the_kernel_knows(version: str, is_supported: bool) -> None:
+def test_kernel_supports_some_versions_of_isal(version: str, is_supported: bool) -> None:
     assert codecs._is_supported_isal(version) == is_supported

@@ -115,7 +115,7 @@ def test_empty_swapped_segment_takes_the_place_of_its_own_only(tmp_path: Path) -
 
 @pytest.mark.parametrize(("cleaned", "is_swapped"), [(0, False), (4, True)])
 def test_swap_behind_a_cleaning_that_did_not_end_is_dropped(tmp_path: Path, cleaned: int, is_swapped: bool) -> None:
-    """Its swaps begin once all of its segments are complete: a `.cleaned` file shows that they were not."""
+    """A cleaning swaps its segments once all are complete: a `.cleaned` file shows that they were not."""
     path = filled(tmp_path, name(0, ".log"), name(4, ".log"), name(0, ".log.swap"), name(cleaned, ".log.cleaned"))
     (path / name(0, ".log.swap")).write_bytes(batch(0))
     assert take_inventory(str(path)).bases == [0, 4]

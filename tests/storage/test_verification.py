@@ -174,7 +174,7 @@ def test_removed_file_lacks_all_offsets_but_a_removed_directory_is_no_damage(tmp
 def test_batch_that_overlaps_its_neighbours_is_damaged(
     tmp_path: Path, second: int, third: int, expected: list[tuple[int, int, str]]
 ) -> None:
-    """Of two whole batches that overlap, the wrong one is the one that left a gap before it."""
+    """Two whole batches overlap: the wrong one is the one that left a gap before it."""
     found = verified(tmp_path, THREE[0], moved(THREE[1], second), moved(THREE[2], third), next_offset=6)
     assert [one[2:] for one in ranges(found)] == expected
 
@@ -361,7 +361,7 @@ Entry = AbortedTransaction
 def test_each_aborted_transaction_has_one_entry(
     tmp_path: Path, parts: tuple[bytes, ...], expected: list[AbortedTransaction]
 ) -> None:
-    """Its last stable offset is the first offset of the transactions that are open behind the marker, or the end."""
+    """The last stable offset is the first offset of the transactions that are open behind the marker, or the end."""
     found = checked(tmp_path, *parts)
     assert (found.aborted, found.is_aborted_wrong) == (expected, bool(expected))
     found = checked(tmp_path, *parts, entries=tuple(expected))
@@ -404,7 +404,7 @@ def test_transaction_without_a_snapshot_begins_in_an_earlier_segment(tmp_path: P
 
 
 def test_earlier_segments_are_read_up_to_their_first_damage(tmp_path: Path) -> None:
-    """What lies behind it is not known, so that an entry of an earlier beginning may be right."""
+    """The batches behind it are not known, so that an entry of an earlier beginning may be right."""
     first, second = sent(7, 0), sent(8, 1)
     parts = (ended(7, 2), ended(8, 3))
     entries = (Entry(7, 0, 2, 1), Entry(8, 1, 3, 4))

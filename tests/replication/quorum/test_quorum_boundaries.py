@@ -204,7 +204,7 @@ def test_snapshot_is_read_from_a_position_in_it(
 
 
 def test_leader_that_no_majority_fetches_from_resigns_in_time(quorum: Transcript) -> None:
-    """Its followers give up first: their timeout is shorter."""
+    """The followers give up first: their timeout is shorter."""
     leader, timeout_ms = quorum.replicas[1], FETCH_TIMEOUT_MS * 3 // 2
     role: Any = leader.role
     answer(quorum, 1, fetch(2, quorum.logs[1].end_offset))
