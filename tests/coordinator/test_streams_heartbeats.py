@@ -224,6 +224,8 @@ def test_reported_offsets_of_tasks_are_kept_by_member(harness: Harness) -> None:
     assert group.task_offsets["a"] and group.task_end_offsets["a"], "a heartbeat without any changes none"
     harness.beat("a", 2, task_offsets=[])
     assert group.task_offsets["a"] == {} and group.task_end_offsets["a"]
+    harness.beat("a", -1)
+    assert "a" not in group.task_offsets and "a" not in group.task_end_offsets
 
 
 def test_session_and_revocation_have_their_times(harness: Harness) -> None:

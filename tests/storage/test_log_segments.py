@@ -148,3 +148,10 @@ def test_truncation_changes_the_generation_and_what_was_flushed(log: Any) -> Non
     assert log.log_end_offset == 3 and log.generation > generation
     log.truncate_fully_and_start_at(40, NOW_MS, 30)
     assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (30, 40, 3)
+
+
+def test_slice_of_a_closed_segment_is_unverified_until_its_file_was_verified(log: Any, logbook: Logbook) -> None:
+    logbook.append(log, b"x")
+    assert [log.read(offset, 1 << 20).is_unverified for offset in (0, 9, 12)] == [True, True, False]
+    log.segments[0].is_verified = True
+    assert [log.read(offset, 1 << 20).is_unverified for offset in (0, 3)] == [False, True]
