@@ -15,7 +15,7 @@ from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from odradek.server.controller.metadata_log import MetadataLost
 from odradek.server.controller.single_voter import leaving
 from odradek.server.controller.snapshots import QuorumVoters, encode_snapshot, write_snapshot_file
-from odradek.server.controller.startup import BOOTSTRAP_FILE, _update_voter, activation
+from odradek.server.controller.startup import BOOTSTRAP_FILE, _begin_epoch, _update_voter, activation
 from odradek.server.network.endpoint import Endpoint
 
 from tests.replication.controller_transcript import Transcript
@@ -42,6 +42,31 @@ def test_only_the_voter_of_this_node_gets_its_new_address(
     voters = [voter(node_id, host) for node_id, host in hosts.items()]
     assert _update_voter(voters, 1, own) == is_changed
     assert {one.voter_id: one.endpoints[0].host for one in voters} == after
+
+
+@pytest.mark.parametrize(
+    ("end_offset", "host", "kinds"),
+    [
+        (0, "here", ["LEADER_CHANGE", "KRAFT_VERSION", "KRAFT_VOTERS"]),
+        (5, "here", ["LEADER_CHANGE"]),
+        (5, "moved", ["LEADER_CHANGE", "KRAFT_VERSION", "KRAFT_VOTERS"]),
+    ],
+)
+def test_voters_enter_the_log_with_its_first_leader_or_a_new_address(
+    tmp_path: Path, end_offset: int, host: str, kinds: list[str]
+) -> None:
+    appended: list[Any] = []
+    directory = tmp_path / "__cluster_metadata-0"
+    directory.mkdir()
+    quorum_log: Any = SimpleNamespace(
+        directory=directory, quorum=QuorumVoters(1, [voter(1, host)], 0), end_offset=end_offset,
+        append_control=lambda records, epoch, now_ms: appended.extend(records),
+    )  # fmt: skip
+    registration: Any = SimpleNamespace(node_id=1, endpoints=SimpleNamespace(controller_endpoints=lambda: [OWN]))
+    loaded: Any = SimpleNamespace(last_epoch=4)
+    assert _begin_epoch(registration, quorum_log, loaded, 0) == 5
+    assert [record.type.name for record in appended] == kinds
+    assert _begin_epoch(registration, quorum_log, loaded, 0) == 6, "the epoch before is in the file"
 
 
 class Begun:
