@@ -328,6 +328,18 @@ def test_expression_that_no_member_uses_any_more_goes(harness: Harness) -> None:
     assert harness.group.regexes.keys() <= {"u.*"}
 
 
+def test_member_that_drops_its_expression_needs_another_assignment(harness: Harness) -> None:
+    by_regex(harness, "a", 0, "t.*")
+    epoch = by_regex(harness, "a", harness.group.members["a"].epoch)[0].member_epoch
+    group_epoch = harness.group.epoch
+    response, records = by_regex(harness, "a", epoch, "")
+    assert harness.group.epoch == group_epoch + 1 and "-RegularExpression" in records
+    assert given(response) == [], "it subscribes to nothing"
+    before = harness.group.epoch
+    by_regex(harness, "a", response.member_epoch, "")
+    assert harness.group.epoch == before
+
+
 def test_topics_that_the_member_may_not_describe_are_left_out(harness: Harness) -> None:
     harness.topics({"t": 4, "tt": 1})
     by_regex(harness, "a", 0, "t.*", describable=lambda topics: {"tt"})
