@@ -12,7 +12,9 @@ from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord
 from odradek.protocol.internal.control_records import Endpoint as VoterEndpoint
 from odradek.protocol.internal.control_records import VotersVoter
 from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from odradek.server.controller import survey
 from odradek.server.controller.metadata_log import MetadataLost
+from odradek.server.controller.opening import _is_alone
 from odradek.server.controller.single_voter import leaving
 from odradek.server.controller.snapshots import QuorumVoters, encode_snapshot, write_snapshot_file
 from odradek.server.controller.startup import BOOTSTRAP_FILE, _begin_epoch, _update_voter, activation
@@ -123,3 +125,36 @@ def test_stopping_only_broker_decides_until_it_may_shut_down() -> None:
     assert [result.response.should_shut_down for result in decided] == [False] * (len(decided) - 1) + [True]  # type: ignore[attr-defined]
     stopped = controller.image.broker(1)
     assert stopped is not None and stopped.fenced
+
+
+@pytest.mark.parametrize(
+    ("is_controller", "configured", "surveyed", "bootstrap", "is_alone"),
+    [
+        (True, "", [0], [], True),
+        (True, "", [0], ["other:9093"], True),
+        (True, "", [], [], True),
+        (True, "", [], ["other:9093"], False),
+        (True, "", [0, 1], [], False),
+        (True, "", [1], [], False),
+        (True, "0@here:9093", [], ["other:9093"], True),
+        (True, "0@here:9093,1@there:9093", [], [], False),
+        (True, "1@there:9093", [0], [], False),
+        (False, "", [0], [], False),
+        (False, "", [], [], False),
+    ],
+)
+def test_node_is_the_only_voter_by_its_configuration_and_what_its_log_holds(
+    is_controller: bool,
+    configured: str,
+    surveyed: list[int],
+    bootstrap: list[str],
+    is_alone: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only such a node must not fetch its log again from others."""
+    monkeypatch.setattr(survey, "survey", lambda directory: SimpleNamespace(voters=set(surveyed)))
+    values = {"controller.quorum.voters": configured.split(",") if configured else []}
+    values["controller.quorum.bootstrap.servers"] = bootstrap
+    config: Any = SimpleNamespace(is_controller=is_controller, node_id=0, get=values.__getitem__)
+    assert _is_alone(config, tmp_path) == is_alone
