@@ -219,9 +219,8 @@ def alter_offsets(state: ShardState, message: GroupRequest, now: int) -> None:
         return
     asked = {t: TopicState(_name(state, t), frozenset(of_topic)) for t, of_topic in offsets.items()}
     if group_id not in state.groups:
-        state.put(
-            group
-        )  # so that the record below has its time: a heartbeat must not initialize these partitions again
+        # The record below gets its time: a heartbeat must not initialize these partitions again.
+        state.put(group)
     write_initializing(state, group, asked, now)
     offsets = {topic_id: of_topic for topic_id, of_topic in offsets.items() if of_topic}
     state.reply(message, Followed(response, initialize_request(group, offsets) if offsets else None))

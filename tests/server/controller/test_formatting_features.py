@@ -30,7 +30,9 @@ def test_feature_above_metadata_version_is_omitted_or_rejected() -> None:
     ):
         formatted_levels({"metadata.version": 20, elr: 1})
     assert formatted_levels({"metadata.version": 22})[elr] == 0
-    assert formatted_levels({"metadata.version": 23})[elr] == formatted_levels({"metadata.version": 23, elr: 1})[elr] == 1
+    assert (
+        formatted_levels({"metadata.version": 23})[elr] == formatted_levels({"metadata.version": 23, elr: 1})[elr] == 1
+    )
 
 
 @pytest.mark.parametrize(
