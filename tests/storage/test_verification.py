@@ -93,13 +93,12 @@ def test_two_damaged_batches_are_two_ranges(tmp_path: Path, piece: int) -> None:
     assert [one[:4] for one in ranges(found)] == [(0, STARTS[1], 0, 2), (STARTS[1], len(THREE[1]), 2, 5)]
 
 
-def test_each_flipped_bit_of_a_batch_damages_that_batch_alone(tmp_path: Path) -> None:
+def test_flipped_bit_of_each_byte_damages_its_batch_alone(tmp_path: Path) -> None:
     """No CRC covers the leader epoch, which a replica may not have: bytes 12 to 15."""
     for at in range(len(THREE[1])):
-        for mask in (1 + 2 * (at % 3), 0x80):
-            found = verified(tmp_path, THREE[0], flipped(THREE[1], at, mask), THREE[2], next_offset=6)
-            expected = [] if 12 <= at < 16 else [(STARTS[1], len(THREE[1]), 2, 5)]
-            assert [one[:4] for one in ranges(found)] == expected, (at, mask)
+        found = verified(tmp_path, THREE[0], flipped(THREE[1], at, (1, 4, 0x80)[at % 3]), THREE[2], next_offset=6)
+        expected = [] if 12 <= at < 16 else [(STARTS[1], len(THREE[1]), 2, 5)]
+        assert [one[:4] for one in ranges(found)] == expected, at
 
 
 def test_bytes_between_two_batches_are_damage_of_the_offsets_between(tmp_path: Path, piece: int) -> None:
