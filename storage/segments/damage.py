@@ -25,7 +25,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right, insort
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...protocol.records.batch import HEADER_BYTES, BatchHeader
 from ...protocol.records.compression import decompress
@@ -244,16 +244,21 @@ class Poisoned(InvalidBatch):
     """The records of a batch cannot be read; its bytes are as they were written."""
 
     def __init__(self, header: BatchHeader, reason: str) -> None:
-        super().__init__(f"the batch of offsets {header.base_offset} to {header.last_offset} is poisoned: {reason}")
         self.batch = PoisonedBatch(header.base_offset, header.last_offset, reason)
+        super().__init__(_words(self.batch))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _poisoned, tuple(self.batch)
 
 
-def _poisoned(base_offset: int, last_offset: int, reason: str) -> Poisoned:
-    made = Poisoned.__new__(Poisoned, reason)
-    made.batch = PoisonedBatch(base_offset, last_offset, reason)
+def _words(batch: PoisonedBatch) -> str:
+    return f"the batch of offsets {batch.base_offset} to {batch.last_offset} is poisoned: {batch.reason}"
+
+
+def _poisoned(*fields: Any) -> Poisoned:
+    batch = PoisonedBatch(*fields)
+    made = Poisoned.__new__(Poisoned, _words(batch))
+    made.batch = batch
     return made
 
 

@@ -8,6 +8,9 @@ from collections import Counter
 
 import pytest
 from odradek.coordinator.groups.consumer.assignment import ASSIGNORS
+from odradek.coordinator.groups.streams.assignment import Candidate, sticky
+from odradek.coordinator.groups.streams.group import TaskId, Tasks
+from odradek.coordinator.groups.streams.topology import ConfiguredSubtopology
 
 from tests.coordinator.harness.random_groups import as_json, rounds
 
@@ -55,3 +58,57 @@ def test_uniform_evens_out_what_subscriptions_permit() -> None:
                     assert load[member_id] - min(others) <= 1, (
                         f"seed {seed}: {member_id} has {load[member_id]} of {load}"
                     )
+
+
+# ---- the assignor of streams groups
+
+
+def assigned(count: int, replicas: int = 0, **had: tuple[str, str]) -> dict[str, tuple[str, str]]:
+    """Returns the active and the standby tasks of members, named by their partitions; `a=("p", "012")`: a member of
+    process p that had the tasks 0 to 2.
+    """
+    members = {
+        name: Candidate(process, Tasks(frozenset(TaskId("0", int(digit)) for digit in tasks)), {})
+        for name, (process, tasks) in had.items()
+    }
+    found = sticky(members, {"0": ConfiguredSubtopology(count, True, ("in",))}, replicas)
+
+    def shown(tasks: frozenset[TaskId]) -> str:
+        return "".join(str(task.partition) for task in sorted(tasks))
+
+    return {name: (shown(of.active), shown(of.standby)) for name, of in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("count", "had", "expected"),
+    [
+        (7, {"a": "012", "b": "3456", "c": ""}, {"a": "012", "b": "34", "c": "56"}),
+        (7, {"a": "", "b": "0123456", "c": ""}, {"a": "35", "b": "012", "c": "46"}),
+        (4, {"a": "0123", "b": ""}, {"a": "01", "b": "23"}),
+        (1, {"a": "", "b": "0"}, {"a": "", "b": "0"}),
+        (3, {"a": "", "b": "", "c": ""}, {"a": "0", "b": "1", "c": "2"}),
+    ],
+)
+def test_members_keep_their_tasks_up_to_an_even_share(
+    count: int, had: dict[str, str], expected: dict[str, str]
+) -> None:
+    found = assigned(count, **{name: (name, tasks) for name, tasks in had.items()})
+    assert {name: active for name, (active, _) in found.items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("processes", "replicas", "copies"),
+    [(("p", "p"), 1, 0), (("p", "q"), 1, 1), (("p", "q"), 2, 1), (("p", "q", "r"), 2, 2)],
+)
+def test_standby_task_is_in_another_process_than_its_copies(
+    processes: tuple[str, ...], replicas: int, copies: int
+) -> None:
+    found = assigned(4, replicas, **{name: (process, "") for name, process in zip("abc", processes, strict=False)})
+    of_process: dict[str, list[str]] = {}
+    for (active, standby), process in zip(found.values(), processes, strict=True):
+        of_process.setdefault(process, []).extend(active + standby)
+    assert all(len(tasks) == len(set(tasks)) for tasks in of_process.values())
+    assert sum(len(standby) for _, standby in found.values()) == 4 * copies
+    loads = [len(active) + len(standby) for active, standby in found.values()]
+    assert max(loads) - min(loads) <= 1
+    assert sticky({}, {"0": ConfiguredSubtopology(4, True, ("in",))}, 1) == {}

@@ -29,7 +29,13 @@ _PROBE = "__odradek_reached__"
 
 
 def digest(path: str) -> str:
-    return hashlib.sha256((ROOT / path).read_bytes()).hexdigest()
+    """Returns the digest of a test file, and of the texts in folders beside it that it names, such as transcripts."""
+    source = (ROOT / path).read_bytes()
+    found = hashlib.sha256(source)
+    for text in sorted((ROOT / path).parent.glob("*/*.txt")):
+        if f'"{text.parent.name}"'.encode() in source:
+            found.update(text.read_bytes())
+    return found.hexdigest()
 
 
 class ProbedFinder:

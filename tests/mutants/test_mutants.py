@@ -7,13 +7,14 @@ import re
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 
 from tests.mutants.__main__ import EQUIVALENT, reason_of, sample
 from tests.mutants.core import ROOT, files_of_tests, modules
 from tests.mutants.mutation import Mutant, mutants_in, mutants_of
-from tests.mutants.reach import _PROBE, ProbedFinder
+from tests.mutants.reach import _PROBE, ProbedFinder, digest
 
 SOURCE = '''"""A module."""
 LIMIT = 5
@@ -43,6 +44,18 @@ def changes(source: str = SOURCE) -> set[tuple[str, int, str]]:
         (mutant.kind, mutant.line, mutant.apply(data).decode().splitlines()[mutant.line - 1].strip())
         for mutant in mutants_of("replica.py", data)
     }
+
+
+@pytest.mark.parametrize(("folder", "is_read"), [("transcripts", True), ("others", False)])
+def test_record_is_outdated_when_a_transcript_of_its_test_has_changed(
+    folder: str, is_read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.mutants.reach.ROOT", tmp_path)
+    (tmp_path / "test_it.py").write_text('FOLDER = "transcripts"')
+    before = digest("test_it.py")
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "new.txt").write_text("> join")
+    assert (digest("test_it.py") != before) == is_read
 
 
 def test_each_kind_changes_its_own_part_of_a_function() -> None:

@@ -262,6 +262,17 @@ def test_records_younger_than_the_least_lag_are_left_alone(logbook):
     assert clean(log, logbook.now_ms + 8000, 10) == log.active.base_offset
 
 
+def test_records_without_time_are_as_old_as_their_file(logbook):
+    log = logbook.open(dataclasses.replace(COMPACT, min_compaction_lag_ms=5000))
+    for number in range(3):
+        logbook.append(log, (b"k", b"%d" % number), at=-1)
+    log.roll(logbook.now_ms)
+    for segment in log.segments[:-1]:
+        os.utime(segment.path, ns=(0, logbook.now_ms * 1_000_000))
+    assert clean(log, logbook.now_ms + 4999) is None
+    assert clean(log, logbook.now_ms + 5001) == 3
+
+
 def test_nothing_at_or_past_the_last_stable_offset_is_touched(logbook):
     log = logbook.open(COMPACT)
     fill(logbook, log, 20)

@@ -218,9 +218,10 @@ def alter_offsets(state: ShardState, message: GroupRequest, now: int) -> None:
         state.reply(message, Followed(response, None))
         return
     asked = {t: TopicState(_name(state, t), frozenset(of_topic)) for t, of_topic in offsets.items()}
+    if group_id not in state.groups:
+        # The record below gets its time: a heartbeat must not initialize these partitions again.
+        state.put(group)
     write_initializing(state, group, asked, now)
-    group = state.find(ShareGroup, group_id) or group
-    group.asked_ms = now
     offsets = {topic_id: of_topic for topic_id, of_topic in offsets.items() if of_topic}
     state.reply(message, Followed(response, initialize_request(group, offsets) if offsets else None))
 

@@ -195,19 +195,20 @@ def test_clean_stop_is_reported_only_if_all_directories_agree(former: list[int])
     simulated(story)
 
 
-def test_registration_returns_when_the_image_has_it() -> None:
+@pytest.mark.parametrize("epoch", [0, 7])
+def test_registration_returns_when_the_image_has_it(epoch: int) -> None:
     async def story() -> None:
         harness = Harness()
-        old, harness.metadata.image = harness.metadata.image, with_broker(harness.metadata.image, OWN, epoch=0)
+        old, harness.metadata.image = harness.metadata.image, with_broker(harness.metadata.image, OWN, epoch=99)
         registering = asyncio.create_task(harness.lifecycle.register())
         await turns()
-        harness.sent[0].reply(BrokerRegistrationResponse(broker_epoch=7))
+        harness.sent[0].reply(BrokerRegistrationResponse(broker_epoch=epoch))
         await turns()
-        assert harness.lifecycle.broker_epoch == 7 and not registering.done()
+        assert harness.lifecycle.broker_epoch == epoch and not registering.done()
         harness.publish(old)
         await turns()
         assert not registering.done(), "it has another incarnation of the broker"
-        harness.publish_own(epoch=7, fenced=True)
+        harness.publish_own(epoch=epoch, fenced=True)
         await turns()
         assert registering.done() and harness.lifecycle.is_starting
 

@@ -29,6 +29,10 @@ def test_feature_above_metadata_version_is_omitted_or_rejected() -> None:
         UnknownLevel, match=f"{elr} could not be set to 1 because it depends on metadata.version level 23"
     ):
         formatted_levels({"metadata.version": 20, elr: 1})
+    assert formatted_levels({"metadata.version": 22})[elr] == 0
+    assert (
+        formatted_levels({"metadata.version": 23})[elr] == formatted_levels({"metadata.version": 23, elr: 1})[elr] == 1
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,12 @@ from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord
 from odradek.protocol.internal.control_records import Endpoint as VoterEndpoint
 from odradek.protocol.internal.control_records import VotersVoter
 from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from odradek.server.controller import survey
 from odradek.server.controller.metadata_log import MetadataLost
+from odradek.server.controller.opening import _is_alone
 from odradek.server.controller.single_voter import leaving
 from odradek.server.controller.snapshots import QuorumVoters, encode_snapshot, write_snapshot_file
-from odradek.server.controller.startup import BOOTSTRAP_FILE, _update_voter, activation
+from odradek.server.controller.startup import BOOTSTRAP_FILE, _begin_epoch, _update_voter, activation
 from odradek.server.network.endpoint import Endpoint
 
 from tests.replication.controller_transcript import Transcript
@@ -42,6 +44,31 @@ def test_only_the_voter_of_this_node_gets_its_new_address(
     voters = [voter(node_id, host) for node_id, host in hosts.items()]
     assert _update_voter(voters, 1, own) == is_changed
     assert {one.voter_id: one.endpoints[0].host for one in voters} == after
+
+
+@pytest.mark.parametrize(
+    ("end_offset", "host", "kinds"),
+    [
+        (0, "here", ["LEADER_CHANGE", "KRAFT_VERSION", "KRAFT_VOTERS"]),
+        (5, "here", ["LEADER_CHANGE"]),
+        (5, "moved", ["LEADER_CHANGE", "KRAFT_VERSION", "KRAFT_VOTERS"]),
+    ],
+)
+def test_voters_enter_the_log_with_its_first_leader_or_a_new_address(
+    tmp_path: Path, end_offset: int, host: str, kinds: list[str]
+) -> None:
+    appended: list[Any] = []
+    directory = tmp_path / "__cluster_metadata-0"
+    directory.mkdir()
+    quorum_log: Any = SimpleNamespace(
+        directory=directory, quorum=QuorumVoters(1, [voter(1, host)], 0), end_offset=end_offset,
+        append_control=lambda records, epoch, now_ms: appended.extend(records),
+    )  # fmt: skip
+    registration: Any = SimpleNamespace(node_id=1, endpoints=SimpleNamespace(controller_endpoints=lambda: [OWN]))
+    loaded: Any = SimpleNamespace(last_epoch=4)
+    assert _begin_epoch(registration, quorum_log, loaded, 0) == 5
+    assert [record.type.name for record in appended] == kinds
+    assert _begin_epoch(registration, quorum_log, loaded, 0) == 6, "the epoch before is in the file"
 
 
 class Begun:
@@ -98,3 +125,36 @@ def test_stopping_only_broker_decides_until_it_may_shut_down() -> None:
     assert [result.response.should_shut_down for result in decided] == [False] * (len(decided) - 1) + [True]  # type: ignore[attr-defined]
     stopped = controller.image.broker(1)
     assert stopped is not None and stopped.fenced
+
+
+@pytest.mark.parametrize(
+    ("is_controller", "configured", "surveyed", "bootstrap", "is_alone"),
+    [
+        (True, "", [0], [], True),
+        (True, "", [0], ["other:9093"], True),
+        (True, "", [], [], True),
+        (True, "", [], ["other:9093"], False),
+        (True, "", [0, 1], [], False),
+        (True, "", [1], [], False),
+        (True, "0@here:9093", [], ["other:9093"], True),
+        (True, "0@here:9093,1@there:9093", [], [], False),
+        (True, "1@there:9093", [0], [], False),
+        (False, "", [0], [], False),
+        (False, "", [], [], False),
+    ],
+)
+def test_node_is_the_only_voter_by_its_configuration_and_what_its_log_holds(
+    is_controller: bool,
+    configured: str,
+    surveyed: list[int],
+    bootstrap: list[str],
+    is_alone: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only such a node must not fetch its log again from others."""
+    monkeypatch.setattr(survey, "survey", lambda directory: SimpleNamespace(voters=set(surveyed)))
+    values = {"controller.quorum.voters": configured.split(",") if configured else []}
+    values["controller.quorum.bootstrap.servers"] = bootstrap
+    config: Any = SimpleNamespace(is_controller=is_controller, node_id=0, get=values.__getitem__)
+    assert _is_alone(config, tmp_path) == is_alone

@@ -562,6 +562,7 @@ def test_records_of_an_unrequested_partition_are_ignored(tmp_path: Path) -> None
         (1, 3, 3),
         (0, 2, 0),  # the leader has none of these epochs
         (NO_EPOCH, 1, 1),
+        (NO_EPOCH, 0, 0),
         (0, NO_EPOCH, 2),  # no such epoch: what is committed stays
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from odradek.protocol.internal.cluster_metadata import PartitionChangeRecord, PartitionRecord, TopicRecord
 from odradek.replication.isr import IsrProposal
-from odradek.server.fetch.follower_fetch import FollowerFetch
+from odradek.server.fetch.follower_fetch import FollowerFetch, IdleFollower
 from odradek.server.fetch.sessions import FetchSession
 from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.replicas.fetcher import FollowedPartition
@@ -206,6 +206,68 @@ def test_partition_is_idle_at_the_end_of_what_its_fetcher_reads(replica: int, fe
     fetch = object.__new__(FollowerFetch)
     fetch._replica_id = replica
     assert fetch._is_idle(found, wanted) == is_idle
+
+
+@pytest.mark.parametrize("replica", [-1, 0])
+@pytest.mark.parametrize(
+    ("changes", "is_idle"),
+    [
+        ({}, True),
+        ({"sent_high_watermark": 4}, False),
+        ({"sent_log_start_offset": 1}, False),
+        ({"is_leader": False}, False),
+        ({"offline": True}, False),
+        ({"last_fetched_epoch": 0}, True),
+        ({"last_fetched_epoch": 1}, False),
+        ({"current_leader_epoch": -1}, True),
+        ({"current_leader_epoch": 0}, False),
+        ({"current_leader_epoch": 2}, False),
+        ({"followers": {2: None}}, None),
+    ],
+)
+def test_partition_is_idle_only_if_its_fetcher_has_the_current_state(
+    replica: int, changes: dict[str, Any], is_idle: bool | None
+) -> None:
+    """Without node 0 among the followers, its fetch is an error, while consumers may be idle."""
+    fields: dict[str, Any] = {
+        "fetch_offset": 5,
+        "sent_high_watermark": 5,
+        "sent_log_start_offset": 0,
+        "last_fetched_epoch": -1,
+        "current_leader_epoch": 1,
+        "is_leader": True,
+        "offline": False,
+        "followers": {0: None, 2: None},
+    } | changes
+    role = SimpleNamespace(
+        high_watermark=5, is_leader=fields["is_leader"], leader_epoch=1, followers=fields["followers"]
+    )
+    log = SimpleNamespace(log_end_offset=5, log_start_offset=0, epochs=SimpleNamespace(latest=0))
+    found: Any = SimpleNamespace(role=role, log=log, offline=fields["offline"])
+    fetch = object.__new__(FollowerFetch)
+    fetch._replica_id = replica
+    wanted: Any = SimpleNamespace(**fields)
+    assert fetch._is_idle(found, wanted) == (replica < 0 if is_idle is None else is_idle)
+
+
+def test_idle_partition_wakes_the_other_sessions_of_its_own_broker_only() -> None:
+    kept: list[int] = []
+    role = SimpleNamespace(follower_kept_up=lambda replica, now_ms: kept.append(replica))
+    shared: Any = SimpleNamespace(end_watchers={}, role=role)
+    sessions = {name: _session() for name in ("of 0", "of 0 again", "of 2")}
+    waiting: Any = object()
+    shared.end_watchers[waiting] = None
+    for name, replica in (("of 0", 0), ("of 2", 2), ("of 0 again", 0)):
+        session = sessions[name]
+        IdleFollower(session, session.partitions["p"], shared, replica).deactivate()
+    active = {name: "p" in session.active_partitions for name, session in sessions.items()}
+    assert active == {"of 0": True, "of 0 again": False, "of 2": False}
+    assert kept == [0] and len(shared.end_watchers) == 3
+
+
+def _session() -> Any:
+    partition = SimpleNamespace(key="p")
+    return SimpleNamespace(partitions={"p": partition}, active_partitions={"p": partition}, parked=None, last_used_ms=0)
 
 
 async def test_error_that_a_leader_returns_for_many_partitions_is_logged_once(

@@ -1,0 +1,157 @@
+"""The segments of a log: which one has an offset, and how they are inserted, corrected, removed and noted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.storage.log.config import LogConfig
+from odradek.storage.segments.aborted import AbortedTransaction, append_aborted, read_aborted
+from odradek.storage.segments.damage import DamagedRange
+
+from tests.storage.conftest import NOW_MS, Logbook
+
+DELAY_MS = 1000
+
+
+@pytest.fixture
+def log(logbook: Logbook) -> Any:
+    """Returns a log of four segments of two batches each, and an empty active one."""
+    log = logbook.open(LogConfig(file_delete_delay_ms=DELAY_MS))
+    for _ in range(4):
+        logbook.append(log, b"a", b"b")
+        logbook.append(log, b"c")
+        log.roll(NOW_MS)
+    assert [one.base_offset for one in log.segments] == [0, 3, 6, 9, 12]
+    return log
+
+
+def test_empty_segment_is_not_rolled(log: Any) -> None:
+    active = log.active
+    assert log.roll(NOW_MS) is active and len(log.segments) == 5
+
+
+@pytest.mark.parametrize(("offset", "base"), [(0, 0), (2, 0), (3, 3), (5, 3), (11, 9), (12, 12), (99, 12)])
+def test_segment_of_an_offset_is_the_last_that_begins_there_or_before(log: Any, offset: int, base: int) -> None:
+    assert log.segment_of(offset).base_offset == base
+
+
+@pytest.mark.parametrize(
+    ("base", "most", "before"), [(0, 8, []), (3, 8, [0]), (9, 2, [3, 6]), (9, 3, [0, 3, 6]), (12, 1, [9]), (9, 0, [])]
+)
+def test_segments_before_one_are_its_neighbours(log: Any, base: int, most: int, before: list[int]) -> None:
+    assert [one.base_offset for one in log.segments_before(base, most)] == before
+
+
+def test_files_of_removed_segments_go_after_a_delay(log: Any, logbook: Logbook) -> None:
+    log.remove_first(2, NOW_MS, defer=True)
+    assert log.log_start_offset == 6 and [one.base_offset for one in log.segments] == [6, 9, 12]
+    assert log.has_removed_segments and (logbook.path / f"{0:020}.log").exists()
+    log._free_names()
+    deleted = sorted(one.name for one in logbook.path.glob("*.log.deleted"))
+    assert deleted == [f"{0:020}.log.deleted", f"{3:020}.log.deleted"]
+    assert log.delete_scheduled(NOW_MS + DELAY_MS - 1) == 2
+    assert log.delete_scheduled(NOW_MS + DELAY_MS) == 0 and not log.has_removed_segments
+    assert not list(logbook.path.glob("*.deleted"))
+
+
+def cleaned(logbook: Logbook, base: int) -> None:
+    """Makes the files of a segment beside the log, of those that the log has there."""
+    for suffix in (".log", ".index", ".timeindex"):
+        source = logbook.path / f"{base:020}{suffix}"
+        (logbook.path / f"{base:020}{suffix}.cleaned").write_bytes(source.read_bytes() if source.exists() else b"")
+
+
+def lost(log: Any, number: int) -> bytes:
+    """Removes a segment from the log, as a start does that does not find its file. Returns its bytes."""
+    segment = log.segments.pop(number)
+    log._bases.pop(number)
+    data = Path(segment.path).read_bytes()
+    segment.delete()
+    return data
+
+
+@pytest.mark.parametrize(("number", "base"), [(0, 0), (1, 3), (3, 9)])
+def test_segment_is_inserted_where_none_is(log: Any, logbook: Logbook, number: int, base: int) -> None:
+    data = lost(log, number)
+    (logbook.path / f"{base:020}.log.cleaned").write_bytes(data)
+    for suffix in (".index", ".timeindex"):
+        (logbook.path / f"{base:020}{suffix}.cleaned").write_bytes(b"")
+    damaged = DamagedRange(f"{base:020}.log", 0, 0, base, base + 3, "the file is gone")
+    assert log.add_damage([damaged]) == [damaged] and log.add_damage([damaged]) == []
+    assert not log.insert(base, base + 4, NOW_MS), "it would overlap the next one"
+    assert log.insert(base, base + 3, NOW_MS)
+    assert [one.base_offset for one in log.segments] == [0, 3, 6, 9, 12]
+    assert log.segments[number].next_offset == base + 3 and not log.damage
+    assert not log.insert(base, base + 3, NOW_MS), "there is one by now"
+    assert not log.insert(12, 13, NOW_MS), "only below the active one"
+    assert [value for _, value in logbook.values(log)] == [b"a", b"b", b"c"] * 4
+
+
+def test_compacted_segment_takes_the_place_of_its_sources(log: Any, logbook: Logbook) -> None:
+    sources = log.segments[1:3]
+    cleaned(logbook, 3)
+    assert not log.replace(3, log.segments[2:4], NOW_MS)
+    assert not log.replace(4, sources, NOW_MS)
+    assert not log.replace(0, sources, NOW_MS)
+    damaged = DamagedRange(f"{6:020}.log", 0, 10, 6, 9, "bad CRC")
+    log.add_damage([damaged])
+    assert log.segments[2].holes == [(0, 10)] and log.segments[1].holes is None
+    assert log.replace(3, sources, NOW_MS)
+    assert [(one.base_offset, one.next_offset) for one in log.segments] == [(0, 3), (3, 9), (9, 12), (12, 12)]
+    assert not log.damage and log.has_removed_segments
+    assert [one.name for one in logbook.path.glob("*.cleaned")] == []
+
+
+def test_index_of_aborted_transactions_is_written_anew_if_it_is_wrong(log: Any) -> None:
+    segment, right = log.segments[1], [AbortedTransaction(7, 3, 4, 5)]
+    newer = AbortedTransaction(8, 3, 5, 6)
+    append_aborted(log.directory, 3, AbortedTransaction(9, 3, 4, 0))
+    append_aborted(log.directory, 3, newer)
+    segment.has_aborted = True
+    assert not log.correct_aborted(segment, right, 5, is_wrong=False)
+    assert log.correct_aborted(segment, right, 5, is_wrong=True)
+    assert read_aborted(log.directory, 3) == [*right, newer] and segment.has_aborted is None
+    assert log.correct_aborted(segment, right, 6, is_wrong=True)
+    assert read_aborted(log.directory, 3) == right
+    append_aborted(log.directory, 3, AbortedTransaction(9, 3, 99, 0))
+    assert log.correct_aborted(segment, right, 6, is_wrong=False), "an entry of another segment cannot be right"
+    assert read_aborted(log.directory, 3) == right
+
+
+def test_log_is_idle_when_it_has_not_grown_since_the_last_look(log: Any, logbook: Logbook) -> None:
+    assert [log.is_idle(), log.is_idle(), log.is_idle()] == [False, True, True]
+    logbook.append(log, b"x")
+    assert [log.is_idle(), log.is_idle()] == [False, True]
+    log.noted_end = log.log_end_offset
+    assert not log.is_idle(), "it is noted already"
+    assert log.delete_scheduled(NOW_MS) == 0 and not log.is_idle() and log.is_idle()
+
+
+@pytest.mark.parametrize(("offset", "changes"), [(0, False), (1, True), (12, True)])
+def test_start_of_the_log_moves_forward_only(log: Any, offset: int, changes: bool) -> None:
+    assert log.advance_log_start_offset(offset) == changes
+    assert log.log_start_offset == offset and log.recovery_point >= offset
+    assert not log.advance_log_start_offset(offset)
+
+
+def test_truncation_changes_the_generation_and_what_was_flushed(log: Any) -> None:
+    log.flush(NOW_MS)
+    generation = log.generation
+    log.truncate_to(12, NOW_MS)
+    assert log.generation == generation and log.recovery_point == 12
+    log.truncate_to(5, NOW_MS)
+    assert (log.log_end_offset, log.recovery_point) == (5, 5) and log.generation > generation
+    generation = log.generation
+    log.truncate_to(3, NOW_MS)
+    assert log.log_end_offset == 3 and log.generation > generation
+    log.truncate_fully_and_start_at(40, NOW_MS, 30)
+    assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (30, 40, 3)
+
+
+def test_slice_of_a_closed_segment_is_unverified_until_its_file_was_verified(log: Any, logbook: Logbook) -> None:
+    logbook.append(log, b"x")
+    assert [log.read(offset, 1 << 20).is_unverified for offset in (0, 9, 12)] == [True, True, False]
+    log.segments[0].is_verified = True
+    assert [log.read(offset, 1 << 20).is_unverified for offset in (0, 3)] == [False, True]
