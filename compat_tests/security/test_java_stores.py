@@ -10,7 +10,7 @@ from odradek.server.access.tls.contexts import check_handshake, client_context, 
 from odradek.server.access.tls.java_stores import InvalidStore, read_java_store
 from odradek.server.access.tls.settings import read_settings
 
-from compat_tests.security.test_tls_clients import keytool
+from compat_tests.security.keytool import keytool
 from tests.server.harness.certificates import PASSWORD
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,21 +10,16 @@ from aiokafka.helpers import create_ssl_context
 from confluent_kafka import Consumer, Producer
 
 from compat_tests.broker_process import BrokerProcess, free_port
-from compat_tests.java.fetch import java
 from compat_tests.java.tool import ToolHost
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE, ApacheKafka
+from compat_tests.security.keytool import keytool
 from compat_tests.security.round_trips import DEADLINE_S, through_aiokafka, through_kafka_python
 from compat_tests.security.secured import PLAIN_USERS, jaas
 from tests.server.harness.certificates import PASSWORD, Authority, Identity
 
 #: Listener to the format of its stores, made by Java's keytool.
 FORMS = {"PEMS": "PEM", "PKCS": "PKCS12", "JAVA": "JKS"}
-
-
-def keytool(*arguments: str) -> None:
-    tool = Path(java()).with_name("keytool")
-    subprocess.run([str(tool), *arguments], check=True, capture_output=True, timeout=60)
 
 
 class Stores:

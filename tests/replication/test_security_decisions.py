@@ -115,7 +115,7 @@ def test_each_rule_is_created_once_and_faults_are_its_own(rules: Deciding) -> No
         (invalid, "The only valid name for the CLUSTER resource is kafka-cluster"),
         (0, None),
     ]
-    assert [(one.resource_name, one.principal, one.host) for one in rules.records] == [
+    assert [(one.resource_name, one.principal, one.host) for one in rules.records] == [  # type: ignore[attr-defined]
         ("orders", "User:alice", "*"),
         ("kafka-cluster", "User:alice", "*"),
     ]
