@@ -155,6 +155,13 @@ class TypedRows:
 RowMaker = RawRows | TypedRows
 
 
+def row_maker(values: ValueSchema | None, topic: str, schema: pa.Schema | None, keep_value: bool) -> RowMaker:
+    """Raw rows without `values`, typed ones with. `schema`: of the table where there is one. Raises InvalidScan."""
+    if values is None:
+        return RawRows()
+    return TypedRows(values, topic, schema, with_bytes=keep_value)
+
+
 def _schema_ids(values: pa.Array) -> set[bytes]:
     """The ids of a registry's schemas that values have before them."""
     has_frame = pc.fill_null(pc.starts_with(values, "\0"), False)

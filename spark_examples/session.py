@@ -14,21 +14,36 @@ CORES, MEMORY, SHUFFLE_PARTITIONS = 2, "1g", 2
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").resolve()
 
 
+#: Set by spark-submit, which has the jars, the master and the memory in its own options.
+_IS_SUBMITTED = "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 def spark_session(app: str) -> SparkSession:
-    """Returns a local session. On a cluster, `spark-submit --jars` takes the same jars."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    """Returns a local session, or that of spark-submit, whose settings stay."""
     settings = {
+        "spark.sql.session.timeZone": "UTC",  # minutes, dates and timestamp options have the same meaning everywhere
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if not _IS_SUBMITTED:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        settings |= _local()
+    builder = SparkSession.builder.appName(app)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    if _IS_SUBMITTED:
+        session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _local() -> dict[str, str]:
+    return {
+        "spark.master": f"local[{CORES}]",
         "spark.jars": ",".join(str(jar) for jar in connector_jars()),
         # From the first line of the JVM on; setLogLevel would come after a dozen warnings.
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}",
         "spark.driver.memory": MEMORY,
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
-        "spark.sql.session.timeZone": "UTC",  # minutes, dates and timestamp options have the same meaning everywhere
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
     }
-    builder = SparkSession.builder.appName(app).master(f"local[{CORES}]")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()

@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import pytest
 from odradek.columns import Split
+from odradek.columns.plan import divided
 from odradek.spark.options import EARLIEST, LATEST, InvalidOptions, Options, Position, parse
-from odradek.spark.planning import divided, limited
+from odradek.spark.planning import limited
 from odradek.spark.rows import check_schema
 from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 
