@@ -75,6 +75,8 @@ class TypedRows:
         self._is_inferred = values.format == "json" and values.schema is None and values.registry is None
         if not self._is_inferred:
             self._renew()
+        elif self._type is not None:
+            self._decoder = JsonDecoder(self._type)
 
     @property
     def schema(self) -> pa.Schema:
@@ -126,8 +128,6 @@ class TypedRows:
             self._type = grown
             if self._is_inferred:
                 self._decoder = JsonDecoder(grown)
-        elif self._is_inferred and self._decoder is None:
-            self._decoder = JsonDecoder(grown)
 
     def rows(self, batch: pa.RecordBatch) -> Rows:
         stored, bad = _stored(batch)

@@ -1,4 +1,4 @@
-"""Downloads Spark's Kafka connector from Maven Central into .tools/: `python spark_examples/jars.py`.
+"""Downloads Spark's Kafka connector, and Iceberg, from Maven Central into .tools/: `python spark_examples/jars.py`.
 
 The connector's release must be that of Spark itself, so it follows the installed `pyspark` (4.0.0 and 3.5.1 are known to
 work). With the jars fetched once and listed in `spark.jars`, Spark resolves nothing when a job starts.
@@ -25,6 +25,11 @@ _IS_ABSENT = "Could not find artifact"
 _RELEASES = "https://repo.maven.apache.org/maven2/org/apache/spark/spark-sql-kafka-0-10_{}/maven-metadata.xml"
 _LOOK_UP_S = 20
 _FIRST_RELEASE = (3, 5, 0)
+#: Folder of the jars with which Spark SQL reads and writes Iceberg tables, and their releases by that of Spark.
+_ICEBERG = "iceberg"
+_ICEBERG_RELEASES = {"3.5": "1.10.0", "4.0": "1.11.0", "4.1": "1.12.0"}
+#: The catalog of `odradek archive --warehouse` is a file of SQLite.
+_SQLITE = "org.xerial:sqlite-jdbc:3.54.1.0"
 
 
 class JarsMissing(RuntimeError):
@@ -53,6 +58,12 @@ def connector_jars(version: str = pyspark.__version__) -> list[Path]:
     return sorted(home(version).glob("*.jar"))
 
 
+def iceberg_jars(version: str = pyspark.__version__) -> list[Path]:
+    """Returns Iceberg's runtime and the driver of SQLite. Raises JarsMissing where this release of Spark has none."""
+    connector_jars(version)
+    return sorted((home(version) / _ICEBERG).glob("*.jar"))
+
+
 def fetch(version: str = pyspark.__version__) -> None:
     """Copies the jars by Maven; a no-op when they are there."""
     if is_complete(version):
@@ -72,7 +83,29 @@ def fetch(version: str = pyspark.__version__) -> None:
         done = subprocess.run([*command, "-U"], capture_output=True, text=True, timeout=_DEADLINE_S)
     if done.returncode != 0:
         raise JarsMissing(_explained(version, done.stdout + done.stderr))
+    if (iceberg := _ICEBERG_RELEASES.get(".".join(version.split(".")[:2]))) is None:
+        print(f"without Iceberg: it has runtimes for Spark {', '.join(_ICEBERG_RELEASES)}, not for {version}")
+    else:
+        _fetch_iceberg(maven, version, iceberg)
     (home(version) / ".complete").write_text(_fingerprint())
+
+
+def _fetch_iceberg(maven: str, version: str, iceberg: str) -> None:
+    series = ".".join(version.split(".")[:2])
+    for artifact in (f"org.apache.iceberg:iceberg-spark-runtime-{series}_{scala(version)}:{iceberg}", _SQLITE):
+        words = [
+            "-q",
+            "-B",
+            "dependency:copy",
+            f"-Dartifact={artifact}",
+            f"-DoutputDirectory={home(version) / _ICEBERG}",
+        ]
+        for _ in range(_TRIES):
+            done = subprocess.run([maven, *words], capture_output=True, text=True, timeout=_DEADLINE_S)
+            if done.returncode == 0:
+                break
+        else:
+            raise JarsMissing(f"Maven could not fetch {artifact}: {done.stdout.strip()[:300]}")
 
 
 def _explained(version: str, output: str) -> str:
@@ -104,7 +137,7 @@ def releases_in(metadata: str) -> list[str]:
 
 
 def _fingerprint() -> str:
-    return hashlib.sha256(_POM.read_bytes()).hexdigest()
+    return hashlib.sha256(_POM.read_bytes() + repr((_ICEBERG_RELEASES, _SQLITE)).encode()).hexdigest()
 
 
 def main() -> int:

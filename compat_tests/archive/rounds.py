@@ -110,7 +110,9 @@ class Round:
         admin.close()
 
     def _produce(self) -> None:
-        producer = Producer({"bootstrap.servers": self._broker.bootstrap, "linger.ms": 5, "enable.idempotence": True})
+        producer = Producer(
+            {"bootstrap.servers": self._broker.bootstrap, "linger.ms": 5, "enable.idempotence": True, "log_level": 0}
+        )
         for number in itertools.count():
             if number >= self._records and self._is_killed.is_set():
                 break

@@ -1,4 +1,4 @@
-"""Rounds of `odradek archive --spark`: kill -9 of the driver at a place, of the executor and of the broker at random moments.
+"""Rounds of `odradek archive --spark`: kill -9 of the driver at a place, of executor and broker at random moments.
 
 The rest is as in rounds.py: a producer, deletion of covered records, merges and expiry beside the job; then an independent
 comparison of the table with the producer's records. The executor is a process of its own (local-cluster).
@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -17,6 +18,8 @@ import psutil
 from .dying import SPARK
 from .rounds import _DEADLINE_S, _POLL_S, _ROOT, Round
 
+#: Quick compilation suits a short process.
+QUICK_JVM = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 MASTER = "local-cluster[1,2,1024]"
 EXECUTOR = "CoarseGrainedExecutorBackend"
 VICTIMS = ("executor", "broker", "driver")
@@ -52,9 +55,13 @@ class SparkRound(Round):
     def _start(self, place: str) -> None:
         with self._log.open("ab") as log:
             self._driver = subprocess.Popen(
-                self._command(place, self._rng.randrange(1, 4)), cwd=_ROOT, stdout=log, stderr=log,
-                stdin=subprocess.DEVNULL, start_new_session=True,
+                self._command(place, self._rng.randrange(1, 4)), cwd=self._folder, stdout=log, stderr=log,
+                stdin=subprocess.DEVNULL, start_new_session=True, env=self._environment(),
             )  # fmt: skip
+
+    def _environment(self) -> dict[str, str]:
+        work = {"SPARK_WORKER_DIR": str(self._folder / "work"), "PYTHONPATH": str(_ROOT)}
+        return os.environ | QUICK_JVM | work
 
     def _end(self) -> None:
         """Kills the driver with its JVM and the executor."""
@@ -65,10 +72,8 @@ class SparkRound(Round):
                     process.kill()
                 except psutil.NoSuchProcess:
                     continue
-            try:
+            with suppress(ProcessLookupError):
                 os.killpg(self._driver.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             self._driver.wait()
             self._driver = None
 
