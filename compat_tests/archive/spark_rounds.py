@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,17 +31,28 @@ _PLACE_S = 90
 class SparkRound(Round):
     """One round: each victim dies once, in a random order."""
 
-    def __init__(self, folder: Path, seed: int, place: str, *, records: int) -> None:
-        super().__init__(folder, seed, "spark", place, records=records, kills=len(VICTIMS))
+    def __init__(
+        self,
+        folder: Path,
+        seed: int,
+        place: str,
+        *,
+        records: int,
+        victims: Sequence[str] = VICTIMS,
+        master: str = MASTER,
+    ) -> None:
+        super().__init__(folder, seed, "spark", place, records=records, kills=len(victims))
+        self._victims = list(victims)
+        self._master = master
         self._log = folder / "driver.log"
         self._driver: subprocess.Popen[bytes] | None = None
 
     def _command(self, place: str, number: int, *options: str) -> list[str]:
-        spark = () if "--once" in options else ("--spark", MASTER)
+        spark = () if "--once" in options else ("--spark", self._master)
         return super()._command(place, number, *spark, *options)
 
     def _kill_archivers(self) -> None:
-        victims = list(VICTIMS)
+        victims = self._victims
         self._rng.shuffle(victims)
         try:
             for victim in victims:

@@ -80,7 +80,7 @@ def test_options_of_times_have_precedence_over_offsets() -> None:
         ({"startingOffsets": '{"orders":{"0":-3}}'}, "orders-0 has the offset -3; -2 is earliest, -1 latest"),
         ({"startingOffsetsByTimestampStrategy": "never"}, "takes error or latest, not 'never'"),
         ({"includeHeaders": "yes"}, "'includeHeaders' takes true or false, not 'yes'"),
-        ({"valueFormat": "xml"}, "'valueFormat' takes json, not 'xml'"),
+        ({"valueFormat": "xml"}, "'valueFormat' takes json or avro or protobuf, not 'xml'"),
     ],
 )
 def test_wrong_options_get_one_line_that_names_them(changed: dict[str, str | None], message: str) -> None:
