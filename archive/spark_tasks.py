@@ -4,8 +4,8 @@ The rule of exactly once is that of the archiver: one commit of the driver has t
 files that it wrote. Files of tasks that failed, or ran twice, or whose driver ended, are in no commit. A start of an
 archiver deletes them after a day.
 
-A task knows the schema that the table had when the job began. Where its values bring new columns, it writes nothing and
-returns the schema that it needs; the driver evolves the table, and runs those tasks again.
+A task has the schema of the table at the begin of the job. Where its values bring new columns, it writes nothing and returns
+the schema that it needs; the driver evolves the table, and runs those tasks again.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ _TASKS_PER_SLOT = 4
 _FEWEST_TASKS = 16
 #: Each run of the tasks widens the table's schema, which a few do.
 _MOST_RUNS = 8
+#: Spark's words of a context that has ended.
+_STOPPED = "stopped SparkContext"
 _RESULT = "number long, result binary"
 
 
@@ -226,7 +228,7 @@ def run_tasks(spark: SparkSession, work: Work, splits: dict[int, Split]) -> list
     try:
         rows = frame.collect()
     except Exception as error:
-        if not _is_alive(spark):
+        if not _is_alive(spark, error):
             raise SparkEnded(f"Spark has ended: {_reason(error)}") from None
         if not isinstance(error, PySparkException | Py4JError):
             raise
@@ -234,15 +236,15 @@ def run_tasks(spark: SparkSession, work: Work, splits: dict[int, Split]) -> list
     return [pickle.loads(row.result) for row in rows]
 
 
-def _is_alive(spark: SparkSession) -> bool:
+def _is_alive(spark: SparkSession, error: Exception) -> bool:
     """Returns whether the session can run another job."""
+    if _STOPPED in str(error):
+        return False
     try:
-        spark.range(1).schema  # noqa: B018  (a call to the JVM, or to the server of Spark Connect)
-        return not spark.sparkContext._jsc.sc().isStopped()
-    except PySparkException:  # Spark Connect has no context to look at
-        return True
+        spark.conf.get("spark.app.name", "")  # a call to the JVM, or to the server of Spark Connect
     except Exception:
         return False
+    return True
 
 
 def _reason(error: Exception) -> str:

@@ -82,7 +82,7 @@ def fetch(version: str = pyspark.__version__) -> None:
             break
         done = subprocess.run([*command, "-U"], capture_output=True, text=True, timeout=_DEADLINE_S)
     if done.returncode != 0:
-        raise JarsMissing(_explained(version, done.stdout + done.stderr))
+        raise JarsMissing(_explained(version, (done.stdout + done.stderr).strip() or f"status {done.returncode}"))
     if (iceberg := _ICEBERG_RELEASES.get(".".join(version.split(".")[:2]))) is None:
         print(f"without Iceberg: it has runtimes for Spark {', '.join(_ICEBERG_RELEASES)}, not for {version}")
     else:

@@ -8,6 +8,7 @@ merged and snapshots expire after a few commits.
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import signal
 import sys
@@ -39,7 +40,7 @@ def _before(owner: Any, name: str) -> None:
         _come()
         return original(*given, **named)
 
-    setattr(owner, name, dying)
+    _put(owner, name, dying)
 
 
 def _after(owner: Any, name: str) -> None:
@@ -50,7 +51,12 @@ def _after(owner: Any, name: str) -> None:
         _come()
         return found
 
-    setattr(owner, name, dying)
+    _put(owner, name, dying)
+
+
+def _put(owner: Any, name: str, dying: Callable[..., Any]) -> None:
+    is_static = isinstance(inspect.getattr_static(owner, name), staticmethod)
+    setattr(owner, name, staticmethod(dying) if is_static else dying)
 
 
 #: Places of both kinds of tables: before the commit, and after it.

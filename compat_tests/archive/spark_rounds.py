@@ -25,7 +25,7 @@ MASTER = "local-cluster[1,2,1024]"
 EXECUTOR = "CoarseGrainedExecutorBackend"
 VICTIMS = ("executor", "broker", "driver")
 #: Time in which the driver comes to its place; it is killed at another one otherwise.
-_PLACE_S = 90
+_PLACE_S = 180
 
 
 class SparkRound(Round):

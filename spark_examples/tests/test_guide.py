@@ -18,15 +18,13 @@ from pyspark import __version__ as spark_version
 from topics import last_per_key, read_topic
 
 from spark_examples.tests.counting import events, unique_orders
-from spark_examples.tests.programs import QUICK_JVM
+from spark_examples.tests.programs import QUICK_JVM, SUBMIT
 from tests.docs.pages import DOCS, ROOT, Block, blocks
 
 DEADLINE_S = 600
 ONE_SESSION = Path(__file__).with_name("one_session.py")
 #: Fewer orders than the guide's million: three quarters of an hour of its day, so the first minutes are complete.
 EVENTS = 30_000
-#: The block that test_submit.py pastes.
-SUBMIT = "spark-submit"
 #: The test has its own broker, and its environment is active already.
 NOT_RUN = ("make run", "pip install", "source .venv/bin/activate")
 

@@ -65,7 +65,7 @@ def test_a_table_has_the_latest_value_of_each_key_and_tombstones_delete(
     customers.check()
 
     customers.write({b"k2": None, b"k3": "third", b"new": "new", b"k1": "again"})
-    # A driver that ends after the merge, before it knows of it: the next one merges nothing again.
+    # A driver that ends after its merge: the next one merges nothing again.
     assert customers.open().merge() == 4
     customers.check()
     assert customers.open().merge() == 0

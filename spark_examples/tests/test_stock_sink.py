@@ -27,7 +27,7 @@ def fill(broker: odradek.Broker, topic: str) -> None:
 
 
 def maintain(spark: SparkSession, table: str) -> None:
-    """What a nightly job does: one file in place of the others, and no snapshot but the current one."""
+    """Runs a nightly maintenance: one file in place of the others, and no snapshot but the current one."""
     spark.sql(f"CALL odradek.system.rewrite_data_files(table => '{table}', options => map('rewrite-all', 'true'))")
     spark.sql(
         f"CALL odradek.system.expire_snapshots(table => '{table}', older_than => current_timestamp(), retain_last => 1)"

@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 from spark_examples.tests.counting import by_region, events, unique_orders
-from spark_examples.tests.programs import EXAMPLES, ORDERS, QUICK_JVM
-from spark_examples.tests.test_guide import SUBMIT
+from spark_examples.tests.programs import EXAMPLES, ORDERS, QUICK_JVM, SUBMIT
 from tests.docs.pages import DOCS, ROOT, blocks
 
 
