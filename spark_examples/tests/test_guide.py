@@ -21,7 +21,7 @@ from spark_examples.tests.counting import events, unique_orders
 from spark_examples.tests.programs import QUICK_JVM, SUBMIT
 from tests.docs.pages import DOCS, ROOT, Block, blocks
 
-DEADLINE_S = 600
+DEADLINE_S = 1_000
 ONE_SESSION = Path(__file__).with_name("one_session.py")
 #: Fewer orders than the guide's million: three quarters of an hour of its day, so the first minutes are complete.
 EVENTS = 30_000
