@@ -64,7 +64,8 @@ def by_spark_sql(spark: SparkSession, table: Any) -> Totals:
 def by_duckdb(table: Any) -> Totals:
     files = [task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()]
     query = "select count(*), count(distinct value.order_id), sum(value.amount_cents) from read_parquet($files)"
-    return Totals(*map(int, duckdb.execute(query, {"files": files}).fetchone()))
+    with duckdb.connect() as connection:
+        return Totals(*map(int, connection.execute(query, {"files": files}).fetchone()))
 
 
 def by_polars(table: Any) -> Totals:
