@@ -69,9 +69,7 @@ class Rows:
 
     def __init__(self, schema: StructType, options: Options, topic: str) -> None:
         """Raises InvalidScan for values that no schema fits, SchemaRegistryUnavailable."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        self._schema: pa.Schema = to_arrow_schema(schema)
+        self._schema: pa.Schema = _arrow_schema(schema)
         self._mode = options.mode
         self._decoder: Any = None
         columns = list(schema.names)
@@ -124,6 +122,15 @@ class Rows:
         bad = bad.set_column(number, made.schema.field(number), pa.nulls(bad.num_rows, made.schema.field(number).type))
         table = pa.Table.from_batches([made, bad.cast(made.schema)]).sort_by("offset").combine_chunks()
         return table.to_batches()[0]
+
+
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    try:
+        return to_arrow_schema(schema, timezone="UTC")
+    except TypeError:  # Spark before 4.2, where timestamps are in UTC
+        return to_arrow_schema(schema)
 
 
 def _decoder(kind: pa.DataType, options: Options, topic: str) -> Any:
