@@ -11,6 +11,7 @@ the tables of `open_table`. `Replay` is what `odradek replay` runs.
 | `store.py` | duties of a store of tables; offsets, partitions, files to merge |
 | `iceberg.py` | Iceberg tables by PyIceberg: the offsets are in the commit of the rows |
 | `iceberg_files.py` | data files of Iceberg tables |
+| `spark_tasks.py` | the turns as jobs of PySpark: tasks write files, the driver commits |
 | `iceberg_maintenance.py` | merging of small files, expiry of snapshots, orphans |
 | `parquet.py` | plain Parquet: the manifest is the commit |
 | `replay.py` | a table back into a topic, with its progress in the transactions |

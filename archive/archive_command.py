@@ -21,8 +21,8 @@ from ..cli.records.consume_options import Isolation
 from ..cli.records.value_options import MessageName, SchemaRegistry, ValueSchemaFile
 from ..cli.stop_signals import stop_on_signals
 from ..columns import ScanError, ValueSchema
-from .archiver import FRESHNESS_S, ArchiveOptions, Archiver
-from .errors import ArchiveError
+from .archiver import FRESHNESS_S, ArchiveOptions, Archiver, TopicArchive
+from .errors import ArchiveError, SparkEnded
 from .iceberg import DEFAULT_NAMESPACE, IcebergTable, open_catalog
 from .iceberg_maintenance import Maintenance
 from .parquet import ParquetTable
@@ -82,11 +82,19 @@ def archive(
         bool,
         typer.Option("--skip-unreadable", help="continue after damaged and deleted records, with a dead-letter record"),
     ] = False,
+    spark: Annotated[
+        str | None,
+        typer.Option(
+            "--spark", metavar="MASTER", help="read and write in tasks of Spark: local[4], or `default` in spark-submit"
+        ),
+    ] = None,
     keep_snapshots: Annotated[
         float, typer.Option("--keep-snapshots", metavar="SECONDS", help="age at which Iceberg snapshots expire")
     ] = Maintenance.snapshots_s,
 ) -> None:
     """Keep topics as tables: `odradek archive orders --warehouse tables`. Goes on where the tables end."""
+    if spark is not None and parquet is not None:
+        raise Misused("--spark writes Iceberg tables: give --warehouse or --catalog")
     if freshness < _LEAST_FRESHNESS_S:
         raise Misused(f"--freshness must be at least {_LEAST_FRESHNESS_S:g} seconds")
     values = None
@@ -104,15 +112,36 @@ def archive(
             chosen_catalog(warehouse, catalog, parquet), warehouse, parquet, namespace, partition_by,
             Maintenance(snapshots_s=keep_snapshots),
         )  # fmt: skip
-        archiver = Archiver(connection.properties, topics, opened, options, on_error=None if once else _warn)
-        stop_on_signals(archiver.stop)
-        done = archiver.run(once=once)
+        with _opened_archives(spark) as open_archive:
+            archiver = Archiver(
+                connection.properties, topics, opened, options, on_error=None if once else _warn,
+                open_archive=open_archive,
+            )  # fmt: skip
+            stop_on_signals(archiver.stop)
+            done = archiver.run(once=once)
     found = [
         {"topic": one.topic, "rows": one.rows, "dead_letter_records": one.dead_letter_records, "commits": one.commits}
         for one in done
     ]
     columns = ("TOPIC", "ROWS", "DEAD-LETTER RECORDS", "COMMITS")
     output.show(found, ResultTable("", columns, [list(one.values()) for one in found]))
+
+
+@contextmanager
+def _opened_archives(master: str | None) -> Iterator[Callable[[str, Table, ArchiveOptions], TopicArchive]]:
+    """Archives that read in this process, or in tasks of a session of Spark, which ends afterwards."""
+    if master is None:
+        yield TopicArchive
+        return
+    try:
+        from . import spark_tasks
+    except ImportError as error:
+        raise CommandError(f"--spark needs Spark ({error}): pip install 'odradek[spark,tables]'") from None
+    session = spark_tasks.spark_session(master)
+    try:
+        yield spark_tasks.opener(session)
+    finally:
+        session.stop()
 
 
 def _warn(topic: str, error: Exception) -> None:
@@ -152,5 +181,5 @@ def explained() -> Iterator[None]:
     """Raises errors of archives and scans as errors of a command."""
     try:
         yield
-    except (ArchiveError, ScanError) as error:
+    except (ArchiveError, ScanError, SparkEnded) as error:
         raise CommandError(str(error), getattr(error, "status", FAILED)) from None

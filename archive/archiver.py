@@ -21,7 +21,7 @@ from ..columns.plan import READ_COMMITTED, Request
 from ..columns.reading import ReadOptions
 from ..protocol.uuids import uuid_to_text
 from .errors import ArchiveError, TableChanged
-from .rows import RawRows, RowMaker, TypedRows, check_fits, unread_record
+from .rows import RowMaker, check_fits, row_maker, unread_record
 from .store import Covered, Table
 
 FRESHNESS_S = 10.0
@@ -76,9 +76,7 @@ class TopicArchive:
         self.archived = Archived(topic)
         self._table = table
         self._options = options
-        self._rows: RowMaker = RawRows()
-        if options.values is not None:
-            self._rows = TypedRows(options.values, topic, table.schema, with_bytes=options.keep_value)
+        self._rows: RowMaker = row_maker(options.values, topic, table.schema, options.keep_value)
         if table.schema is not None:
             check_fits(table.schema, self._rows.schema, topic)
         self._offsets: dict[int, int] = {}
@@ -238,13 +236,15 @@ class Archiver:
         options: ArchiveOptions | None = None,
         *,
         on_error: Callable[[str, Exception], None] | None = None,
+        open_archive: Callable[[str, Table, ArchiveOptions], TopicArchive] = TopicArchive,
     ) -> None:
-        """`client`: Kafka's client properties."""
+        """`client`: Kafka's client properties. `open_archive`: reads a topic in this process, or in jobs of Spark."""
         self._client = dict(client)
         self._topics = list(topics)
         self._open_table = open_table
         self._options = options or ArchiveOptions()
         self._on_error = on_error or (lambda topic, error: None)
+        self._open_archive = open_archive
         self._archives: dict[str, TopicArchive] = {}
         self._failures: dict[str, int] = {}
         self._cluster: Cluster | None = None
@@ -282,7 +282,7 @@ class Archiver:
             if archive is None:
                 table = self._open_table(topic)
                 try:
-                    archive = self._archives[topic] = TopicArchive(topic, table, self._options)
+                    archive = self._archives[topic] = self._open_archive(topic, table, self._options)
                 except BaseException:
                     table.close()
                     raise

@@ -13,3 +13,7 @@ class ArchiveError(Exception):
 
 class TableChanged(ArchiveError):
     """Another process has committed offsets to the table."""
+
+
+class SparkEnded(Exception):
+    """The session of Spark has ended: another process begins with another one."""

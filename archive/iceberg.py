@@ -12,7 +12,6 @@ next one deletes the dead-letter records above the offsets of the topic's table,
 from __future__ import annotations
 
 import itertools
-import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,17 +21,17 @@ import pyarrow.compute as pc
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import CommitFailedException, NamespaceAlreadyExistsError, NoSuchTableError
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThan
-from pyiceberg.io.pyarrow import schema_to_pyarrow, write_file
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import Table as StoredTable
 from pyiceberg.table.snapshots import ancestors_of
 
 from .errors import ArchiveError, TableChanged
-from .iceberg_files import TRANSFORMS, write_tasks
+from .iceberg_files import TRANSFORMS, FileWriter, delete_files
 from .iceberg_maintenance import RETRIES, Maintenance, replace_files, rows_of_files
 from .rows import DEAD_LETTER_SCHEMA
-from .schemas import merged, storable
+from .schemas import grown, storable
 from .store import ROW_GROUP_ROWS, Covered, FileRange, PartitionBy, check_topic, dead_letter_name, locked, table_name
 
 #: The offsets of a table, in summaries of snapshots and in properties.
@@ -91,7 +90,6 @@ class IcebergTable:
         self._dead_identifier = (*namespace.split("."), dead_letter_name(self._identifier[-1]))
         self._files: list[DataFile] = []
         self._dead_files: list[DataFile] = []
-        self._write_id, self._numbers = uuid.uuid4(), itertools.count()
         self._table: StoredTable | None = None
         self._dead_table: StoredTable | None = None
         self._covered: Covered | None = None
@@ -138,11 +136,11 @@ class IcebergTable:
             self._table = self._created(self._identifier, schema)
             return
         old = arrow_schema(self._table)
-        grown = merged(pa.struct(list(old)), pa.struct(list(schema)))
-        if grown != pa.struct(list(old)):
+        wanted = grown(old, schema)
+        if wanted != old:
             # A commit of its own: rows that follow have the new columns, and a schema without rows changes nothing.
             with self._table.update_schema() as update:
-                update.union_by_name(pa.schema(list(grown)))
+                update.union_by_name(wanted)
 
     def _created(self, identifier: tuple[str, ...], schema: pa.Schema) -> StoredTable:
         with suppress(NamespaceAlreadyExistsError):
@@ -155,17 +153,24 @@ class IcebergTable:
         return table
 
     def write(self, rows: pa.Table, dead_letter_records: pa.Table) -> None:
-        if rows.num_rows:
-            assert self._table is not None
-            self._files += self._written(self._table, rows)
         if dead_letter_records.num_rows:
-            if self._dead_table is None:
-                self._dead_table = self._created(self._dead_identifier, DEAD_LETTER_SCHEMA)
-            self._dead_files += self._written(self._dead_table, dead_letter_records)
+            self.create_dead_letter_table()
+        writer = self.file_writer()
+        self.add(writer.rows(rows), writer.dead_letter_records(dead_letter_records))
 
-    def _written(self, table: StoredTable, rows: pa.Table) -> list[DataFile]:
-        tasks = write_tasks(table, rows, self._write_id, self._numbers)
-        return list(write_file(table.io, table.metadata, tasks))
+    def create_dead_letter_table(self) -> None:
+        if self._dead_table is None:
+            self._dead_table = self._created(self._dead_identifier, DEAD_LETTER_SCHEMA)
+
+    def file_writer(self) -> FileWriter:
+        """Writes files that `add` takes, in this process or in others. The table exists."""
+        assert self._table is not None
+        return FileWriter(self._table, self._dead_table)
+
+    def add(self, files: Sequence[DataFile], dead_files: Sequence[DataFile]) -> None:
+        """Takes written files into the next commit."""
+        self._files += files
+        self._dead_files += dead_files
 
     def commit(self, covered: Covered) -> None:
         if self._table is None:
@@ -180,7 +185,7 @@ class IcebergTable:
                 self._append(self._dead_table, dead_files, covered, covered_of(self._dead_table))
             self._append(self._table, files, covered, self._covered)
         except TableChanged:
-            _delete(self._table, files)  # the dead-letter records are taken back
+            delete_files(self._table.io, files)  # the dead-letter records are taken back
             raise
         self._covered = covered
 
@@ -215,7 +220,7 @@ class IcebergTable:
     def _delete_written(self) -> None:
         for table, files in ((self._table, self._files), (self._dead_table, self._dead_files)):
             if table is not None:
-                _delete(table, files)
+                delete_files(table.io, files)
         self._files, self._dead_files = [], []
 
     def _take_back_dead_letter_records(self) -> None:
@@ -250,13 +255,6 @@ class IcebergTable:
         self._delete_written()
         if self._lock is not None:
             self._lock.close()
-
-
-def _delete(table: StoredTable, files: Sequence[DataFile]) -> None:
-    """Deletes files that are in no commit."""
-    for one in files:
-        with suppress(OSError):
-            table.io.delete(one.file_path)
 
 
 def covered_of(table: StoredTable | None) -> Covered | None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.io.pyarrow import pyarrow_to_schema
+from pyiceberg.catalog.noop import NoopCatalog
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import pyarrow_to_schema, write_file
+from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionFieldValue, PartitionKey, PartitionSpec
 from pyiceberg.table import Table as StoredTable
 from pyiceberg.table import WriteTask
@@ -51,3 +56,56 @@ def _partition_key(table: StoredTable, spec: PartitionSpec, start: Any) -> Parti
     micros = None if start is None else int(pa.scalar(start, pa.timestamp("us", tz="UTC")).value)
     value = field.transform.transform(TimestamptzType())(micros)
     return PartitionKey([PartitionFieldValue(field=field, value=value)], spec, table.schema())
+
+
+class FileWriter:
+    """Writes files of a table and of its dead-letter records, as these are now. Plain data: other processes may have it.
+
+    No commit has the files. Names have an id of the writer, drawn in each process.
+    """
+
+    def __init__(self, table: StoredTable, dead_letter_table: StoredTable | None) -> None:
+        self._table = _without_catalog(table)
+        self._dead_letter_table = None if dead_letter_table is None else _without_catalog(dead_letter_table)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._id, self._numbers = uuid.uuid4(), itertools.count()
+
+    def __getstate__(self) -> Any:
+        return self._table, self._dead_letter_table
+
+    def __setstate__(self, state: Any) -> None:
+        self._table, self._dead_letter_table = state
+        self._begin()
+
+    @property
+    def has_dead_letter_table(self) -> bool:
+        return self._dead_letter_table is not None
+
+    def rows(self, rows: pa.Table) -> list[DataFile]:
+        return self._written(self._table, rows)
+
+    def dead_letter_records(self, records: pa.Table) -> list[DataFile]:
+        return self._written(self._dead_letter_table, records)
+
+    def _written(self, table: StoredTable | None, rows: pa.Table) -> list[DataFile]:
+        if not rows.num_rows:
+            return []
+        assert table is not None
+        return list(write_file(table.io, table.metadata, write_tasks(table, rows, self._id, self._numbers)))
+
+    def delete(self, files: Iterable[DataFile]) -> None:
+        delete_files(self._table.io, files)
+
+
+def _without_catalog(table: StoredTable) -> StoredTable:
+    """The table as it is now. A catalog has connections, which no other process can have."""
+    return StoredTable(table.name(), table.metadata, table.metadata_location, table.io, NoopCatalog("files"))
+
+
+def delete_files(io: FileIO, files: Iterable[DataFile]) -> None:
+    """Deletes files that are in no commit."""
+    for one in files:
+        with suppress(OSError):
+            io.delete(one.file_path)

@@ -75,6 +75,8 @@ class TypedRows:
         self._is_inferred = values.format == "json" and values.schema is None and values.registry is None
         if not self._is_inferred:
             self._renew()
+        elif self._type is not None:
+            self._decoder = JsonDecoder(self._type)
 
     @property
     def schema(self) -> pa.Schema:
@@ -126,8 +128,6 @@ class TypedRows:
             self._type = grown
             if self._is_inferred:
                 self._decoder = JsonDecoder(grown)
-        elif self._is_inferred and self._decoder is None:
-            self._decoder = JsonDecoder(grown)
 
     def rows(self, batch: pa.RecordBatch) -> Rows:
         stored, bad = _stored(batch)
@@ -153,6 +153,13 @@ class TypedRows:
 
 
 RowMaker = RawRows | TypedRows
+
+
+def row_maker(values: ValueSchema | None, topic: str, schema: pa.Schema | None, keep_value: bool) -> RowMaker:
+    """Raw rows without `values`, typed ones with. `schema`: of the table where there is one. Raises InvalidScan."""
+    if values is None:
+        return RawRows()
+    return TypedRows(values, topic, schema, with_bytes=keep_value)
 
 
 def _schema_ids(values: pa.Array) -> set[bytes]:

@@ -65,6 +65,11 @@ def merged(old: pa.DataType, new: pa.DataType) -> pa.DataType:
     return new if _is_promotion(old, new) else old
 
 
+def grown(old: pa.Schema, new: pa.Schema) -> pa.Schema:
+    """The columns of a table for rows of its schema and of another."""
+    return pa.schema(list(merged(pa.struct(list(old)), pa.struct(list(new)))))
+
+
 def _merged_field(old: pa.Field, new: pa.Field | None) -> pa.Field:
     return old if new is None else pa.field(old.name, merged(old.type, new.type), old.nullable)
 

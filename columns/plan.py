@@ -208,3 +208,30 @@ def overlapping(aborted: Sequence[Aborted] | None, first: int, end: int) -> tupl
     if aborted is None:
         return None
     return tuple(one for one in aborted if one.last_offset >= first and one.first_offset < end)
+
+
+def sized(plan: PartitionPlan, log_bytes: int, split_bytes: int) -> list[Split]:
+    """The splits of a partition, each of about `split_bytes` at most. Those without a size have one by that of the log."""
+    per_offset = log_bytes / max(plan.log_end - plan.log_start, 1)
+    made: list[Split] = []
+    for split in plan.splits:
+        size = split.size or int(per_offset * (split.next_offset - split.first_offset))
+        made += divided(replace(split, size=size), -(-size // split_bytes))
+    return made
+
+
+def divided(split: Split, parts: int) -> list[Split]:
+    """Cuts a split at offsets into parts of equal numbers of offsets."""
+    count = split.next_offset - split.first_offset
+    parts = max(1, min(parts, count))
+    if parts == 1:
+        return [split]
+    bounds = [split.first_offset + count * number // parts for number in range(parts + 1)]
+    # The position is that of the first batch: the others find theirs in the index.
+    hints = [(split.base_offset, split.position)] + [(-1, 0)] * (parts - 1)
+    return [
+        replace(
+            split, first_offset=first, next_offset=after, size=split.size // parts, base_offset=base, position=position
+        )
+        for first, after, (base, position) in zip(bounds, bounds[1:], hints, strict=False)
+    ]

@@ -5,6 +5,7 @@
 | `source.py` | the data source and its batch reader |
 | `stream.py` | the streaming reader: offsets of a checkpoint, rate, restart |
 | `planning.py` | partitions and offsets of a query, and ranges that one task reads |
+| `latest.py` | `LatestTable`: merges of compacted topics into Iceberg tables, the latest record of each key |
 | `tasks.py` | the work of a task: the records of one range |
 | `options.py` | options with the names of Spark's Kafka connector, and their checks |
 | `rows.py` | batches of a scan as batches of Spark's schema |

@@ -24,6 +24,7 @@ _NAMES = (
     *_CHOICES, "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestamp",
     "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "includeHeaders", "minPartitions",
     "maxRecordsPerPartition", "maxOffsetsPerTrigger", "failOnDataLoss", "splitBytes", "valueFormat", "mode",
+    "schemaRegistry", "schemaRegistryUserInfo", "message",
 )  # fmt: skip
 #: Settings of the connector's consumers, which this source does not have.
 _WITHOUT_EFFECT = (
@@ -42,6 +43,9 @@ _UNSUPPORTED_KAFKA = {
 }
 _ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 _LARGEST = (1 << 63) - 1
+_VALUE_FORMATS = ("json", "avro", "protobuf")
+#: Formats whose values have the id of a schema in a registry before them.
+_WITH_REGISTRY = ("avro", "protobuf")
 
 Place = tuple[str, int]
 
@@ -81,6 +85,10 @@ class Options:
     max_offsets_per_trigger: int | None = None
     split_bytes: int = SPLIT_BYTES
     value_format: str = ""
+    schema_registry: str | None = None
+    schema_registry_user_info: str | None = field(default=None, repr=False)
+    #: The message of Protobuf values.
+    message: str | None = None
     mode: str = PERMISSIVE
 
     @property
@@ -133,7 +141,12 @@ def parse(given: Mapping[str, str]) -> Options:
     strategy = values.get("startingoffsetsbytimestampstrategy", "error").lower()
     _check_choice("startingOffsetsByTimestampStrategy", strategy, ("error", "latest"))
     value_format = values.get("valueformat", "").lower()
-    _check_choice("valueFormat", value_format, ("", "json"))
+    _check_choice("valueFormat", value_format, ("", *_VALUE_FORMATS))
+    registry = values.get("schemaregistry")
+    if (value_format in _WITH_REGISTRY) != (registry is not None):
+        raise InvalidOptions(
+            f"Option 'schemaRegistry' belongs to valueFormat {' and '.join(_WITH_REGISTRY)}, which need it"
+        )
     mode = values.get("mode", PERMISSIVE).upper()
     _check_choice("mode", mode, MODES)
     return Options(
@@ -149,6 +162,9 @@ def parse(given: Mapping[str, str]) -> Options:
         max_offsets_per_trigger=_number(values, "maxOffsetsPerTrigger"),
         split_bytes=_number(values, "splitBytes") or SPLIT_BYTES,
         value_format=value_format,
+        schema_registry=registry,
+        schema_registry_user_info=values.get("schemaregistryuserinfo"),
+        message=values.get("message"),
         mode=mode,
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .options import EARLIEST, LATEST, InvalidOptions, Options, Place, Position, named
@@ -138,7 +137,7 @@ def splits(
     cluster: Cluster, topics: Sequence[Mapping[str, Any]], options: Options, start: Offsets, end: Offsets
 ) -> list[Split]:
     """Ranges of about `splitBytes`, or more of them where minPartitions wants that. Raises ScanError."""
-    from ..columns.plan import READ_COMMITTED, READ_UNCOMMITTED, Request
+    from ..columns.plan import READ_COMMITTED, READ_UNCOMMITTED, Request, sized
 
     made: list[Split] = []
     nonempty = [place for place, offset in end.items() if start[place] < offset]
@@ -154,14 +153,13 @@ def splits(
             split_bytes=options.split_bytes,
         )
         for plan in cluster.plan(name, request).partitions:
-            per_offset = sizes.get((name, plan.partition), 0) / max(plan.log_end - plan.log_start, 1)
-            for split in plan.splits:
-                size = split.size or int(per_offset * (split.next_offset - split.first_offset))
-                made += divided(replace(split, size=size), -(-size // options.split_bytes))
+            made += sized(plan, sizes.get((name, plan.partition), 0), options.split_bytes)
     return _more(made, options)
 
 
 def _more(made: list[Split], options: Options) -> list[Split]:
+    from ..columns.plan import divided
+
     if options.min_partitions is not None and len(made) < options.min_partitions:
         total = sum(one.next_offset - one.first_offset for one in made)
         share = options.min_partitions / max(total, 1)
@@ -169,20 +167,3 @@ def _more(made: list[Split], options: Options) -> list[Split]:
     if (most := options.max_records_per_partition) is not None:
         made = [part for one in made for part in divided(one, -(-(one.next_offset - one.first_offset) // most))]
     return made
-
-
-def divided(split: Split, parts: int) -> list[Split]:
-    """Cuts a split at offsets into parts of equal numbers of offsets."""
-    count = split.next_offset - split.first_offset
-    parts = max(1, min(parts, count))
-    if parts == 1:
-        return [split]
-    bounds = [split.first_offset + count * number // parts for number in range(parts + 1)]
-    # The position is that of the first batch: the others find theirs in the index.
-    hints = [(split.base_offset, split.position)] + [(-1, 0)] * (parts - 1)
-    return [
-        replace(
-            split, first_offset=first, next_offset=after, size=split.size // parts, base_offset=base, position=position
-        )
-        for first, after, (base, position) in zip(bounds, bounds[1:], hints, strict=False)
-    ]

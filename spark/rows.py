@@ -65,19 +65,18 @@ def check_schema(schema: StructType, options: Options) -> None:
 
 
 class Rows:
-    """The conversion of batches with the columns `scanned` into batches of a schema."""
+    """The conversion of batches of a topic, with the columns `scanned`, into batches of a schema."""
 
-    def __init__(self, schema: StructType, options: Options) -> None:
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        self._schema: pa.Schema = to_arrow_schema(schema)
+    def __init__(self, schema: StructType, options: Options, topic: str) -> None:
+        """Raises InvalidScan for values that no schema fits, SchemaRegistryUnavailable."""
+        self._schema: pa.Schema = _arrow_schema(schema)
         self._mode = options.mode
         self._decoder: Any = None
         columns = list(schema.names)
         if options.value_format and "value" in columns:
-            from ..columns.values import UNDECODABLE, JsonDecoder
+            from ..columns.values import UNDECODABLE
 
-            self._decoder = JsonDecoder(self._schema.field("value").type)
+            self._decoder = _decoder(self._schema.field("value").type, options, topic)
             columns += [name for name in ("topic", "partition", "offset", "timestamp", "key") if name not in columns]
             self._left_out = UNDECODABLE
         self.scanned = [_SCANNED.get(name, name) for name in columns]
@@ -103,7 +102,7 @@ class Rows:
             if column.null_count:  # the connector shows a record without a timestamp at -1 ms
                 column = column.fill_null(pa.scalar(_NO_TIMESTAMP, column.type))
             return column.cast(field.type)
-        return column if column.type == field.type else column.cast(field.type)
+        return projected(column, field.type)
 
     def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa
@@ -123,6 +122,47 @@ class Rows:
         bad = bad.set_column(number, made.schema.field(number), pa.nulls(bad.num_rows, made.schema.field(number).type))
         table = pa.Table.from_batches([made, bad.cast(made.schema)]).sort_by("offset").combine_chunks()
         return table.to_batches()[0]
+
+
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    try:
+        return to_arrow_schema(schema, timezone="UTC")
+    except TypeError:  # Spark before 4.2, where timestamps are in UTC
+        return to_arrow_schema(schema)
+
+
+def _decoder(kind: pa.DataType, options: Options, topic: str) -> Any:
+    from ..columns import ValueSchema, decoder_of
+    from ..columns.values import JsonDecoder
+
+    if options.schema_registry is None:
+        return JsonDecoder(kind)
+    named = ValueSchema(
+        options.value_format, registry=options.schema_registry, message=options.message,
+        user_info=options.schema_registry_user_info,
+    )  # fmt: skip
+    import pyarrow as pa
+
+    return decoder_of(named, topic, lambda: pa.array([], pa.binary()))
+
+
+def projected(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Values with the fields of a type by their names; those that the values lack are null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column.type == kind:
+        return column
+    if not (pa.types.is_struct(kind) and pa.types.is_struct(column.type)):
+        return column.cast(kind)
+    fields = []
+    for field in kind:
+        number = column.type.get_field_index(field.name)
+        missing = pa.nulls(len(column), field.type)
+        fields.append(missing if number < 0 else projected(pc.struct_field(column, [number]), field.type))
+    return pa.StructArray.from_arrays(fields, fields=list(kind), mask=column.is_null())
 
 
 def _headers(column: pa.Array, kind: pa.DataType) -> pa.Array:

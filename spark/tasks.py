@@ -35,7 +35,7 @@ def read_range(partition: Any, options: Options, schema: StructType) -> Iterator
         return
     from ..columns import read_split
 
-    rows = Rows(schema, options)
+    rows = Rows(schema, options, partition.split.topic)
     _freeze()
     reader = read_split(partition.split, rows.scanned, on_unreadable="raise" if options.fail_on_data_loss else "skip")
     for batch in reader:

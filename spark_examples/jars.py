@@ -1,4 +1,4 @@
-"""Downloads Spark's Kafka connector from Maven Central into .tools/: `python spark_examples/jars.py`.
+"""Downloads Spark's Kafka connector, and Iceberg, from Maven Central into .tools/: `python spark_examples/jars.py`.
 
 The connector's release must be that of Spark itself, so it follows the installed `pyspark` (4.0.0 and 3.5.1 are known to
 work). With the jars fetched once and listed in `spark.jars`, Spark resolves nothing when a job starts.
@@ -7,9 +7,11 @@ work). With the jars fetched once and listed in `spark.jars`, Spark resolves not
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pyspark
@@ -18,6 +20,16 @@ _HERE = Path(__file__).resolve().parent
 _POM = _HERE / "connector.pom.xml"
 _DEADLINE_S = 600
 _TRIES = 3
+#: Maven's words for an artifact that the repository does not have.
+_IS_ABSENT = "Could not find artifact"
+_RELEASES = "https://repo.maven.apache.org/maven2/org/apache/spark/spark-sql-kafka-0-10_{}/maven-metadata.xml"
+_LOOK_UP_S = 20
+_FIRST_RELEASE = (3, 5, 0)
+#: Folder of the jars with which Spark SQL reads and writes Iceberg tables, and their releases by that of Spark.
+_ICEBERG = "iceberg"
+_ICEBERG_RELEASES = {"3.5": "1.10.0", "4.0": "1.11.0", "4.1": "1.12.0"}
+#: The catalog of `odradek archive --warehouse` is a file of SQLite.
+_SQLITE = "org.xerial:sqlite-jdbc:3.54.1.0"
 
 
 class JarsMissing(RuntimeError):
@@ -46,6 +58,12 @@ def connector_jars(version: str = pyspark.__version__) -> list[Path]:
     return sorted(home(version).glob("*.jar"))
 
 
+def iceberg_jars(version: str = pyspark.__version__) -> list[Path]:
+    """Returns Iceberg's runtime and the driver of SQLite. Raises JarsMissing where this release of Spark has none."""
+    connector_jars(version)
+    return sorted((home(version) / _ICEBERG).glob("*.jar"))
+
+
 def fetch(version: str = pyspark.__version__) -> None:
     """Copies the jars by Maven; a no-op when they are there."""
     if is_complete(version):
@@ -60,16 +78,66 @@ def fetch(version: str = pyspark.__version__) -> None:
     command = [maven, "-q", "-B", "-f", str(_POM), *goal, *versions]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)
     for _ in range(_TRIES - 1):  # a registry may be unavailable for a moment
-        if done.returncode == 0:
+        if done.returncode == 0 or _IS_ABSENT in done.stdout + done.stderr:
             break
         done = subprocess.run([*command, "-U"], capture_output=True, text=True, timeout=_DEADLINE_S)
     if done.returncode != 0:
-        raise JarsMissing(f"Maven could not fetch the connector of Spark {version}:\n{done.stdout}{done.stderr}")
+        raise JarsMissing(_explained(version, (done.stdout + done.stderr).strip() or f"status {done.returncode}"))
+    if (iceberg := _ICEBERG_RELEASES.get(".".join(version.split(".")[:2]))) is None:
+        print(f"without Iceberg: it has runtimes for Spark {', '.join(_ICEBERG_RELEASES)}, not for {version}")
+    else:
+        _fetch_iceberg(maven, version, iceberg)
     (home(version) / ".complete").write_text(_fingerprint())
 
 
+def _fetch_iceberg(maven: str, version: str, iceberg: str) -> None:
+    series = ".".join(version.split(".")[:2])
+    for artifact in (f"org.apache.iceberg:iceberg-spark-runtime-{series}_{scala(version)}:{iceberg}", _SQLITE):
+        words = [
+            "-q",
+            "-B",
+            "dependency:copy",
+            f"-Dartifact={artifact}",
+            f"-DoutputDirectory={home(version) / _ICEBERG}",
+        ]
+        for _ in range(_TRIES):
+            done = subprocess.run([maven, *words], capture_output=True, text=True, timeout=_DEADLINE_S)
+            if done.returncode == 0:
+                break
+        else:
+            raise JarsMissing(f"Maven could not fetch {artifact}: {done.stdout.strip()[:300]}")
+
+
+def _explained(version: str, output: str) -> str:
+    """Returns the reason of a failure of Maven, without its trace."""
+    if _IS_ABSENT not in output:
+        first = next((line for line in output.splitlines() if line.startswith("[ERROR]")), output.strip())
+        return f"Maven could not fetch the connector of Spark {version}: {first.removeprefix('[ERROR] ')}"
+    found = f"there is no Kafka connector for Spark {version} in Maven's repository"
+    if releases := releases_of(scala(version)):
+        wanted = [int(one) for one in re.findall(r"\d+", version)]
+        nearest = next((one for one in releases if [*map(int, one.split("."))] < wanted), releases[-1])
+        found += f"; it has {', '.join(releases)}. Install one of these: pip install 'pyspark=={nearest}'"
+    return found
+
+
+def releases_of(scala_version: str) -> list[str]:
+    """Returns the releases of the connector in Maven Central, the newest first; none where it cannot be reached."""
+    try:
+        with urllib.request.urlopen(_RELEASES.format(scala_version), timeout=_LOOK_UP_S) as answer:
+            return releases_in(answer.read().decode())
+    except (OSError, ValueError):
+        return []
+
+
+def releases_in(metadata: str) -> list[str]:
+    """Returns the releases in a maven-metadata.xml from 3.5 on, without previews."""
+    found = [tuple(map(int, one)) for one in re.findall(r"<version>(\d+)\.(\d+)\.(\d+)</version>", metadata)]
+    return [".".join(map(str, one)) for one in sorted(found, reverse=True) if one >= _FIRST_RELEASE]
+
+
 def _fingerprint() -> str:
-    return hashlib.sha256(_POM.read_bytes()).hexdigest()
+    return hashlib.sha256(_POM.read_bytes() + repr((_ICEBERG_RELEASES, _SQLITE)).encode()).hexdigest()
 
 
 def main() -> int:

@@ -42,15 +42,17 @@ class NumberedBatches:
         self.next = max(reported.offset, 0)
 
     def add(self, number: int, entries: Iterable[Entry]) -> bool:
-        """Writes a batch unless it is there. Returns whether it wrote. Raises KafkaException if that stays unknown."""
-        entries = list(entries)
+        """Writes a batch unless it is there. Returns whether it wrote. Raises KafkaException if that stays unknown.
+
+        `entries` are iterated again for each attempt: a list, or an object that makes a new iterator each time.
+        """
         while number >= self.next:
             if self._transact(number, entries):
                 self.next = number + 1
                 return True
         return False
 
-    def _transact(self, number: int, entries: list[Entry]) -> bool:
+    def _transact(self, number: int, entries: Iterable[Entry]) -> bool:
         """Returns whether the transaction was committed; otherwise it has no effect."""
         producer = self._producer
         try:

@@ -14,6 +14,7 @@ use read_committed, and sum up the entries.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,16 @@ from schema import parse_orders, revenue_per_minute
 from session import spark_session
 from streams import run, trigger_of
 from topics import ensure_topic
+
+
+class Entries:
+    """The rows of a batch as records, one partition of Spark's at a time in the driver. Each iteration begins anew."""
+
+    def __init__(self, revenue: DataFrame) -> None:
+        self._revenue = revenue
+
+    def __iter__(self) -> Iterator[Entry]:
+        return map(entry, self._revenue.toLocalIterator())
 
 
 def entry(row: Row) -> Entry:
@@ -52,9 +63,11 @@ def main(
     records = committed.option("maxOffsetsPerTrigger", batch).load()
 
     def add(orders: DataFrame, number: int) -> None:
-        rows = revenue_per_minute(parse_orders(orders)).collect()
-        if not batches.add(number, map(entry, rows)):
+        revenue = revenue_per_minute(parse_orders(orders)).persist()
+        revenue.count()  # a transaction has a timeout: the rows are ready before it begins
+        if not batches.add(number, Entries(revenue)):
             print(f"ledger: batch {number} was there already", flush=True)
+        revenue.unpersist()
 
     query = records.writeStream.queryName("ledger").foreachBatch(add)
     run([query.option("checkpointLocation", str(checkpoint)).trigger(**trigger_of(available_now, every))])

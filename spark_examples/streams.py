@@ -19,17 +19,17 @@ def trigger_of(available_now: bool, every: str) -> dict[str, Any]:
     return {"availableNow": True} if available_now else {"processingTime": every}
 
 
-def run(sinks: Iterable[DataStreamWriter]) -> None:
+def run(sinks: Iterable[DataStreamWriter], *, prints: bool = True) -> None:
     """Starts the queries and waits until all have ended, or SIGTERM or Ctrl-C stops them. The first
-    failure of a query ends the program with its reason."""
+    failure of a query ends the program with its reason. `prints`: without it, a listener shows the batches (progress.py)."""
     stop = _asked_to_stop()
     queries = [sink.start() for sink in sinks]
     printed = {query.runId: -1 for query in queries}
     try:
         while not stop.is_set() and (active := [query for query in queries if query.isActive]):
             active[0].awaitTermination(_LOOK_EVERY_S)
-            _report(queries, printed)
-        _report(queries, printed)
+            _report(queries, printed, prints)
+        _report(queries, printed, prints)
     except StreamingQueryException as failure:
         sys.exit(f"{failure}")
     finally:
@@ -46,18 +46,19 @@ def _asked_to_stop() -> Event:
     return stop
 
 
-def _report(queries: list[StreamingQuery], printed: dict[str, int]) -> None:
+def _report(queries: list[StreamingQuery], printed: dict[str, int], prints: bool) -> None:
     """Prints the batches that had rows and were not printed yet. Raises the failure of a query that failed."""
     for query in queries:
-        for batch in query.recentProgress:
+        for batch in query.recentProgress if prints else ():
             if batch["batchId"] > printed[query.runId] and batch["numInputRows"] > 0:
                 printed[query.runId] = batch["batchId"]
-                print(_line(batch), flush=True)
+                print(line_of(batch), flush=True)
         if failure := query.exception():
             raise failure
 
 
-def _line(batch: dict[str, Any]) -> str:
+def line_of(batch: dict[str, Any]) -> str:
+    """Returns a batch's progress as a line."""
     line = f"{batch['name']}: batch {batch['batchId']}, {batch['numInputRows']:,} rows"
     if watermark := batch.get("eventTime", {}).get("watermark"):
         late = sum(state["numRowsDroppedByWatermark"] for state in batch["stateOperators"])

@@ -8,6 +8,14 @@ import tempfile
 from pathlib import Path
 
 from .rounds import Round, places
+from .spark_rounds import SparkRound, spark_place
+
+
+def _round(folder: Path, seed: int, options: argparse.Namespace) -> Round:
+    if options.spark:
+        return SparkRound(folder, seed, spark_place(seed), records=options.records)
+    kind, place = places(seed)
+    return Round(folder, seed, kind, place, records=options.records, kills=options.kills)
 
 
 def main() -> None:
@@ -16,14 +24,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the first round: its kind of table and its place")
     parser.add_argument("--records", type=int, default=30_000)
     parser.add_argument("--kills", type=int, default=3, help="deaths of the archiver in a round")
+    parser.add_argument("--spark", action="store_true", help="the PySpark job: driver, executor and broker die")
     options = parser.parse_args()
     bad = kills = 0
     for seed in range(options.seed, options.seed + options.rounds):
-        kind, place = places(seed)
         with tempfile.TemporaryDirectory() as folder:
-            outcome = Round(
-                Path(folder), seed, kind, place, records=options.records, kills=options.kills
-            ).execute()  # fmt: skip
+            outcome = _round(Path(folder), seed, options).execute()
         print(outcome, flush=True)
         for one in outcome.anomalies:
             print(f"  {one}")

@@ -8,6 +8,7 @@ merged and snapshots expire after a few commits.
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import signal
 import sys
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from odradek.archive import archive_command, archiver, iceberg, iceberg_maintenance, parquet
+from odradek.archive import archive_command, archiver, iceberg, iceberg_files, iceberg_maintenance, parquet, spark_tasks
 from odradek.archive import store as odradek_store
 from odradek.cli.main import main
 from pyiceberg.catalog import sql
@@ -39,7 +40,7 @@ def _before(owner: Any, name: str) -> None:
         _come()
         return original(*given, **named)
 
-    setattr(owner, name, dying)
+    _put(owner, name, dying)
 
 
 def _after(owner: Any, name: str) -> None:
@@ -50,7 +51,12 @@ def _after(owner: Any, name: str) -> None:
         _come()
         return found
 
-    setattr(owner, name, dying)
+    _put(owner, name, dying)
+
+
+def _put(owner: Any, name: str, dying: Callable[..., Any]) -> None:
+    is_static = isinstance(inspect.getattr_static(owner, name), staticmethod)
+    setattr(owner, name, staticmethod(dying) if is_static else dying)
 
 
 #: Places of both kinds of tables: before the commit, and after it.
@@ -60,7 +66,7 @@ BOTH: dict[str, Callable[[], None]] = {
     "commit ends": lambda: _after(archiver.TopicArchive, "_commit"),
 }
 ICEBERG: dict[str, Callable[[], None]] = BOTH | {
-    "file of rows written": lambda: _after(iceberg.IcebergTable, "_written"),
+    "file of rows written": lambda: _after(iceberg_files.FileWriter, "_written"),
     "dead-letter records committed": lambda: _after(iceberg.IcebergTable, "_append"),
     "metadata written, catalog not": lambda: _after(sql.SqlCatalog, "_write_metadata"),
     "catalog's statement run, not committed": lambda: _before(Session, "commit"),
@@ -79,6 +85,14 @@ PARQUET: dict[str, Callable[[], None]] = BOTH | {
     "merge begins": lambda: _before(parquet.ParquetTable, "_merge"),
     "merge committed": lambda: _after(parquet.ParquetTable, "_merge"),
 }
+#: Places of the driver of a job of Spark: the tasks run in other processes.
+SPARK: dict[str, Callable[[], None]] = {
+    name: place for name, place in ICEBERG.items() if name not in ("rows read", "file of rows written")
+} | {
+    "job begins": lambda: _before(spark_tasks, "run_tasks"),
+    "job ends": lambda: _after(spark_tasks, "run_tasks"),
+    "files taken": lambda: _after(iceberg.IcebergTable, "add"),
+}
 PLACES = {"iceberg": ICEBERG, "parquet": PARQUET}
 
 
@@ -91,7 +105,7 @@ def run(arguments: list[str]) -> int:
     archive_command.Maintenance = functools.partial(maintenance, least_snapshots=2, most_expired_kept=0)
     if place != "none":
         _left = int(number)
-        (PARQUET if "--parquet" in words else ICEBERG)[place]()
+        (PARQUET if "--parquet" in words else SPARK if "--spark" in words else ICEBERG)[place]()
     return main(["archive", *words])
 
 

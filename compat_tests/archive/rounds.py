@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from typing import Any
 from confluent_kafka import Producer
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
+from kafka.errors import KafkaError
 from odradek.archive import ArchiveError, IcebergSource, ParquetSource, open_catalog
 from odradek.archive.parquet import MANIFEST
 from odradek.archive.store import Covered, Source
@@ -48,12 +50,15 @@ class Outcome:
     kills: int = 0
     written: int = 0
     seconds: float = 0.0
+    #: The archiver was killed at another moment, since it did not come to the place.
+    missed_place: bool = False
     anomalies: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         result = "ok" if not self.anomalies else f"{len(self.anomalies)} anomalies"
+        place = f"«{self.place}»" + (" (not reached)" if self.missed_place else "")
         return (
-            f"seed {self.seed} {self.kind}: killed {self.kills} times at «{self.place}», {self.written} records, "
+            f"seed {self.seed} {self.kind}: killed {self.kills} times at {place}, {self.written} records, "
             f"{self.seconds:.0f} s: {result}"
         )
 
@@ -105,7 +110,9 @@ class Round:
         admin.close()
 
     def _produce(self) -> None:
-        producer = Producer({"bootstrap.servers": self._broker.bootstrap, "linger.ms": 5, "enable.idempotence": True})
+        producer = Producer(
+            {"bootstrap.servers": self._broker.bootstrap, "linger.ms": 5, "enable.idempotence": True, "log_level": 0}
+        )
         for number in itertools.count():
             if number >= self._records and self._is_killed.is_set():
                 break
@@ -125,7 +132,8 @@ class Round:
             covered = self._covered()
             if covered is not None and covered.offsets:
                 places = {TopicPartition(TOPIC, one): offset for one, offset in covered.offsets.items()}
-                admin.delete_records(places)
+                with suppress(KafkaError):  # the broker is away
+                    admin.delete_records(places)
         admin.close()
 
     def _covered(self) -> Covered | None:

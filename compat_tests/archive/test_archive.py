@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from compat_tests.archive.rounds import Round
+from compat_tests.archive.spark_rounds import SparkRound
 
 pytestmark = pytest.mark.timeout(1_200)
 
@@ -20,3 +21,10 @@ def test_archivers_that_die_within_commits_neither_repeat_nor_skip_records(
 ) -> None:
     outcome = Round(tmp_path, 1, kind, place, records=2_000, kills=1).execute()
     assert outcome.anomalies == [] and outcome.kills == 1
+
+
+@pytest.mark.spark
+def test_drivers_of_spark_that_die_within_commits_neither_repeat_nor_skip_records(tmp_path: Path) -> None:
+    place = "metadata written, catalog not"
+    outcome = SparkRound(tmp_path, 1, place, records=1_000, victims=["driver"], master="local[1]").execute()
+    assert outcome.anomalies == [] and outcome.kills == 1 and not outcome.missed_place

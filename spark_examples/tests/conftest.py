@@ -63,13 +63,19 @@ def bootstrap(watcher: Watcher) -> str:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the catalog `odradek` in the session of the tests."""
+    return tmp_path_factory.mktemp("warehouse")
+
+
+@pytest.fixture(scope="session")
+def spark(warehouse: Path) -> Iterator[SparkSession]:
     """A Spark session for tests that need no separate process."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv(*next(iter(QUICK_JVM.items())))
         # Where Spark finds `pyspark_odradek`; an editable installation is not in the list of modules that it searches.
         environment.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
-        session = spark_session("spark-examples-tests")
+        session = spark_session("spark-examples-tests", warehouse)
     yield session
     session.stop()
 

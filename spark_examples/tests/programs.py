@@ -16,6 +16,8 @@ EXAMPLES = Path(__file__).resolve().parents[1]
 ORDERS = 60_000
 #: Quick compilation suits a short process: it halves the CPU time of a small job.
 QUICK_JVM = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+#: Title of the block of docs/spark.md that test_submit.py pastes.
+SUBMIT = "spark-submit"
 _DEADLINE_S = 360
 _LOOK_EVERY_S = 0.1
 

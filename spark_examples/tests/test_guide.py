@@ -1,4 +1,4 @@
-"""The blocks of docs/spark.md, in page order, in one Spark session."""
+"""The blocks of docs/spark.md, in page order, and the cells of the notebook, in one Spark session."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import odradek
-from jars import connector_jars, scala
+from jars import connector_jars, iceberg_jars, scala
+from orders import OrderEvent
 from pyspark import __version__ as spark_version
-from topics import read_topic
+from topics import last_per_key, read_topic
 
-from spark_examples.tests.programs import QUICK_JVM
+from spark_examples.tests.counting import events, unique_orders
+from spark_examples.tests.programs import QUICK_JVM, SUBMIT
 from tests.docs.pages import DOCS, ROOT, Block, blocks
 
-DEADLINE_S = 600
+DEADLINE_S = 1_000
 ONE_SESSION = Path(__file__).with_name("one_session.py")
 #: Fewer orders than the guide's million: three quarters of an hour of its day, so the first minutes are complete.
 EVENTS = 30_000
@@ -37,9 +40,17 @@ def steps_of(block: Block) -> list[Step]:
 
 
 def pasted() -> list[Step]:
-    guide = [block for block in blocks(DOCS / "spark.md") if block.language in ("sh", "python")]
+    guide = [
+        block for block in blocks(DOCS / "spark.md") if block.language in ("sh", "python") and block.title != SUBMIT
+    ]
     assert len(guide) >= 5
-    return [step for block in guide for step in steps_of(block)]
+    return [step for block in guide for step in steps_of(block)] + [notebook()]
+
+
+def notebook() -> str:
+    """Returns the cells of code as one program."""
+    found = json.loads((ONE_SESSION.parents[1] / "orders.ipynb").read_text(encoding="utf-8"))
+    return "\n\n".join("".join(cell["source"]) for cell in found["cells"] if cell["cell_type"] == "code")
 
 
 def test_blocks_of_the_guide_run_in_order(odradek_broker: odradek.Broker, tmp_path: Path) -> None:
@@ -60,13 +71,17 @@ def test_blocks_of_the_guide_run_in_order(odradek_broker: odradek.Broker, tmp_pa
     print("\n".join(line for line in done.stdout.splitlines() if line.startswith("== ")))
 
     assert set(re.findall(r"too late: (\d+)", done.stdout)) == {"0"}
-    assert (tmp_path / "revenue.png").read_bytes()[:4] == b"\x89PNG"
+    for picture in ("revenue.png", "revenue-notebook.png"):
+        assert (tmp_path / picture).read_bytes()[:4] == b"\x89PNG"
     for table in ("revenue.parquet", "live.parquet", "revenue-again.parquet", "amounts.parquet"):
         assert any((tmp_path / table).rglob("*.parquet")), table
     orders = sum(1 for _ in read_topic(bootstrap, "order-events"))
     copied = sum(1 for _ in read_topic(bootstrap, "backup.order-events"))
     assert EVENTS < copied <= orders
     assert any(True for _ in read_topic(bootstrap, "revenue-live"))
+    check_totals(done.stdout)
+    announced = set(last_per_key(bootstrap, "big-customers"))
+    assert customers_over(events(EVENTS), 500_000) <= announced <= customers_over(events(orders), 500_000)
     mine = {".tools", "steps.json"}
     made = [
         f"{entry.name}/" if entry.is_dir() else entry.name for entry in tmp_path.iterdir() if entry.name not in mine
@@ -75,9 +90,27 @@ def test_blocks_of_the_guide_run_in_order(odradek_broker: odradek.Broker, tmp_pa
     assert set(made) - set(ignored.stdout.splitlines()) == set(), "a clone would show them as new files"
 
 
+def check_totals(output: str) -> None:
+    """The six totals of three_ways.py are those of the events, which plain Python adds up."""
+    found = re.findall(r" ([\d,]+) events, ([\d,]+) orders, ([\d,.]+)$", output, re.MULTILINE)
+    arrived = events(EVENTS)
+    cents = sum(event.order.amount_cents for event in arrived)
+    assert found == [(f"{EVENTS:,}", f"{len(unique_orders(arrived)):,}", f"{cents / 100:,.2f}")] * 6
+
+
+def customers_over(arrived: list[OrderEvent], limit_cents: int) -> set[bytes]:
+    totals: Counter[str] = Counter()
+    for order in unique_orders(arrived):
+        totals[order.customer_id] += order.amount_cents
+    return {customer.encode() for customer, cents in totals.items() if cents >= limit_cents}
+
+
 def test_connector_that_the_guide_names_is_that_of_the_jars() -> None:
-    named = set(re.findall(r"org\.apache\.spark:([\w.-]+):([\d.]+)", (DOCS / "spark.md").read_text(encoding="utf-8")))
+    text = (DOCS / "spark.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"org\.apache\.spark:([\w.-]+):([\d.]+)", text))
     assert named == {(f"spark-sql-kafka-0-10_{scala(spark_version)}", spark_version)}
+    iceberg = re.findall(r"(iceberg-spark-runtime-[\w.]+):([\d.]+)|(sqlite-jdbc):([\d.]+)", text)
+    assert {jar.name for jar in iceberg_jars()} == {"-".join(filter(None, one)).rstrip(".") + ".jar" for one in iceberg}
     assert [jar.name for jar in connector_jars() if jar.name.startswith("spark-sql-kafka")] == [
         f"{name}-{version}.jar" for name, version in named
     ]

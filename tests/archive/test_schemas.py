@@ -162,3 +162,28 @@ def test_the_type_of_the_table_is_kept_at_a_restart_and_bytes_stay_beside_it() -
     found = again.rows(batch_of([{"id": "one"}, {"id": 2, "new": True}, None]))
     assert found.rows.column("value").to_pylist() == [{"id": 2, "new": True}, None]
     assert found.rows.column("value_bytes").to_pylist() == [b'{"id": 2, "new": true}', None]
+
+
+def test_values_without_an_object_are_dead_letter_records_of_a_table_with_columns() -> None:
+    table = pa.schema(
+        [*(one for one in RAW_SCHEMA if one.name != "value"), pa.field("value", pa.struct([("id", pa.int64())]))]
+    )
+    rows = TypedRows(ValueSchema("json"), "orders", table)
+    scanned = pa.RecordBatch.from_pylist(
+        [
+            {
+                "topic": "orders",
+                "partition": 0,
+                "offset": 7,
+                "timestamp": 0,
+                "timestamp_type": 0,
+                "value": b"broken",
+                "headers": [],
+            }
+        ],
+        SCHEMA,
+    )
+    rows.prepare(scanned)
+    made = rows.rows(scanned)
+    assert made.rows.num_rows == 0 and made.rows.schema.field("value").type == table.field("value").type
+    assert made.dead_letter_records.column("offset").to_pylist() == [7]

@@ -32,7 +32,7 @@ BUDGETS = {
     "tests/hostile": 400, "tests/kernel": 120, "tests/metadata": 40, "tests/protocol": 150, "tests/replication": 120,
     "tests/security": 60, "tests/server": 650, "tests/storage": 180, "tests/testing": 240,
     "tests/tiers": 150,
-    "compat_tests/archive": 60,
+    "compat_tests/archive": 120,
     "compat_tests/authorization": 60, "compat_tests/cli": 300, "compat_tests/cluster": 500, "compat_tests/console": 260,
     "compat_tests/differential": 400, "compat_tests/ecosystem": 120, "compat_tests/exactly_once": 200,
     "compat_tests/faults": 350, "compat_tests/group_faults": 60, "compat_tests/quotas": 30,

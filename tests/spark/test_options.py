@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import pytest
 from odradek.columns import Split
+from odradek.columns.plan import divided
 from odradek.spark.options import EARLIEST, LATEST, InvalidOptions, Options, Position, parse
-from odradek.spark.planning import divided, limited
+from odradek.spark.planning import limited
 from odradek.spark.rows import check_schema
 from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 
@@ -79,7 +80,7 @@ def test_options_of_times_have_precedence_over_offsets() -> None:
         ({"startingOffsets": '{"orders":{"0":-3}}'}, "orders-0 has the offset -3; -2 is earliest, -1 latest"),
         ({"startingOffsetsByTimestampStrategy": "never"}, "takes error or latest, not 'never'"),
         ({"includeHeaders": "yes"}, "'includeHeaders' takes true or false, not 'yes'"),
-        ({"valueFormat": "xml"}, "'valueFormat' takes json, not 'xml'"),
+        ({"valueFormat": "xml"}, "'valueFormat' takes json or avro or protobuf, not 'xml'"),
     ],
 )
 def test_wrong_options_get_one_line_that_names_them(changed: dict[str, str | None], message: str) -> None:
