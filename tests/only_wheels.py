@@ -14,15 +14,16 @@ from pathlib import Path
 
 from tests.pythons.environments import distributed_extras
 
-#: What a user builds. kerberos: the documentation says which headers it needs. immutables has no wheels for 3.14 yet.
+#: Requirements that pip builds: immutables has no wheels for 3.14 yet.
 BUILT = {("3.14", "odradek"): ("immutables",)}
+#: Extras that pip builds, with headers that the documentation names.
 _BUILT_EXTRAS = {"kerberos"}
 #: These have no wheels, and no compiled parts either.
 _PURE = ("pyspark",)
 _PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_28_x86_64")
 
 
-def refusal(version: str, requirements: list[str]) -> str:
+def error_of_pip(version: str, requirements: list[str]) -> str:
     """Returns pip's last line when wheels cannot satisfy the requirements, or an empty text."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--ignore-installed"]
@@ -39,7 +40,7 @@ def main() -> int:
     for version in parser.parse_args().versions:
         for extra, requirements in distributed_extras().items():
             built = BUILT.get((version, extra), ())
-            found = refusal(version, [one for one in requirements if not one.startswith((*built, *_PURE))])
+            found = error_of_pip(version, [one for one in requirements if not one.startswith((*built, *_PURE))])
             outcome = "is built, as documented" if extra in _BUILT_EXTRAS else found or "wheels"
             print(", ".join((f"{version} {extra}: {outcome}", *(f"{one} is built" for one in built))), flush=True)
             failed = failed or bool(found and extra not in _BUILT_EXTRAS)

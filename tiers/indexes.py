@@ -1,7 +1,7 @@
 """Indexes of remote segments, parsed and checked, and their cache, bounded in bytes (Kafka's `RemoteIndexCache`).
 
-The files are those of local segments (storage/segments/index.py, aborted.py). A remote one comes from outside: entries must
-ascend and lie within the segment, or the object is damaged.
+The files are those of local segments (`storage/segments/index.py`, `storage/segments/aborted.py`). A remote one comes from
+outside: entries must ascend and lie within the segment, or the object is damaged.
 
 Several threads read the cache. One of them fetches a missing index, and the others wait for it. The cache is in memory, not
 in files: an index of a segment of 1 GiB has 5 MB, and is often 0.

@@ -50,7 +50,7 @@ def test_a_store_opens_without_a_password_as_in_java() -> None:
         read_java_store(changed, PASSWORD)
 
 
-def test_wrong_passwords_of_store_and_key_are_told() -> None:
+def test_wrong_passwords_of_store_and_key_are_errors() -> None:
     with pytest.raises(WrongPassword):
         read_java_store(STORE, "password")
     with pytest.raises(WrongPassword):
@@ -61,11 +61,11 @@ def test_damage_anywhere_is_an_error_of_the_store() -> None:
     for end in range(len(STORE)):
         with pytest.raises((InvalidStore, WrongPassword)):
             read_java_store(STORE[:end], PASSWORD)
-    chance = random.Random(5)
+    rng = random.Random(5)
     for _ in range(2000):
         data = bytearray(STORE)
-        for _ in range(chance.randint(1, 4)):
-            data[chance.randrange(len(data))] = chance.randrange(256)
+        for _ in range(rng.randint(1, 4)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
         try:
             for entry in read_java_store(bytes(data), None).keys.values():
                 decrypt_key(entry.protected, "of the key")
