@@ -45,7 +45,7 @@ _NOT_NEEDED = {
     "numpy": (),
     "pyarrow": ("compute", "dataset", "fs", "parquet"),
     "pyiceberg": (
-        "catalog", "exceptions", "expressions", "io", "io.pyarrow", "manifest", "partitioning", "table", "table.snapshots",
+        "catalog", "catalog.noop", "exceptions", "expressions", "io", "io.pyarrow", "manifest", "partitioning", "table", "table.snapshots",
         "transforms", "types",
     ),
 }  # fmt: skip
