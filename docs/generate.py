@@ -45,8 +45,8 @@ _NOT_NEEDED = {
     "numpy": (),
     "pyarrow": ("compute", "dataset", "fs", "parquet"),
     "pyiceberg": (
-        "catalog", "catalog.noop", "exceptions", "expressions", "io", "io.pyarrow", "manifest", "partitioning", "table", "table.snapshots",
-        "transforms", "types",
+        "catalog", "catalog.noop", "exceptions", "expressions", "io", "io.pyarrow", "manifest", "partitioning", "table",
+        "table.snapshots", "transforms", "types",
     ),
 }  # fmt: skip
 
