@@ -25,6 +25,8 @@ _SUN_PROTECTION = bytes.fromhex("2b060104012a02110101")
 _MD5_TRIPLE_DES = bytes.fromhex("2b060104012a021301")
 #: Java's default is 200,000. Each is two MD5 hashes, some 2 us.
 MOST_ITERATIONS = 1_000_000
+#: An RSA key of 16,384 bits takes 10 kB.
+MOST_KEY_BYTES = 64 << 10
 _SEQUENCE, _OBJECT_IDENTIFIER, _OCTETS, _INTEGER = 0x30, 0x06, 0x04, 0x02
 
 _CERTIFICATE = c.Struct("kind" / c.Prefixed(c.Int16ub, c.GreedyBytes), "der" / c.Prefixed(c.Int32ub, c.GreedyBytes))
@@ -107,6 +109,8 @@ def _entries(content: bytes) -> Iterator[tuple[bytes, KeyEntry | bytes]]:
 
 def decrypt_key(protected: bytes, password: str) -> bytes:
     """Returns the PKCS#8 key, in DER, of an entry's EncryptedPrivateKeyInfo. Raises InvalidStore, WrongPassword."""
+    if len(protected) > MOST_KEY_BYTES:
+        raise InvalidStore(f"the key has more than {MOST_KEY_BYTES} bytes")
     (info,) = _der_values(protected, _SEQUENCE)
     algorithm, encrypted = _der_values(info, _SEQUENCE, _OCTETS)
     identifier, parameters = _der_head(algorithm, _OBJECT_IDENTIFIER)

@@ -8,6 +8,7 @@ import struct
 import pytest
 from odradek.server.access.tls.java_stores import (
     MOST_ITERATIONS,
+    MOST_KEY_BYTES,
     InvalidStore,
     WrongPassword,
     decrypt_key,
@@ -94,6 +95,11 @@ def test_iterations_of_a_key_are_bounded(iterations: int) -> None:
     pair = der(0x30, der(0x04, bytes(8)) + der(0x02, number))
     with pytest.raises(InvalidStore, match="iterations"):
         decrypt_key(protected("2b060104012a021301", pair, bytes(16)), PASSWORD)
+
+
+def test_the_size_of_a_key_is_bounded() -> None:
+    with pytest.raises(InvalidStore, match="more than 65536 bytes"):
+        decrypt_key(bytes(MOST_KEY_BYTES + 1), PASSWORD)
 
 
 def test_an_unknown_protection_of_a_key_is_named_as_such() -> None:
