@@ -52,7 +52,7 @@ class LatestTable:
         """
         self._given = {"mode": FAIL_FAST, "kafka.isolation.level": "read_committed"} | dict(options)
         self._options = _checked(parse(self._given))
-        self._spark = spark.newSession()  # settings and views of its own
+        self._spark = _session_like(spark)
         self._table = table
         self._topic = self._options.topics[0]
         self._columns = _COLUMNS.format(value_type)
@@ -126,6 +126,15 @@ class LatestTable:
         finally:
             self._spark.conf.unset(_SNAPSHOT_PROPERTY)
             self._spark.catalog.dropTempView(_VIEW)
+
+
+def _session_like(spark: SparkSession) -> SparkSession:
+    """A session with views of its own, and with settings of its own that begin as those of `spark`, such as its catalogs."""
+    made = spark.newSession()
+    for key, value in spark.conf.getAll.items():
+        if key.startswith("spark.sql.") and made.conf.get(key, None) != value:
+            made.conf.set(key, value)
+    return made
 
 
 def _checked(options: Options) -> Options:

@@ -48,28 +48,36 @@ def run_program(words: list[str]) -> None:
 
 
 def main(bootstrap: str, steps: list[list[str] | str]) -> None:
-    stop, beside = SparkSession.stop, []
+    stop = SparkSession.stop
     SparkSession.stop = lambda self: None  # type: ignore[method-assign]
     sys.path.append(str(EXAMPLES))
-    for step in steps:
-        began = time.monotonic()
-        if isinstance(step, str):
-            exec(compile(step.replace("127.0.0.1:9092", bootstrap), "the guide", "exec"), {"__name__": "guide"})
-        else:
-            python, *words = step
-            assert python == "python", step
-            runs_beside = words[-1] == "&"
-            if not words[0].endswith("jars.py"):
-                words = [*words[: len(words) - runs_beside], "--bootstrap", bootstrap]
-            if runs_beside:
-                beside.append(subprocess.Popen([sys.executable, str(EXAMPLES.parent / words[0]), *words[1:]]))
-            else:
-                run_program(words)
-        print(f"== {time.monotonic() - began:.1f} s: {step}", flush=True)
-    for process in beside:
-        process.send_signal(signal.SIGINT)
-        process.wait()
+    beside: list[subprocess.Popen[bytes]] = []
+    try:
+        for step in steps:
+            began = time.monotonic()
+            run_step(step, bootstrap, beside)
+            print(f"== {time.monotonic() - began:.1f} s: {step}", flush=True)
+    finally:
+        for process in beside:
+            process.send_signal(signal.SIGINT)
+            process.wait()
     stop(SparkSession.builder.getOrCreate())
+
+
+def run_step(step: list[str] | str, bootstrap: str, beside: list[subprocess.Popen[bytes]]) -> None:
+    """Runs a step, or adds the process of a parallel one to `beside`."""
+    if isinstance(step, str):
+        exec(compile(step.replace("127.0.0.1:9092", bootstrap), "the guide", "exec"), {"__name__": "guide"})
+        return
+    python, *words = step
+    assert python == "python", step
+    runs_beside = words[-1] == "&"
+    if not words[0].endswith("jars.py"):
+        words = [*words[: len(words) - runs_beside], "--bootstrap", bootstrap]
+    if runs_beside:
+        beside.append(subprocess.Popen([sys.executable, str(EXAMPLES.parent / words[0]), *words[1:]]))
+    else:
+        run_program(words)
 
 
 if __name__ == "__main__":

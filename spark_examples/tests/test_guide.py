@@ -44,7 +44,10 @@ def pasted() -> list[Step]:
         block for block in blocks(DOCS / "spark.md") if block.language in ("sh", "python") and block.title != SUBMIT
     ]
     assert len(guide) >= 5
-    return [step for block in guide for step in steps_of(block)] + [notebook()]
+    steps = [step for block in guide for step in steps_of(block)]
+    # Three ways have one total while nobody produces.
+    parallel = next(place for place, step in enumerate(steps) if step[-1] == "&")
+    return [*steps[:parallel], notebook(), *steps[parallel:]]
 
 
 def notebook() -> str:
