@@ -45,7 +45,7 @@ def pasted() -> list[Step]:
     ]
     assert len(guide) >= 5
     steps = [step for block in guide for step in steps_of(block)]
-    # Three ways have one total while nobody produces.
+    # Three ways have one total while the topic does not grow.
     parallel = next(place for place, step in enumerate(steps) if step[-1] == "&")
     return [*steps[:parallel], notebook(), *steps[parallel:]]
 
