@@ -26,6 +26,7 @@ from odradek.protocol.messages.offset_commit import (
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
 from tests.coordinator.group_simulation import image_of
+from tests.coordinator.harness.consumer_groups import given
 
 T = b"t".ljust(16, b".")
 CONFIG = GroupsConfig(consumer_assignment_interval_ms=0, consumer_max_size=2)
@@ -68,12 +69,6 @@ class Harness:
 @pytest.fixture
 def harness() -> Harness:
     return Harness()
-
-
-def given(response: Any) -> list[int] | None:
-    if response.assignment is None:
-        return None
-    return [index for topic in response.assignment.topic_partitions for index in topic.partitions]
 
 
 def test_first_member_writes_kafkas_records_and_gets_all_partitions(harness: Harness) -> None:

@@ -14,6 +14,7 @@ from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHear
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 from tests.coordinator.group_simulation import image_of
+from tests.coordinator.harness.consumer_groups import given
 
 T, U = (name.ljust(16, b".") for name in (b"t", b"u"))
 SESSION_MS = 45_000
@@ -57,12 +58,6 @@ class Harness:
 @pytest.fixture
 def harness() -> Harness:
     return Harness()
-
-
-def given(response: Any) -> list[int] | None:
-    if response.assignment is None:
-        return None
-    return [index for topic in response.assignment.topic_partitions for index in topic.partitions]
 
 
 # ---- checks

@@ -154,6 +154,14 @@ def test_damaged_records_are_replaced_by_a_newer_snapshot_or_an_error(
     assert answer(quorum, 1, fetch(2, 3)).error_code == ErrorCode.CORRUPT_MESSAGE, "it has nothing that is missing"
 
 
+def take_snapshot(quorum: Transcript, *, is_log_trimmed: bool) -> None:
+    """Appends six records, which all voters get, and takes a snapshot of the leader's first four."""
+    for _ in range(6):
+        quorum.append(1)
+    quorum.deliver()
+    quorum.logs[1].take_snapshot(4, is_log_trimmed)
+
+
 @pytest.mark.parametrize(
     ("offset", "last_epoch", "is_snapshot"),
     [(0, 0, True), (3, 1, True), (4, 1, False), (4, 0, True), (4, 2, True), (5, 1, False), (5, 0, True)],
@@ -161,10 +169,7 @@ def test_damaged_records_are_replaced_by_a_newer_snapshot_or_an_error(
 def test_follower_behind_the_start_of_the_log_gets_the_snapshot(
     quorum: Transcript, offset: int, last_epoch: int, is_snapshot: bool
 ) -> None:
-    for _ in range(6):
-        quorum.append(1)
-    quorum.deliver()
-    quorum.logs[1].take_snapshot(4, True)
+    take_snapshot(quorum, is_log_trimmed=True)
     found = answer(quorum, 1, fetch(2, offset, last_epoch=last_epoch))
     assert (found.snapshot_id.end_offset, found.snapshot_id.epoch) == ((4, 1) if is_snapshot else (-1, -1))
     assert bool(found.records) == (not is_snapshot) and found.log_start_offset == 4
@@ -190,10 +195,7 @@ def snapshot(position: int, *, end: int = 4, epoch: int = 1, max_bytes: int = 1 
 def test_snapshot_is_read_from_a_position_in_it(
     quorum: Transcript, request_: FetchSnapshotRequest, error: ErrorCode, entries: int
 ) -> None:
-    for _ in range(6):
-        quorum.append(1)
-    quorum.deliver()
-    quorum.logs[1].take_snapshot(4, False)
+    take_snapshot(quorum, is_log_trimmed=False)
     found = answer(quorum, 1, request_)
     assert (found.error_code, len(found.unaligned_records)) == (error, entries)
     asked_position = request_.topics[0].partitions[0].position
