@@ -30,6 +30,16 @@ ZONE = "Asia/Tokyo"
 _MINUTE_MS, _FLUSH_S = 60_000, 120
 #: A search of all of `many` on a busy machine.
 _SEARCH_S = 200
+#: The position in each partition up to which a search has read, at one moment: a slice may replace the elements.
+_POSITIONS = (
+    "return Object.fromEntries([...document.querySelectorAll('#progress dt')]"
+    ".map(one => [one.textContent, one.nextElementSibling.textContent]))"
+)
+#: Marks the progress, and stops the search once the response of a slice is complete, so that it cannot be aborted.
+_STOP_AT_RESPONSE = (
+    "document.querySelector('#progress').dataset.marked = 'yes';"
+    "document.addEventListener('htmx:beforeOnLoad', () => document.querySelector('.stop').click(), {once: true})"
+)
 
 
 @pytest.fixture(scope="module")
@@ -236,11 +246,9 @@ def test_search_goes_on_in_slices_with_progress_until_it_is_stopped(messages: Br
     messages.await_true(lambda: messages.find(".continue").is_displayed())
     stopped = messages.find("#progress").text
     messages.find(".positions summary").click()
-    positions = {
-        one.text: int(one.find_element(By.XPATH, "following-sibling::dd").text) for one in messages.all("#progress dt")
-    }
+    positions = messages.driver.execute_script(_POSITIONS)
     assert sorted(positions) == ["Partition 0", "Partition 1", "Partition 2"]
-    assert all(0 < offset < MANY / PARTITIONS for offset in positions.values())
+    assert all(0 < int(offset) < MANY / PARTITIONS for offset in positions.values())
     assert messages.find("#progress").text.startswith(stopped.splitlines()[0])
     take_screenshot(messages, tmp_path, "console-search.png")
     messages.tab_to(messages.find(".continue"))
@@ -249,6 +257,19 @@ def test_search_goes_on_in_slices_with_progress_until_it_is_stopped(messages: Br
     messages.await_text("to the first record of the range", _SEARCH_S)
     assert "odradek consume many -o beginning --value" in messages.text
     assert f'{{"n": {NEEDLE}}}' in messages.find("#records-rows").text and not messages.all(".continue")
+    assert messages.errors() == []
+
+
+def test_slice_whose_response_is_complete_at_the_stop_replaces_nothing(messages: Browser) -> None:
+    messages.open(f"/topics/many/messages?value=%22n%22%3A%20{NEEDLE}%7D")
+    messages.await_true(lambda: messages.find(".stop").is_displayed())
+    messages.driver.execute_script(_STOP_AT_RESPONSE)
+    messages.await_true(lambda: messages.find(".continue").is_displayed())
+    messages.await_true(lambda: not messages.all(".htmx-request"))
+    assert messages.find("#progress").get_attribute("data-marked") == "yes"
+    messages.find(".continue").click()
+    messages.await_true(lambda: messages.find(".stop").is_displayed())
+    messages.driver.execute_script("document.querySelector('.stop').click()")
     assert messages.errors() == []
 
 

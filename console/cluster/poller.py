@@ -28,8 +28,9 @@ from .model import BrokerRow, GroupRow, History, Quorum, Snapshot, TopicRow
 INTERVAL_S = 2.0
 #: The first page names an address that has not answered for so long.
 _LATE_S = 2.0
-#: A poll that takes long is repeated after so many times its length.
-_REST = 4
+#: A poll that takes long is repeated after so many times its length, and after the bound at the latest: a poll is also long
+#: when a broker stopped responding in the middle of it, which only the next one shows.
+_REST, _MOST_REST_S = 4, 15.0
 _IDLE_AFTER_S, _IDLE_INTERVAL_S = 60.0, 30.0
 #: Partitions in one page of topics.
 _PAGE = 500
@@ -125,8 +126,7 @@ class Poller:
             # A poll that waited for a dead broker was long without work for the others.
             is_waiting = bool(self.snapshot.error) or any(one.silent for one in self.snapshot.brokers)
             took = 0.0 if is_waiting else time.monotonic() - began
-            is_idle = time.monotonic() - self._seen > _IDLE_AFTER_S
-            self._changed.wait(max(took * _REST, _IDLE_INTERVAL_S if is_idle else INTERVAL_S))
+            self._changed.wait(rest_s(took, is_idle=time.monotonic() - self._seen > _IDLE_AFTER_S))
         self._link.close()
 
     # ---- one poll
@@ -243,6 +243,11 @@ class Poller:
         for name in [name for name in self._ends if name not in names]:
             del self._ends[name]
             self._rates.pop(name, None)
+
+
+def rest_s(took_s: float, *, is_idle: bool) -> float:
+    """Returns the pause in seconds after a poll that took so long."""
+    return max(min(took_s * _REST, _MOST_REST_S), _IDLE_INTERVAL_S if is_idle else INTERVAL_S)
 
 
 def _smoothed(before: float | None, records: int, seconds: float) -> float:

@@ -181,6 +181,10 @@ document.addEventListener("htmx:beforeRequest", (event) => {
 document.addEventListener("htmx:sendError", () => showOffline(true));
 document.addEventListener("htmx:timeout", () => showOffline(true));
 document.addEventListener("htmx:responseError", () => showOffline(true));
+document.addEventListener("htmx:beforeSwap", (event) => {
+  // A slice whose response was complete when its reader stopped the search: Continue reads it again.
+  if (isStopped && event.detail.requestConfig?.target?.id === "progress") event.detail.shouldSwap = false;
+});
 document.addEventListener("htmx:afterSwap", (event) => {
   showOffline(false);
   const source = event.detail.requestConfig?.elt;
