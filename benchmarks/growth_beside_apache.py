@@ -1,5 +1,6 @@
 """Measures how costs grow, beside Apache Kafka: `python -m benchmarks.growth_beside_apache [--partitions N]
-[--connections N] [--records MB] [--members N] [--producers N] [--rows NAME ...] [--only-odradek] [--write DIR]`.
+[--connections N] [--records MB] [--members N] [--producers N] [--subscribed N] [--groups N] [--rows NAME ...]
+[--only-odradek] [--write DIR]`.
 
 Sizes double up to the given limits, and both brokers take each size in turn, as a single node with its defaults. The
 table names the size from which a curve bends: from there on, the cost of one more is over 1.5 times the least that was
@@ -11,11 +12,14 @@ measured before. `--write` draws one curve for each row (`growth-beside-apache.s
 - `records`: the latencies of a paced producer beside one that sends records of so many megabytes.
 - `members`: CPU of a record that one of so many members of a share group takes and accepts, its Produce included.
 - `producers`: CPU of a transaction of one record, with so many transactional producers at once, and their rate.
+- `subscription`: CPU of a Fetch of so many partitions without records, without a session and within one.
+- `groups`: CPU of an OffsetCommit and a Heartbeat of one of so many groups, and of ListGroups.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import tempfile
 import threading
@@ -26,8 +30,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from odradek.protocol.records.record import Record, encode_batch
 
 from compat_tests.broker_process import BrokerProcess
@@ -51,7 +66,12 @@ PACE_S = 0.002
 MEGABYTE = 10**6
 #: The factor by which the cost of one more is over the least cost where a curve bends.
 BEND = 1.5
-_CREATE, _METADATA, _PRODUCE = 7, 12, 9
+#: Partitions of all the Fetch requests of one size.
+FETCHED_PARTITIONS = 50_000
+_CREATE, _METADATA, _PRODUCE, _FETCH = 7, 12, 9, 17
+_JOIN_GROUP, _SYNC_GROUP, _HEARTBEAT, _OFFSET_COMMIT, _LIST_GROUPS = 5, 5, 4, 8, 4
+_FIND_COORDINATOR = 3
+_MEMBER_ID_REQUIRED = 79
 
 BROKERS: dict[str, Callable[[Path], BrokerProcess]] = {ODRADEK_NAME: odradek, APACHE_NAME: apache}
 
@@ -78,6 +98,8 @@ def main() -> None:
         ("records", 1, options.records),
         ("members", 1, options.members),
         ("producers", 1, options.producers),
+        ("subscription", 10, options.subscribed),
+        ("groups", 10, options.groups),
     ):
         for size in doubled(first, most) if name in options.rows else ():
             for broker, points in measured.items():
@@ -95,6 +117,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--records", type=int, default=32, help="megabytes of a record at most (default: 32)")
     parser.add_argument("--members", type=int, default=128, help="of a share group at most (default: 128)")
     parser.add_argument("--producers", type=int, default=256, help="transactional ones at most (default: 256)")
+    parser.add_argument("--subscribed", type=int, default=5120, help="partitions of a Fetch at most (default: 5,120)")
+    parser.add_argument("--groups", type=int, default=2560, help="at most (default: 2,560)")
     parser.add_argument("--rows", nargs="+", choices=tuple(MEASURES), default=list(MEASURES))
     parser.add_argument("--only-odradek", action="store_true")
     parser.add_argument("--write", type=Path, metavar="DIR", help="the folder for the curves")
@@ -237,12 +261,104 @@ def of_producers(broker: BrokerProcess, size: int) -> Iterator[Point]:
     yield Point("transactions of so many producers", "a second", size, TRANSACTIONS / seconds, False)
 
 
+def of_subscription(broker: BrokerProcess, size: int) -> Iterator[Point]:
+    with WireClient(broker.bootstrap) as client:
+        create(client, "subscribed", size)
+        topic = client.call(MetadataRequest([MetadataRequestTopic(name="subscribed")]), _METADATA).topics[0]
+        partitions = [FetchPartition(one.partition_index, partition_max_bytes=MEGABYTE) for one in topic.partitions]
+        asked = [FetchTopic(topic_id=topic.topic_id, partitions=partitions)]
+        eventually(
+            lambda: not errors_of(client.call(fetch_request(-1, 0, asked), _FETCH)),
+            what="all can be fetched",
+            deadline_s=120,
+        )
+        requests = max(FETCHED_PARTITIONS // size, 10)
+        each_us = cpu_us(broker, requests, lambda: client.call(fetch_request(-1, 0, asked), _FETCH))
+        yield Point("a Fetch without a session", "us of CPU", size, each_us, True)
+        session = client.call(fetch_request(0, 0, asked), _FETCH).session_id
+        epochs = iter(range(1, MEGABYTE))
+        each_us = cpu_us(broker, 1000, lambda: client.call(fetch_request(next(epochs), session, []), _FETCH))
+        yield Point("a Fetch in a session of so many partitions", "us of CPU", size, each_us, False)
+
+
+def fetch_request(epoch: int, session: int, topics: list[FetchTopic]) -> FetchRequest:
+    return FetchRequest(
+        max_wait_ms=0, min_bytes=0, max_bytes=MEGABYTE, session_id=session, session_epoch=epoch, topics=topics
+    )
+
+
+def errors_of(response: FetchResponse) -> set[int]:
+    return {one.error_code for topic in response.responses for one in topic.partitions} - {0}
+
+
+def of_groups(broker: BrokerProcess, size: int) -> Iterator[Point]:
+    with WireClient(broker.bootstrap) as client:
+        create(client, "consumed", 1)
+        names = [f"group-{number}" for number in range(size)]
+        members = {name: joined(client, name) for name in names}
+        for name in names:
+            client.call(commit_request(name, members[name]), _OFFSET_COMMIT)
+        turns = itertools.cycle(names)
+
+        def commit() -> None:
+            name = next(turns)
+            response = client.call(commit_request(name, members[name]), _OFFSET_COMMIT)
+            assert response.topics[0].partitions[0].error_code == 0, response
+
+        def beat() -> None:
+            name = next(turns)
+            assert client.call(HeartbeatRequest(name, *members[name]), _HEARTBEAT).error_code == 0
+
+        yield Point("an OffsetCommit of one of so many groups", "us of CPU", size, cpu_us(broker, 4000, commit), False)
+        yield Point("a Heartbeat of one of so many groups", "us of CPU", size, cpu_us(broker, 4000, beat), False)
+        rounds = max(20, 4000 // size)
+        spent_us = cpu_us(broker, rounds, lambda: client.call(ListGroupsRequest(), _LIST_GROUPS))
+        yield Point("ListGroups", "us of CPU", size, spent_us, True)
+
+
+def joined(client: WireClient, name: str) -> tuple[int, str]:
+    """Returns the generation and the member id of the group's one member."""
+    protocol = [JoinGroupRequestProtocol("range", b"")]
+
+    def join(member: str) -> JoinGroupResponse:
+        return client.call(JoinGroupRequest(name, 600_000, 600_000, member, None, "consumer", protocol), _JOIN_GROUP)
+
+    client.call(FindCoordinatorRequest(name, 0), _FIND_COORDINATOR)  # it creates __consumer_offsets
+    eventually(lambda: join("").error_code == _MEMBER_ID_REQUIRED, what="the coordinator of the group is there")
+    given = join(join("").member_id)
+    assert given.error_code == 0, given
+    assignments = [SyncGroupRequestAssignment(given.member_id, b"")]
+    synced = client.call(
+        SyncGroupRequest(name, given.generation_id, given.member_id, None, "consumer", "range", assignments),
+        _SYNC_GROUP,
+    )
+    assert synced.error_code == 0, synced
+    return given.generation_id, given.member_id
+
+
+def commit_request(name: str, member: tuple[int, str]) -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(0, committed_offset=0, committed_metadata="")
+    return OffsetCommitRequest(name, *member, topics=[OffsetCommitRequestTopic("consumed", partitions=[partition])])
+
+
+def cpu_us(broker: BrokerProcess, calls: int, call: Callable[[], object]) -> float:
+    """Returns the CPU of the broker for one call, after a tenth of the calls as a warm-up."""
+    for _ in range(calls // 10):
+        call()
+    before = Cost.of(broker.pid).cpu_s
+    for _ in range(calls):
+        call()
+    return (Cost.of(broker.pid).cpu_s - before) / calls * 1e6
+
+
 MEASURES: dict[str, Measure] = {
     "partitions": of_partitions,
     "connections": of_connections,
     "records": of_records,
     "members": of_members,
     "producers": of_producers,
+    "subscription": of_subscription,
+    "groups": of_groups,
 }
 
 

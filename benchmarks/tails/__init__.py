@@ -1,0 +1,1 @@
+"""Tails of latency beside other work of the same broker: `python -m benchmarks.tails`."""

@@ -1,0 +1,101 @@
+"""Measures tails of latency beside Apache Kafka: `python -m benchmarks.tails [--beside NAME ...] [--rates N ...]
+[--seconds N] [--only-odradek]`.
+
+A producer and a consumer are paced, acks=all, while the same broker has other work (`neighbours.py`): a producer of
+20 MB/s, 20 consumers that read 1 GB, compaction, 500 idle and 200 busy connections, a list of 2,000 topics each second, a
+group of 100 members of which one leaves and joins 20 times a second, retention, or 20 TLS handshakes a second. Both
+brokers take each row in turn. Latencies are in milliseconds, from the time at which a record was due.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from compat_tests.wire import WireClient
+
+from ..brokers import APACHE_NAME, ODRADEK_NAME, Cost
+from ..idle_connections import allow
+from ..secured.nodes import Certificates, secured
+from .neighbours import BUSY, IDLE, NEIGHBOURS, create
+from .paced import TOPIC
+
+RATES = (500, 5000)
+ROOT = Path(__file__).parents[2]
+#: A JVM compiles hot code meanwhile.
+WARM_UP_S = 10.0
+SHARES = (0.5, 0.99, 0.999, 1.0)
+#: Of both brokers: retention and compaction happen often enough for a run of some seconds.
+PROPERTIES = {"log.retention.check.interval.ms": "1000", "log.cleaner.backoff.ms": "500", "ssl.client.auth": "required"}
+
+
+def main() -> None:
+    options = arguments()
+    allow(2 * (IDLE + BUSY))
+    print(
+        "| beside | records/s | broker | produced: p50, p99, p99.9, max ms | received: p50, p99, p99.9, max ms | CPU |"
+    )
+    print("|---|---|---|---|---|---|", flush=True)
+    for name in options.beside:
+        for rate in options.rates:
+            for broker in (ODRADEK_NAME,) if options.only_odradek else (ODRADEK_NAME, APACHE_NAME):
+                produced, consumed, cpu = measure(name, rate, options.seconds, is_apache=broker == APACHE_NAME)
+                print(f"| {name} | {rate} | {broker} | {shown(produced)} | {shown(consumed)} | {cpu:.2f} |", flush=True)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--beside", nargs="+", choices=tuple(NEIGHBOURS), default=list(NEIGHBOURS))
+    parser.add_argument(
+        "--rates", nargs="+", type=int, default=list(RATES), help="records a second (default: 500 5000)"
+    )
+    parser.add_argument("--seconds", type=float, default=20.0, help="of a row, without its warm-up (default: 20)")
+    parser.add_argument("--only-odradek", action="store_true")
+    return parser.parse_args()
+
+
+def measure(name: str, rate: int, seconds: float, *, is_apache: bool) -> tuple[list[int], list[int], float]:
+    """Returns the latencies of producing and of receiving in microseconds, and the broker's CPU as a share of a core."""
+    with tempfile.TemporaryDirectory(prefix="tails-") as folder:
+        certificates = Certificates(Path(folder) / "certificates")
+        node = secured(Path(folder) / "broker", certificates, is_apache=is_apache, **PROPERTIES)
+        try:
+            with WireClient(node.broker.bootstrap) as client:
+                create(client, TOPIC)
+            with beside(name, node.broker.bootstrap, f"{node.ports['SSL']}:{certificates.directory}"):
+                before = Cost.of(node.pid).cpu_s
+                words = [node.broker.bootstrap, str(rate), str(seconds), str(WARM_UP_S)]
+                command = [sys.executable, "-m", "benchmarks.tails.paced", *words]
+                found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+                cpu = (Cost.of(node.pid).cpu_s - before) / (seconds + WARM_UP_S)
+        finally:
+            node.broker.kill()
+    return found["produced"], found["consumed"], cpu
+
+
+@contextmanager
+def beside(name: str, *words: str) -> Iterator[None]:
+    """A neighbour at work. `words`: the broker's address, and its listener with TLS and the directory of certificates."""
+    command = [sys.executable, "-m", "benchmarks.tails.neighbours", name, *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as neighbour:
+        try:
+            assert neighbour.stdout is not None and neighbour.stdout.readline() == "running\n", name
+            yield
+            assert neighbour.poll() is None, f"{name} ended meanwhile"
+        finally:
+            neighbour.kill()
+
+
+def shown(latencies_us: list[int]) -> str:
+    last = len(latencies_us) - 1
+    return ", ".join(f"{latencies_us[min(last, int(len(latencies_us) * share))] / 1000:.2f}" for share in SHARES)
+
+
+if __name__ == "__main__":
+    main()
