@@ -35,7 +35,7 @@ TRIED_BY = {
     ("docs/testing.md", "yaml"): "tests/docs/test_deployment.py",
 }
 #: Pages about logins that the commands of Odradek do not have.
-WITHOUT_COUNTERPART = ("docs/security-oauthbearer.md", "docs/specialists/security-delegation-tokens.md")
+WITHOUT_COUNTERPART = ("docs/specialists/security-oauthbearer.md", "docs/specialists/security-delegation-tokens.md")
 #: Output of commands, and drawings.
 NOT_PASTED = ("text", "mermaid")
 
