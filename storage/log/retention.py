@@ -18,8 +18,11 @@ Condition = Callable[[Segment], bool]
 def delete_old_segments(log: Log, now_ms: int, high_watermark: int, *, defer: bool = False) -> int:
     """Deletes old segments of one log, under any cleanup policy. Returns their number. `defer`: see `Log.remove_first`.
 
+    A log with a remote part keeps its segments: only what has the metadata of the copies can delete them (`tiers/`).
     Raises LogDirectoryFailure.
     """
+    if log.config.remote_storage:
+        return 0
     conditions: list[Condition] = [
         # As in Kafka the active segment does not go by this one.
         lambda segment: segment is not log.active and segment.next_offset <= log.log_start_offset
