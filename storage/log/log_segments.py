@@ -10,7 +10,9 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
+from ...protocol.internal.producer_snapshot import ProducerEntry
 from ..files.open_files import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -19,12 +21,14 @@ from ..files.open_files import (
     LogDirectoryFailure,
     OpenFiles,
     PartitionDirectory,
+    read_if_exists,
     unlink_if_exists,
     write_atomically,
 )
-from ...protocol.internal.producer_snapshot import ProducerEntry
 from ..segments.aborted import (
     AbortedTransaction,
+    CorruptSnapshot,
+    decode_snapshot,
     encode_snapshot,
     plausible_aborted,
     read_aborted,
@@ -371,10 +375,36 @@ class LogSegments:
             self.producers.load(producers, offset, now_ms, self.config.producer_id_expiration_ms)
             self.producers.end_offset = offset
             # No segment before it has written the snapshot of its end.
-            write_atomically(self._directory.file(offset, SNAPSHOT_SUFFIX), encode_snapshot(self.producers.to_snapshot()))
+            write_atomically(
+                self._directory.file(offset, SNAPSHOT_SUFFIX), encode_snapshot(self.producers.to_snapshot())
+            )
             self._snapshots.append(offset)
         except OSError as error:
             raise self._failed("truncating", error) from error
+
+    def producers_at_local_start(self) -> list[ProducerEntry]:
+        """Returns the producers at the start of the first segment, from the snapshot that is kept there."""
+        try:
+            content = read_if_exists(self._directory.file(self._bases[0], SNAPSHOT_SUFFIX))
+        except OSError as error:
+            raise self._failed("reading", error) from error
+        with suppress(CorruptSnapshot):
+            return decode_snapshot(content) if content else []
+        return []
+
+    def restore_epochs(self, before: Iterable[tuple[int, int]]) -> None:
+        """Puts leader epochs of the remote part before those that are known: the file was lost or damaged."""
+        own = self.epochs.entries()
+        self.epochs.clear()
+        for epoch, start in before:
+            self.epochs.assign(epoch, start)
+        for epoch, start in own:
+            self.epochs.assign(epoch, start)
+        self.epochs.truncate_from_start(self.log_start_offset)
+        try:
+            self.epochs.write()
+        except OSError as error:
+            raise self._failed("writing the leader epochs of", error) from error
 
     def _remove_last(self) -> Segment:
         self._limits_of = None
