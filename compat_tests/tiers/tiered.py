@@ -33,6 +33,7 @@ def properties(folder: Path, replication: int = 1, listener: str = "PLAINTEXT") 
         "rlmm.config.remote.log.metadata.topic.min.isr": "1",
         "remote.log.manager.task.interval.ms": "200",
         "log.retention.check.interval.ms": "200",
+        "log.flush.offset.checkpoint.interval.ms": "200",
         "log.initial.task.delay.ms": "200",
     }
 
