@@ -104,3 +104,21 @@ def values_of(count: int, first: int = 0, size: int = 1000) -> list[bytes]:
 
 def numbered(values: Iterator[bytes] | list[bytes], first: int = 0) -> list[tuple[int, bytes]]:
     return list(enumerate(values, first))
+
+
+def await_remote(folder: Path, count: int, *, topic: str = TOPIC, partition: int = 0) -> None:
+    """Waits until the store has segments of a partition."""
+    eventually(
+        lambda: len(remote_segments(folder, topic=topic, partition=partition)) >= count,
+        what=f"the store has {count} segments of {topic}-{partition}",
+        deadline_s=60,
+    )
+
+
+def await_base(data_dir: Path, at_least: int, *, partition: int = 0) -> None:
+    """Waits until the first segments of a partition are not on the disk any more."""
+    eventually(
+        lambda: min(local_bases(data_dir, partition=partition), default=0) >= at_least,
+        what=f"the local log of partition {partition} starts at {at_least} or later",
+        deadline_s=60,
+    )

@@ -25,8 +25,6 @@ class RemoteCounters:
         self.topics: dict[str, RemoteTopicCounters] = {}
         self.copy_throttled_ms = 0
         self.fetch_throttled_ms = 0
-        #: Fetches that were answered before their remote reads had ended.
-        self.expired_fetches = 0
 
     def topic(self, name: str) -> RemoteTopicCounters:
         found = self.topics.get(name)
