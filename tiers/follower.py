@@ -26,17 +26,12 @@ class AuxiliaryState(NamedTuple):
 
 def fetch_auxiliary_state(store: RemoteStore, segment: RemoteLogSegmentMetadata) -> AuxiliaryState:
     """Returns the state at the end of a segment, `segment.end_offset + 1`. For a thread. Raises RemoteStorageError."""
-    epochs = fetch_leader_epochs(store, segment)
+    epochs = parse_leader_epochs(segment, remote_index(store, segment, PartType.LEADER_EPOCHS))
     try:
         producers = decode_snapshot(remote_index(store, segment, PartType.PRODUCER_SNAPSHOT))
     except CorruptSnapshot as error:
         raise DamagedRemoteObject(object_name(segment, PartType.PRODUCER_SNAPSHOT), 0, str(error)) from None
     return AuxiliaryState(segment.end_offset + 1, epochs, producers)
-
-
-def fetch_leader_epochs(store: RemoteStore, segment: RemoteLogSegmentMetadata) -> list[tuple[int, int]]:
-    """Returns (epoch, first offset) of the log up to the segment's end. For a thread. Raises RemoteStorageError."""
-    return parse_leader_epochs(segment, remote_index(store, segment, PartType.LEADER_EPOCHS))
 
 
 def parse_leader_epochs(segment: RemoteLogSegmentMetadata, content: bytes) -> list[tuple[int, int]]:

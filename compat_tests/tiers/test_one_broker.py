@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,6 +83,37 @@ def test_records_of_removed_segments_are_read_after_restart_and_kill(broker: Odr
     tiered.produce(broker.bootstrap, more)
     await_local_start(broker, COUNT + COUNT // 2)
     assert tiered.consume(broker.bootstrap, 2 * COUNT) == tiered.numbered(values + more)
+
+
+def test_broker_that_is_killed_while_it_copies_loses_nothing(broker: OdradekProcess, folder: Path) -> None:
+    tiered.make_topic(broker.bootstrap)
+    values: list[bytes] = []
+    for turn in range(4):
+        more = tiered.values_of(COUNT // 2, turn * COUNT // 2)
+        tiered.produce(broker.bootstrap, more)
+        values += more
+        tiered.await_remote(folder, 2 * turn + 1)
+        broker.kill()
+        broker.start()
+    await_local_start(broker, COUNT)
+    assert tiered.consume(broker.bootstrap, len(values)) == tiered.numbered(values)
+    uploads = folder / "odradek-uploads"
+    eventually(lambda: not list(uploads.iterdir()), what="no upload is left unfinished", deadline_s=30)
+
+
+def test_leader_epochs_that_are_lost_are_read_from_the_store(broker: OdradekProcess, folder: Path) -> None:
+    tiered.make_topic(broker.bootstrap)
+    values = tiered.values_of(COUNT)
+    tiered.produce(broker.bootstrap, values)
+    await_local_start(broker, COUNT // 2)
+    before = len(tiered.remote_segments(folder))
+    assert tiered.consume(broker.bootstrap, COUNT) == tiered.numbered(values)
+    broker.kill()
+    (broker.data_dir / f"{tiered.TOPIC}-0" / "leader-epoch-checkpoint").unlink()
+    (broker.data_dir / "log-start-offset-checkpoint").write_text("0\n0\n")
+    broker.start()
+    assert tiered.consume(broker.bootstrap, COUNT) == tiered.numbered(values)
+    assert offset_of(broker, -2) == 0 and len(tiered.remote_segments(folder)) >= before
 
 
 def test_aborted_transactions_of_the_store_are_hidden_from_read_committed(broker: OdradekProcess) -> None:
@@ -236,3 +268,22 @@ def test_offsets_of_clients_of_the_admin_api(broker: OdradekProcess) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     (found,) = admin.list_offsets({TopicPartition(tiered.TOPIC, 0): OffsetSpec.earliest()}).values()
     assert found.result(30).offset == 0
+
+
+def test_copies_and_reads_obey_their_quotas(tmp_path: Path, folder: Path) -> None:
+    properties = tiered.properties(folder) | {
+        "remote.log.manager.copy.max.bytes.per.second": "1000000",
+        "remote.log.manager.fetch.max.bytes.per.second": "1000000",
+        "odradek.metrics.port": "0",
+    }
+    with OdradekProcess(tmp_path / "node", properties) as broker:
+        tiered.make_topic(broker.bootstrap)
+        values = tiered.values_of(COUNT)
+        tiered.produce(broker.bootstrap, values)
+        began = time.monotonic()
+        start = await_local_start(broker, COUNT // 2)
+        # The first segment goes at once, and so may a window's worth.
+        assert time.monotonic() - began > 1
+        began = time.monotonic()
+        assert tiered.consume(broker.bootstrap, COUNT) == tiered.numbered(values)
+        assert start >= COUNT // 2 and time.monotonic() - began > 1

@@ -150,8 +150,6 @@ class MetadataLog:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         #: Events of this broker that it has not read back, by their bytes.
         self._published: dict[bytes, asyncio.Future[Applied]] = {}
-        #: Called when a cache may have changed.
-        self.on_changed: Callable[[], object] = lambda: None
         #: Of each source: set when there may be something to read.
         self._alarms: dict[int, asyncio.Event] = {}
         self._is_creating = False
@@ -391,8 +389,6 @@ class MetadataLog:
     def _begin(self, part: _Part, start: int, end: int) -> None:
         part.needs_ends = False
         part.state.begin_at(start, end)
-        if part.state.fetch_offset >= end:
-            self.on_changed()
 
     async def _consume(self, part: _Part, offset: int, data: bytes) -> None:
         """Applies the records from `offset` on."""
@@ -409,7 +405,6 @@ class MetadataLog:
                     self._apply(part, record)
                 part.state.advance(header.next_offset)
         part.apply_wanted()
-        self.on_changed()
 
     def _apply(self, part: _Part, record: Record) -> None:
         before = len(part.state.damaged)

@@ -141,6 +141,8 @@ class RemoteReader:
             return _OUT_OF_RANGE
         if epoch_of(epochs, offset) == NO_EPOCH:
             remote.restore_epochs()
+            epochs = local.epochs.entries()
+        if epoch_of(epochs, offset) == NO_EPOCH:
             return _NOT_NOW
         segment = segment_at(cache, epochs, offset)
         if segment is not None:

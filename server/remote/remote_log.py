@@ -12,7 +12,6 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.retention import delete_old_segments
 from ...tiers.cache import NO_OFFSET, RemoteLogMetadataCache
 from ...tiers.copying import (
@@ -25,8 +24,7 @@ from ...tiers.copying import (
     plan_collection,
     plan_copies,
 )
-from ...tiers.follower import fetch_leader_epochs
-from ...tiers.lineage import Epochs, highest_remote_offset, remote_start_offset
+from ...tiers.lineage import extended_epochs, highest_remote_offset, remote_start_offset
 from ...tiers.retention import Retention, deletable_local_segments, only_local_bytes, plan_retention
 from ...tiers.segment_metadata import COPY_SEGMENT_FINISHED, RemoteLogSegmentMetadata, TopicIdPartition
 from ...tiers.store import RemoteStorageError
@@ -83,7 +81,6 @@ class RemoteLog:
         #: Bytes and segments that wait for their copy, at the last pass.
         self.copy_lag_bytes = self.copy_lag_segments = 0
         self._last_reason = ""
-        self._restoring: asyncio.Task[None] | None = None
 
     # ---- the role
 
@@ -122,26 +119,19 @@ class RemoteLog:
     # ---- leader epochs
 
     def restore_epochs(self) -> None:
-        """Reads the epochs of the remote part from the store again: the file of the log was lost or damaged."""
-        if self._restoring is None:
-            self._restoring = asyncio.create_task(self._restore_epochs())
-
-    async def _restore_epochs(self) -> None:
+        """Takes the epochs of the remote part from the metadata of its segments, if the log does not have them: its file was
+        lost or damaged. Without them remote segments look like those of another history, which are deleted.
+        """
         local, cache = self.hosted.log, self.cache
-        try:
-            own = local.epochs.entries()
-            segment = None if cache is None else _segment_before(cache, own, local.local_log_start_offset)
-            if segment is None:
-                return
-            epochs = await self._work.followers.run(fetch_leader_epochs, self._work.store, segment)
-            if local is self.hosted.log and local.epochs.entries() == own:
-                local.restore_epochs(epochs)
-                log.warning("%s: leader epochs before offset %d were read from the remote store",
-                            self.hosted.name, local.local_log_start_offset)  # fmt: skip
-        except (RemoteStorageError, LogDirectoryFailure) as error:
-            log.warning("%s: the leader epochs of its remote part: %s", self.hosted.name, error)
-        finally:
-            self._restoring = None
+        start = local.log_start_offset
+        if cache is None or start >= local.local_log_start_offset or local.epochs.epoch_for_offset(start) >= 0:
+            return
+        own = local.epochs.entries()
+        found = extended_epochs(cache.segments(), own, local.local_log_start_offset)
+        if found != own:
+            local.restore_epochs(found)
+            log.warning("%s: leader epochs before offset %d were read from the metadata of remote segments",
+                        self.hosted.name, local.local_log_start_offset)  # fmt: skip
 
     # ---- local retention
 
@@ -158,6 +148,9 @@ class RemoteLog:
             local, highest, values.local, log_start_offset=local.log_start_offset, now_ms=now_ms,
             high_watermark=hosted.role.high_watermark,
         )  # fmt: skip
+        # The epochs of removed batches are in the file of the epochs only, which a flush writes.
+        while count and local.segments[count].base_offset > local.recovery_point:
+            count -= 1
         if count:
             local.remove_first(count, now_ms, defer=True)
         return count
@@ -203,6 +196,7 @@ class RemoteLog:
         cache = self.cache
         if cache is None or self._work.events.is_doubtful(self.partition):
             return
+        self.restore_epochs()
         self._find_start(cache)
         values = self.values
         plans = self._plan_copies(cache, values)
@@ -312,24 +306,16 @@ class RemoteLog:
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 
+    def cancel(self) -> None:
+        """Ends the pass that is under way; a call of the store goes on."""
+        if self._task is not None:
+            self._task.cancel()
+
     def size_bytes(self) -> int:
         """Returns the bytes of copied segments."""
         cache = self.cache
         found = [] if cache is None else cache.segments()
         return sum(one.size_bytes for one in found if one.state is COPY_SEGMENT_FINISHED)
-
-
-def _segment_before(cache: RemoteLogMetadataCache, epochs: Epochs, local_start: int) -> RemoteLogSegmentMetadata | None:
-    """Returns the copied segment that ends the remote part, of the newest epoch before the first one that is known."""
-    first = epochs[0][0] if epochs else 1 << 31
-    found = [
-        (segment.epochs[-1][0], segment.end_offset, segment.segment_id)
-        for segment in cache.segments()
-        if segment.state is COPY_SEGMENT_FINISHED
-        and segment.start_offset < local_start <= segment.end_offset + 1
-        and segment.epochs[0][0] <= first
-    ]
-    return cache.segment(max(found)[2]) if found else None
 
 
 def _new_id() -> bytes:

@@ -190,6 +190,8 @@ class RemoteSubsystem(Subsystem):
                 log.warning("a call of the remote store does not end; the stop does not wait for it")
                 end.cancel()
             pool.shutdown(wait=False, cancel_futures=True)
+        for remote in self.logs.values():
+            remote.cancel()
         self.work.store.close()
 
     # ---- which partitions are tiered

@@ -392,13 +392,10 @@ class LogSegments:
             return decode_snapshot(content) if content else []
         return []
 
-    def restore_epochs(self, before: Iterable[tuple[int, int]]) -> None:
-        """Puts leader epochs of the remote part before those that are known: the file was lost or damaged."""
-        own = self.epochs.entries()
+    def restore_epochs(self, entries: Iterable[tuple[int, int]]) -> None:
+        """Replaces the leader epochs by those of the whole log, the remote part included: the file was lost or damaged."""
         self.epochs.clear()
-        for epoch, start in before:
-            self.epochs.assign(epoch, start)
-        for epoch, start in own:
+        for epoch, start in entries:
             self.epochs.assign(epoch, start)
         self.epochs.truncate_from_start(self.log_start_offset)
         try:
