@@ -9,9 +9,14 @@ from .image import TOPIC_RESOURCE, FeaturesImage, MetadataImage
 TIERED_TOPIC_KEY = "remote.storage.enable"
 
 
-def unsupported(delta: MetadataDelta, image: MetadataImage) -> str | None:
-    """Returns why this node cannot serve `image`, to which `delta` leads from an image that it can serve; or None."""
-    return (unknown_feature(image.features) if delta.features else None) or _tiered_topic(delta, image)
+def unsupported(delta: MetadataDelta, image: MetadataImage, *, is_tiered: bool) -> str | None:
+    """Returns why this node cannot serve `image`, to which `delta` leads from an image that it can serve; or None.
+
+    `is_tiered`: the node has tiered storage.
+    """
+    return (unknown_feature(image.features) if delta.features else None) or (
+        None if is_tiered else _tiered_topic(delta, image)
+    )
 
 
 def unknown_feature(image: FeaturesImage) -> str | None:
@@ -37,7 +42,7 @@ def _tiered_topic(delta: MetadataDelta, image: MetadataImage) -> str | None:
         return None
     more = f" (and {len(tiered) - 1} more topics)" if len(tiered) > 1 else ""
     return (
-        f"topic {tiered[0]}{more} has {TIERED_TOPIC_KEY}=true; this broker has no tiered storage and would lose the "
-        f"remote records, so nothing of the topic was touched. Set {TIERED_TOPIC_KEY}=false with "
+        f"topic {tiered[0]}{more} has {TIERED_TOPIC_KEY}=true; this broker has no tiered storage enabled, and would lose "
+        f"the remote records, so nothing of the topic was touched. Set {TIERED_TOPIC_KEY}=false with "
         "remote.log.delete.on.disable=true on Apache Kafka, which deletes the remote records, or delete the topic"
     )

@@ -87,7 +87,7 @@ class Publisher:
         """
         published = self._metadata.image
         assert image.offset >= published.offset, f"offset {image.offset} published after {published.offset}"
-        why = unsupported(delta, image)
+        why = unsupported(delta, image, is_tiered=self._config.is_tiered)
         if why is not None:
             raise UnsupportedMetadata(why)
         with self._contained("the broker's configuration"):
@@ -230,6 +230,11 @@ class BrokerServer:
             self.controller,
         )
         self._make_request_paths(deadlines, wakeups)
+        subsystems: list[Subsystem] = [
+            self.partitions, self.controller, self.replicas, self.coordinators, self.data_path, self.share
+        ]  # fmt: skip
+        if config.is_tiered:
+            subsystems.append(self._make_remote())
         self._serve(
             Services(
                 *self._common(),
@@ -241,7 +246,23 @@ class BrokerServer:
                 self.telemetry,
             )
         )
-        return (self.partitions, self.controller, self.replicas, self.coordinators, self.data_path, self.share)
+        return tuple(subsystems)
+
+    def _make_remote(self) -> Subsystem:
+        """Returns tiered storage, of which other brokers import nothing."""
+        from .remote.subsystem import RemoteSubsystem
+
+        return RemoteSubsystem(
+            self.config,
+            self.clock,
+            self.metadata,
+            self.pools,
+            self.background,
+            self.partitions.hosted,
+            self.replicas.leaders,
+            self.network.peers,
+            self.coordinators.topic_creation(),
+        )
 
     def _make_request_paths(self, deadlines: Deadlines, wakeups: Wakeups) -> None:
         self.data_path = DataPathSubsystem(

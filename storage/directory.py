@@ -461,13 +461,14 @@ def _noted(log: Log, topic_id: bytes, quiet_since_ns: int | None = None) -> Clea
 def checkpoints_of(logs: Iterable[Log]) -> Checkpoints:
     """Returns the checkpoints of these logs, all of one directory, for `write_offsets`.
 
-    As in Kafka a log start is noted only where the first segment's name does not say it.
+    As in Kafka a log start is noted only where the first segment's name does not say it, and always of logs with a remote
+    part.
     """
     found = Checkpoints()
     for log in logs:
         key = (log.topic, log.partition)
         found.recovery_points[key] = log.recovery_point
-        if log.log_start_offset > log.segments[0].base_offset:
+        if log.log_start_offset > log.segments[0].base_offset or log.config.remote_storage:
             found.log_start_offsets[key] = log.log_start_offset
     return found
 

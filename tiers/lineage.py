@@ -7,7 +7,7 @@ history: an unclean election gave its offsets to other records. Kafka's function
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from .cache import NO_OFFSET, RemoteLogMetadataCache
@@ -40,6 +40,37 @@ def epoch_of(epochs: Epochs, offset: int) -> int:
     """Returns the epoch that wrote `offset`, or NO_EPOCH."""
     number = bisect_right([start for _, start in epochs], offset) - 1
     return epochs[number][0] if number >= 0 else NO_EPOCH
+
+
+def extended_epochs(
+    segments: Iterable[RemoteLogSegmentMetadata], epochs: Epochs, local_log_start_offset: int
+) -> list[tuple[int, int]]:
+    """Returns the epochs of a log with those of copied segments before them, as far as these lead back without a hole.
+
+    For a log whose own epochs begin with its local part. Where segments of several histories have the record before the
+    first known one, the newest epoch that is not above the known one's is right: that leader's log was the longest.
+    """
+    found = list(epochs)
+    ending: dict[int, list[RemoteLogSegmentMetadata]] = {}
+    copied = [one for one in segments if one.state is COPY_SEGMENT_FINISHED]
+    for segment in copied:
+        ending.setdefault(segment.end_offset + 1, []).append(segment)
+    first, offset = found[0] if found else (1 << 31, local_log_start_offset)
+    while offset > 0:
+        there = ending.get(offset) or [one for one in copied if one.start_offset < offset <= one.end_offset]
+        ordered = [(epoch_of(one.epochs, offset - 1), one.segment_id, one) for one in there]
+        candidates = [one for one in ordered if one[0] <= first]
+        if not candidates:
+            break
+        segment = max(candidates)[2]
+        for epoch, start in reversed([one for one in segment.epochs if one[1] < offset]):
+            if found and found[0][0] == epoch:
+                found[0] = (epoch, start)
+            else:
+                found.insert(0, (epoch, start))
+        first, offset = found[0]
+        offset = segment.start_offset
+    return found
 
 
 def is_within(segment: RemoteLogSegmentMetadata, log_end_offset: int, epochs: Epochs) -> bool:

@@ -13,7 +13,7 @@ from .checks import (
     share_auto_offset_reset,
     throttled_replicas,
 )
-from .key import BOOLEAN, DOUBLE, FOREVER, INT, LIST, LONG, STRING, TIERED, key
+from .key import BOOLEAN, DOUBLE, FOREVER, INT, LIST, LONG, STRING, key
 
 TOPIC_KEYS = (
     key("cleanup.policy", LIST, ("delete",), list_of("compact", "delete"), broker="log.cleanup.policy"),
@@ -36,8 +36,8 @@ TOPIC_KEYS = (
     key("index.interval.bytes", INT, 4096, at_least(0), broker="log.index.interval.bytes"),
     key("internal.segment.bytes", INT, internal=True),
     key("leader.replication.throttled.replicas", LIST, (), throttled_replicas),
-    key("local.retention.bytes", LONG, -2, at_least(-2), broker="log.local.retention.bytes", inert=TIERED),
-    key("local.retention.ms", LONG, -2, at_least(-2), broker="log.local.retention.ms", inert=TIERED),
+    key("local.retention.bytes", LONG, -2, at_least(-2), broker="log.local.retention.bytes"),
+    key("local.retention.ms", LONG, -2, at_least(-2), broker="log.local.retention.ms"),
     key("max.compaction.lag.ms", LONG, FOREVER, at_least(1), broker="log.cleaner.max.compaction.lag.ms"),
     key(
         "max.decompressed.message.bytes",
@@ -60,11 +60,11 @@ TOPIC_KEYS = (
     key("min.compaction.lag.ms", LONG, 0, at_least(0), broker="log.cleaner.min.compaction.lag.ms"),
     key("min.insync.replicas", INT, 1, at_least(1), broker="min.insync.replicas"),
     key("preallocate", BOOLEAN, False, broker="log.preallocate"),
-    key("remote.copy.lag.bytes", LONG, -1, at_least(-1), broker="log.remote.copy.lag.bytes", inert=TIERED),
-    key("remote.copy.lag.ms", LONG, 0, at_least(-1), broker="log.remote.copy.lag.ms", inert=TIERED),
-    key("remote.log.copy.disable", BOOLEAN, False, inert=TIERED),
-    key("remote.log.delete.on.disable", BOOLEAN, False, inert=TIERED),
-    key("remote.storage.enable", BOOLEAN, False, inert=TIERED),
+    key("remote.copy.lag.bytes", LONG, -1, at_least(-1), broker="log.remote.copy.lag.bytes"),
+    key("remote.copy.lag.ms", LONG, 0, at_least(-1), broker="log.remote.copy.lag.ms"),
+    key("remote.log.copy.disable", BOOLEAN, False),
+    key("remote.log.delete.on.disable", BOOLEAN, False),
+    key("remote.storage.enable", BOOLEAN, False),
     key("retention.bytes", LONG, -1, broker="log.retention.bytes"),
     key("retention.ms", LONG, 604_800_000, at_least(-1), broker="log.retention.ms"),
     key("segment.bytes", INT, 1_073_741_824, at_least(1_048_576), broker="log.segment.bytes"),

@@ -212,8 +212,8 @@ def _check_broker_name(name: str) -> ApiError | None:
 def _validate_topic(state: ControllerState, name: str, after: Mapping[str, str]) -> ApiError | None:
     current = state.image.config(ResourceType.TOPIC, name)
     try:
-        # Tiered storage is not implemented, so no topic may use it, regardless of remote.log.storage.system.enable.
-        validate_topic_configs(after, topic_defaults(state.values), current, tiered=False)
+        tiered = bool(state.values.get("remote.log.storage.system.enable"))
+        validate_topic_configs(after, topic_defaults(state.values), current, tiered=tiered)
     except InvalidConfig as request_error:
         return ApiError(request_error.error, str(request_error))
     return None

@@ -53,6 +53,7 @@ _SAME = {
     "flush_messages": "flush.messages",
     "flush_ms": "flush.ms",
     "max_message_bytes": "max.message.bytes",
+    "remote_storage": "remote.storage.enable",
 }
 
 
@@ -97,6 +98,9 @@ _CLASS_ENDINGS = (".class", ".class.name", ".classes", ".reporters")
 PLUGIN_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
 
 _TIERED_SYSTEM_KEY = "remote.log.storage.system.enable"
+_TIERED_STORE_KEY = "remote.log.storage.manager.class.name"
+_TIERED_METADATA_KEY = "remote.log.metadata.manager.class.name"
+_TIERED_METADATA_CLASS = "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager"
 
 Changed = Callable[[frozenset[str]], None]
 
@@ -112,7 +116,8 @@ class BrokerConfig:
         self.values = BrokerValues(_with_defaults(said))
         validate_broker_configs(self.values)
         _check_paths(self.values)
-        _check_tiered_storage(self.values)
+        #: Whether this broker has tiered storage (KIP-405).
+        self.is_tiered = _is_tiered(self.values)
         self.listeners: Listeners = read_listeners(self.values)
         self._subscribers: list[Changed] = []
         #: Called when the dynamic values of this broker were written, even to what they were: files that they name may
@@ -259,7 +264,7 @@ def unknown_properties(properties: Mapping[str, str]) -> list[str]:
     unknown = sorted(
         name
         for name in properties
-        if broker_key(name) is None and not name.startswith(PREFIX) and name not in PLUGIN_KEYS
+        if broker_key(name) is None and not name.startswith(PREFIX) and not _is_for_plugin(name, properties)
     )
     lines = [
         f"{_printable(name)} has no effect: Apache Kafka 4 has no such property any more"
@@ -283,11 +288,25 @@ def check_known(properties: Mapping[str, str]) -> None:
         for name, value in properties.items()
     )
     for name in sorted(properties):
-        if broker_key(name) is not None or name.startswith(PREFIX) or name in PLUGIN_KEYS or is_removed(name):
+        if broker_key(name) is not None or name.startswith(PREFIX) or is_removed(name):
+            continue
+        if _is_for_plugin(name, properties):
             continue
         meant = suggestion(name)
         if meant or not has_plug_in:
             raise InvalidConfig(f"{_printable(name)} is not a property of any version of Kafka{meant}")
+
+
+def _is_for_plugin(name: str, properties: Mapping[str, str]) -> bool:
+    """Returns whether a class gets the property: the authorizer, or one of the two of tiered storage."""
+    if name in PLUGIN_KEYS:
+        return True
+    return properties.get(_TIERED_SYSTEM_KEY, "").strip().lower() == "true" and name.startswith(
+        (
+            properties.get("remote.log.storage.manager.impl.prefix", "rsm.config."),
+            properties.get("remote.log.metadata.manager.impl.prefix", "rlmm.config."),
+        )
+    )
 
 
 def _printable(name: str) -> str:
@@ -307,12 +326,14 @@ def _check_paths(values: BrokerValues) -> None:
             raise InvalidConfig(f"{name} has a NUL character, which no path can have")
 
 
-def _check_tiered_storage(values: BrokerValues) -> None:
-    if values.get(_TIERED_SYSTEM_KEY):
-        raise InvalidConfig(
-            f"{_TIERED_SYSTEM_KEY}=true: this broker has no tiered storage; a cluster with tiered topics stays on Apache "
-            "Kafka, any other sets the key to false"
-        )
+def _is_tiered(values: BrokerValues) -> bool:
+    if not values.get(_TIERED_SYSTEM_KEY):
+        return False
+    if not values.get(_TIERED_STORE_KEY) and "broker" in str(values.texts["process.roles"]):
+        raise InvalidConfig(f"{_TIERED_SYSTEM_KEY}=true: {_TIERED_STORE_KEY} names the store of remote segments")
+    if values.get(_TIERED_METADATA_KEY) != _TIERED_METADATA_CLASS:
+        raise InvalidConfig(f"{_TIERED_METADATA_KEY}: the only one is {_TIERED_METADATA_CLASS}")
+    return True
 
 
 def _warn_of_inert(names: Iterable[str]) -> None:

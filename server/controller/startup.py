@@ -62,7 +62,7 @@ def take_over(
     MetadataLost.
     """
     image = loaded.delta.apply(quorum_log.end_offset - 1, loaded.last_epoch, loaded.last_append_timestamp_ms)
-    why = unsupported(loaded.delta, image)
+    why = unsupported(loaded.delta, image, is_tiered=config.is_tiered)
     if why is not None:
         raise InvalidQuorum(f"{quorum_log.directory}: {why}")
     epoch_start_offset = quorum_log.end_offset

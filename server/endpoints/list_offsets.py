@@ -5,9 +5,11 @@ the high watermark on is found (the last stable offset with read_committed). Bel
 own, each since a version, before which it is UNSUPPORTED_VERSION:
 
  -1 the end that a consumer sees     -3 the record with the largest timestamp (v7, KIP-734)
- -2 the start                        -4 the start on local disks (v8, KIP-405): the same here
- -5 the end in tiered storage (v9, KIP-1005), and
- -6 the first offset that is not uploaded yet (v11, KIP-1023): there is no tiered storage, so both are -1
+ -2 the start                        -4 the start on local disks (v8, KIP-405)
+ -5 the last offset in tiered storage (v9, KIP-1005), and
+ -6 the first offset that is not uploaded yet (v11, KIP-1023): both are -1 for a topic that is not tiered
+
+A timestamp is looked up in the remote part of a tiered topic first, on a thread.
 
 A partition that is twice in one request is INVALID_REQUEST. A new leader whose high watermark has not reached
 the start of its epoch returns OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before v5, KIP-207).
@@ -17,6 +19,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -40,6 +44,7 @@ from ..runtime.memory import LARGE_BYTES, release_after
 
 if TYPE_CHECKING:
     from ..network.call import Call
+    from ..partitions.remote_port import RemotePort
     from ..services import Services
 
 _TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)
@@ -73,6 +78,7 @@ def handle(services: Services, call: Call) -> ListOffsetsResponse | None:
     asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
     response = ListOffsetsResponse()
     lookups: list[tuple[ListOffsetsPartitionResponse, _Later]] = []
+    remote: list[tuple[ListOffsetsPartitionResponse, _InRemote]] = []
     names = [topic.name for topic in request.topics]
     denied = _TOPICS.denied(services.access.authorizer, call, names)
     for topic in request.topics:
@@ -92,7 +98,12 @@ def handle(services: Services, call: Call) -> ListOffsetsResponse | None:
                 answer.error_code = rejected.error
             except _Later as later:
                 lookups.append((answer, later))
+            except _InRemote as search:
+                remote.append((answer, search))
         response.topics.append(ListOffsetsTopicResponse(topic.name, answers))
+    if remote:
+        _search_remote(services, call, response, lookups, remote)
+        return None
     if not lookups:
         return response
     _answer_later(services, call, response, lookups)
@@ -111,6 +122,60 @@ class _Later(Exception):
         self.batch = batch
         self.end = end
         self.not_yet = not_yet
+
+
+class _InRemote(Exception):
+    """The record may be in the remote store. `local`: the lookup in the local log, where the store has none."""
+
+    def __init__(self, hosted: HostedPartition, timestamp: int, local: Callable[[], TimestampedOffset]) -> None:
+        super().__init__()
+        self.hosted = hosted
+        self.timestamp = timestamp
+        self.local = local
+
+
+def _search_remote(
+    services: Services,
+    call: Call,
+    response: ListOffsetsResponse,
+    lookups: list[tuple[ListOffsetsPartitionResponse, _Later]],
+    remote: list[tuple[ListOffsetsPartitionResponse, _InRemote]],
+) -> None:
+    """Searches the remote store for all partitions at once, up to `remote.list.offsets.request.timeout.ms`."""
+    pending = dict(enumerate(remote))
+
+    def end() -> None:
+        timer.cancel()
+        for answer, _ in pending.values():
+            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+        pending.clear()
+        if lookups:
+            _answer_later(services, call, response, lookups)
+        else:
+            call.reply(response)
+
+    def searched(number: int, error: int, found: TimestampedOffset | None) -> None:
+        if pending.pop(number, None) is None:
+            return
+        answer, search = remote[number]
+        try:
+            if error:
+                raise Rejected(error)
+            _fill(answer, found if found is not None else _guarded(services, search.hosted, search.local))
+        except Rejected as rejected:
+            answer.error_code = rejected.error
+        except _Later as later:
+            lookups.append((answer, later))
+        if not pending:
+            end()
+
+    most_ms = services.config.get("remote.list.offsets.request.timeout.ms")
+    wait_ms = min(most_ms, call.request.timeout_ms or most_ms)
+    timer = asyncio.get_running_loop().call_later(wait_ms / 1000, end)
+    port = services.partitions.hosted.remote
+    for number, (_, search) in enumerate(remote):
+        assert port is not None, "only tiered topics are searched in the store"
+        port.find_by_timestamp(search.hosted, search.timestamp, partial(searched, number))
 
 
 def _answer_later(
@@ -147,8 +212,44 @@ def _find(services: Services, call: Call, topic: str, asked: ListOffsetsPartitio
         raise Rejected(error)
     is_consumer = request.replica_id == CONSUMER
     isolated = request.isolation_level == READ_COMMITTED
+    local = partial(_look_up, hosted, asked.timestamp, call.version, is_consumer=is_consumer, isolated=isolated)
+    if hosted.log.config.remote_storage:
+        port = services.partitions.hosted.remote
+        return _look_up_tiered(hosted, port, asked.timestamp, partial(_guarded, services, hosted, local))
+    return _guarded(services, hosted, local)
+
+
+def _look_up_tiered(
+    hosted: HostedPartition, port: RemotePort | None, timestamp: int, local: Callable[[], TimestampedOffset]
+) -> TimestampedOffset:
+    """Looks up in a log with a remote part. Raises _InRemote where the store is to be searched first."""
+    log = hosted.log
+    start = log.local_log_start_offset
+    if timestamp == EARLIEST_LOCAL:
+        return TimestampedOffset(start, _UNKNOWN, log.epochs.epoch_for_offset(start))
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        from ...tiers.offsets import earliest_pending_upload, latest_tiered
+
+        highest = None if port is None else port.highest_remote_offset(hosted)
+        if highest is None:
+            raise Rejected(ErrorCode.REPLICA_NOT_AVAILABLE)
+        epochs = log.epochs.entries()
+        if timestamp == LATEST_TIERED:
+            found = latest_tiered(epochs, highest)
+        else:
+            found = earliest_pending_upload(epochs, highest, log.log_start_offset, start)
+        return TimestampedOffset(found.offset, _UNKNOWN, found.epoch)
+    if timestamp >= 0 and port is not None and log.log_start_offset < start:
+        raise _InRemote(hosted, timestamp, local)
+    return local()
+
+
+def _guarded(
+    services: Services, hosted: HostedPartition, look_up: Callable[[], TimestampedOffset]
+) -> TimestampedOffset:
+    """Calls `look_up`. Raises Rejected for what a failing disk and damage are answered with."""
     try:
-        return _look_up(hosted, asked.timestamp, call.version, is_consumer=is_consumer, isolated=isolated)
+        return look_up()
     except LogDirectoryFailure as failure:
         hosted.on_failure(failure)
         raise Rejected(ErrorCode.KAFKA_STORAGE_ERROR) from None

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from ..network.call import Call, CostMeter
     from ..replicas.scrubber import Scrubber
     from .fetch_path import FetchPath
+    from .remote_fetch import RemoteReads
     from .sessions import FetchContext
 
 
@@ -167,6 +168,12 @@ def nothing_yet(hosted: HostedPartition, wanted: FetchedPartition) -> Found:
     return Found(wanted, hosted, data, None)
 
 
+def is_remote(hosted: HostedPartition, offset: int) -> bool:
+    """Returns whether only the remote store has the offset."""
+    log = hosted.log
+    return log.config.remote_storage and log.log_start_offset <= offset < log.local_log_start_offset
+
+
 def is_urgent(data: PartitionData) -> bool:
     """Returns True if the partition has something to report beside records: the response must not wait then."""
     return data.error_code != 0 or data.diverging_epoch is not NO_EPOCH or data.preferred_read_replica != NO_REPLICA
@@ -237,6 +244,7 @@ class Fetch(ParkedFetch):
         "_missing_bytes",
         "_path",
         "_rack",
+        "_remote",
         "_replica_epoch",
         "_replica_id",
         "_version",
@@ -267,6 +275,8 @@ class Fetch(ParkedFetch):
         if path.authorization is not None:
             self._denied = path.authorization.denied(call, context, is_follower=self._replica_id >= 0)
         self._missing_bytes = 0
+        #: Reads of the remote store; None while there are none.
+        self._remote: RemoteReads | None = None
         #: Whether the partitions have not been inspected yet.
         self._is_new = True
         self._inspections = 0
@@ -309,6 +319,9 @@ class Fetch(ParkedFetch):
     def _attempt(self) -> FetchResponse | None:
         try:
             found, found_bytes, has_error = self._look(self._max_bytes, whole_first=True)
+            if self._remote is not None and self._remote.is_pending:
+                self._wait_for_remote()
+                return None
             is_due = (
                 has_error or found_bytes >= self._min_bytes or self._max_wait_ms <= 0 or not self._context.partitions
             )
@@ -322,6 +335,12 @@ class Fetch(ParkedFetch):
             return None
         self._missing_bytes = self._min_bytes - found_bytes
         return None
+
+    def _wait_for_remote(self) -> None:
+        """Waits for what the store reads, and answers then, with however little there is."""
+        assert self._remote is not None, "nothing is read from the store"
+        self._is_warming = self._is_last = True
+        self._remote.wait()
 
     def _warm(self, cold: NotInPageCache) -> None:
         # The records found are due when they are in memory: the client has waited for the disk.
@@ -427,6 +446,8 @@ class Fetch(ParkedFetch):
             try:
                 return self._read(hosted, wanted, left, whole_first)
             except OffsetOutOfRange:
+                if is_remote(hosted, wanted.fetch_offset):
+                    return self._look_at_remote(hosted, wanted, left, whole_first)
                 error = _OFFSET_OUT_OF_RANGE
             except SegmentSuspected as suspected:
                 if self._inspections < MOST_INSPECTIONS:
@@ -440,6 +461,33 @@ class Fetch(ParkedFetch):
                 error = _KAFKA_STORAGE_ERROR
         hosted.counters.failed_fetches += 1
         return Found(wanted, hosted, rejected(hosted.index, self._sent_as(error), None), None)
+
+    def _look_at_remote(self, hosted: HostedPartition, wanted: FetchedPartition, left: int, whole_first: bool) -> Found:
+        """Begins a read of the remote store, or returns its result. Followers get records of the local log only."""
+        from . import remote_fetch
+
+        port = self._path.partitions.remote
+        one = nothing_yet(hosted, wanted)
+        if self._replica_id >= 0:
+            return remote_fetch.moved_to_remote(one)
+        if port is None:
+            return Found(wanted, hosted, rejected(hosted.index, ErrorCode.REPLICA_NOT_AVAILABLE, None), None)
+        if not self._isolated:
+            one.data.aborted_transactions = None
+        if self._remote is None:
+            self._remote = remote_fetch.RemoteReads(port, partial(self._warmed, None))
+        found = self._remote.result(hosted, wanted, min(left, wanted.max_bytes), isolated=self._isolated)
+        if found is None or (len(found.data) > left and not whole_first):
+            return one
+        if found.error:
+            hosted.counters.failed_fetches += 1
+            return Found(wanted, hosted, rejected(hosted.index, found.error, None), None)
+        if len(found.data) and wanted.fetch_offset >= hosted.log.log_start_offset:
+            return remote_fetch.with_records(one, found, wanted.fetch_offset, isolated=self._isolated)
+        if found.next_offset > wanted.fetch_offset:  # compaction has left nothing between the two
+            after = hosted.log.read(found.next_offset, min(left, wanted.max_bytes), hosted.last_stable_offset)
+            return one._replace(records=after if after.size else None)
+        return one
 
     def _read(self, hosted: HostedPartition, wanted: FetchedPartition, left: int, whole_first: bool) -> Found:
         log, offset = hosted.log, wanted.fetch_offset
@@ -486,7 +534,15 @@ class Fetch(ParkedFetch):
             return FetchResponse(0, _INVALID_FETCH_SESSION_EPOCH, session.id, [], NO_NODES)
         # First what may find that it must wait, then what cannot be undone.
         may_wait = self._pread is os.pread
-        pieces = [piece_of(one, may_wait=may_wait) for one in found]
+        if self._remote is None:
+            pieces = [piece_of(one, may_wait=may_wait) for one in found]
+        else:
+            from .remote_fetch import RemoteSlice
+
+            pieces = [
+                one.records.data if isinstance(one.records, RemoteSlice) else piece_of(one, may_wait=may_wait)
+                for one in found
+            ]
         if session is not None:
             session_id = session.id
             found, pieces = self._update_session(found, pieces)

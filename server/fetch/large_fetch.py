@@ -117,6 +117,9 @@ class LargeFetch(Fetch):
                 found.append(some)
                 found_bytes, has_error = found_bytes + size, has_error or is_urgent
                 yield
+            if self._remote is not None and self._remote.is_pending:
+                self._wait_for_remote()
+                return None
             is_due = has_error or found_bytes >= self._min_bytes or self._max_wait_ms <= 0
             if is_due or self._is_last:
                 return (yield from self._answer_in_steps(found))

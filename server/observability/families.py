@@ -76,6 +76,17 @@ def families(services: NodeServices) -> Iterator[Metric]:
     state = _RUNNING if services.controller.lifecycle is None else services.controller.lifecycle.state.value
     yield _gauge("kafka_server_kafkaserver_brokerstate", "State of the broker: 3 is running.", state)
     yield from _fetch_sessions(services)
+    yield from _remote(services)
+
+
+def _remote(services: Services) -> Iterator[Metric]:
+    if services.partitions.hosted.remote is None:
+        return
+    from ..remote.subsystem import RemoteSubsystem
+    from .remote_families import remote
+
+    assert isinstance(services.partitions.hosted.remote, RemoteSubsystem), "there is one tiered storage"
+    yield from remote(services.partitions.hosted.remote)
 
 
 def _fetch_sessions(services: Services) -> Iterator[Metric]:

@@ -221,7 +221,7 @@ class ReplicaOpening:
         topic, end = opened.topic, opened.log_end_offset
         settings, topic_id = self._settings.of(image, topic), image.topics.by_name[topic].id
         opened.config = settings.log_config  # it may have changed while a thread opened the log
-        role = Partition(self._node_id, end, max(opened.log_start_offset, min(high_watermark, end)))
+        role = Partition(self._node_id, end, max(opened.local_log_start_offset, min(high_watermark, end)))
         counters, failed = self._metrics.topic(topic), self._partitions.directory_failed
         hosted = HostedPartition(topic_id, opened, role, directory, settings.rules, counters, self._pools, failed)
         hosted.on_proposal = self._isr_rules.propose

@@ -288,7 +288,8 @@ class Replica:
 
     def truncated(self) -> None:
         """Handles the truncation of a follower's log, or its new start offset."""
-        self.role.truncated(self.log.log_end_offset, self.log.log_start_offset)
+        # What only a remote store has is committed.
+        self.role.truncated(self.log.log_end_offset, self.log.local_log_start_offset)
         self.log_start_moved()
 
     def shrink_isr(self, now_ms: int) -> None:

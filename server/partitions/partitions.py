@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..runtime.log_lines import RepeatedLines
     from ..runtime.metadata_cache import MetadataCache
     from .hosted_partition import HostedPartition
+    from .remote_port import RemotePort
 
 
 # Log directories that accept no new replicas (`cordoned.log.dirs`, KIP-1066).
@@ -236,6 +237,8 @@ class Partitions:
         self._by_id: dict[TopicIdPartition, HostedPartition] = {}
         #: Takes failures of background work on partitions.
         self.background = BackgroundTasks()
+        #: Tiered storage; None where it is not enabled.
+        self.remote: RemotePort | None = None
         #: True when the replicas in the directories have been opened.
         self.are_loaded = False
         #: Called with a partition of this broker that a request has named, and that may not be open yet.

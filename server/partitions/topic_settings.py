@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.image import TOPIC_RESOURCE
+from ..runtime.internal_topics import INTERNAL_TOPICS
 from ..runtime.sliced_work import SlicedWork
 from .batch_validation import append_rules
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from .partitions import Partitions
 
 log = logging.getLogger("odradek.partitions")
+
+#: Topics whose logs have no remote part, whatever their configuration says (KIP-405).
+NEVER_TIERED = INTERNAL_TOPICS | {"__remote_log_metadata"}
 
 
 class TopicSettings(NamedTuple):
@@ -51,6 +56,8 @@ class SettingsByTopic:
         """Reads the settings of a topic. Returns whether they differ from the ones before."""
         overrides = image.config(TOPIC_RESOURCE, topic)
         settings = self._made(dict(overrides)) if overrides else self._defaults
+        if settings.log_config.remote_storage and (settings.log_config.compact or topic in NEVER_TIERED):
+            settings = settings._replace(log_config=replace(settings.log_config, remote_storage=False))
         before = self._by_topic.get(topic)
         self._by_topic[topic] = settings
         return settings != before

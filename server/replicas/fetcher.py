@@ -125,7 +125,7 @@ class FollowedPartition:
     Until `leave`, `changed` is called when that may be so, and when the log changes in another way than by a response.
     """
 
-    __slots__ = ("changed", "damage", "epoch", "failures", "hosted", "key", "leader", "not_before_ms")
+    __slots__ = ("changed", "damage", "epoch", "failures", "hosted", "key", "leader", "leader_start", "not_before_ms")
 
     def __init__(self, hosted: HostedPartition, now_ms: int) -> None:
         self.hosted = hosted
@@ -135,6 +135,8 @@ class FollowedPartition:
         #: Failures since the last success, and the time until which the partition is left out for them.
         self.failures = 0
         self.not_before_ms = 0
+        #: The leader's log start offset, in the response that names no records of it.
+        self.leader_start = -1
         #: The error in the last response's batches, if they could not be written.
         self.damage: BatchError | None = None
         log, high_watermark = hosted.log, hosted.role.high_watermark
@@ -179,6 +181,7 @@ class FollowedPartition:
     def take(self, data: PartitionData, now_ms: int) -> int:
         """Applies the leader's response to `wanted`. Returns an error code, 0 for success."""
         if data.error_code:
+            self.leader_start = data.log_start_offset
             return data.error_code
         try:
             diverging = data.diverging_epoch
@@ -295,7 +298,10 @@ _STALE_METADATA_ERRORS = frozenset(
 
 
 class ReplicaFetcher:
-    """A fetcher of partitions that broker `leader` leads. `purpose` names its connection to the leader."""
+    """A fetcher of partitions that broker `leader` leads. `purpose` names its connection to the leader.
+
+    `start_behind_remote` has a log begin behind the part that only a remote store has; None without tiered storage.
+    """
 
     def __init__(
         self,
@@ -307,7 +313,9 @@ class ReplicaFetcher:
         quota: ReplicationQuota,
         damage: DamageCounters,
         lines: RepeatedLines,
+        start_behind_remote: Callable[[FollowedPartition], object] | None = None,
     ) -> None:
+        self._start_behind_remote = start_behind_remote
         self._leader = leader
         self._purpose = purpose
         self._requests = requests
@@ -539,6 +547,8 @@ class ReplicaFetcher:
             endpoint = self._requests.endpoint(self._leader)
             if endpoint is not None:
                 ask_for_ends(self._requests, self._clock, endpoint, followed)
+        elif error == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE and self._start_behind_remote is not None:
+            self._start_behind_remote(followed)
         elif error not in _STALE_METADATA_ERRORS or followed.failures > _QUIET_FAILURES:
             # A leader that takes its roles late, with thousands of partitions, returns the same error for each of them.
             words = f"{name}: broker {self._leader} returned {ErrorCode(error).name}"

@@ -123,13 +123,17 @@ class LogMaintenance:
 
     def _delete_old_segments(self, hosted: HostedPartition) -> None:
         before = hosted.log.log_start_offset
-        count = delete_old_segments(hosted.log, self._clock.now_ms(), hosted.role.high_watermark, defer=True)
+        if hosted.log.config.remote_storage:
+            remote = self._partitions.remote
+            count = 0 if remote is None else remote.delete_local_segments(hosted)
+        else:
+            count = delete_old_segments(hosted.log, self._clock.now_ms(), hosted.role.high_watermark, defer=True)
         if count:
             log.info(
                 "%s: %d old segments deleted; the log starts at offset %d",
                 hosted.name,
                 count,
-                hosted.log.log_start_offset,
+                hosted.log.local_log_start_offset,
             )
             self.schedule_segment_deletion(hosted)
         if hosted.log.log_start_offset != before:

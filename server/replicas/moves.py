@@ -59,7 +59,7 @@ class ReplicaMove:
     @property
     def next_offset(self) -> int:
         """The next offset to copy. The batch that has it may begin below the log's start."""
-        return max(self.future.log_end_offset, self.hosted.log_start_offset)
+        return max(self.future.log_end_offset, self.hosted.log.local_log_start_offset)
 
     @property
     def offset_lag(self) -> int:
@@ -217,7 +217,9 @@ class ReplicaMoves:
         hosted, future, now_ms = move.hosted, move.future, self._clock.now_ms()
         if not move.is_wanted or hosted.is_removed or hosted.offline or not move.destination.is_online:
             raise _Ended
-        if future.log_end_offset < hosted.log_start_offset:
+        if future.log_end_offset < hosted.log.local_log_start_offset and hosted.log.config.remote_storage:
+            _begin_after_remote(hosted.log, future, now_ms)
+        elif future.log_end_offset < hosted.log_start_offset:
             slice_ = hosted.log.read(hosted.log_start_offset, 1)
             base_offset = read_header(slice_.bytes()).base_offset if slice_.size else hosted.log_start_offset
             future.truncate_fully_and_start_at(base_offset, now_ms, hosted.log_start_offset)
@@ -248,6 +250,15 @@ class ReplicaMoves:
         hosted.refresh_append_state()
         old_directory.discard(old_log, now_ms)
         self._reports.add(hosted)
+
+
+def _begin_after_remote(source: Log, future: Log, now_ms: int) -> None:
+    """Has the future log begin with the local part of the log, whose leader epochs and log start it gets."""
+    start = source.local_log_start_offset
+    slice_ = source.read(start, 1)
+    base_offset = read_header(slice_.bytes()).base_offset if slice_.size else start
+    producers = source.producers_at_local_start()
+    future.begin_after_remote(base_offset, now_ms, source.log_start_offset, source.epochs.entries(), producers)
 
 
 def bytes_from(source: Log, offset: int) -> int:

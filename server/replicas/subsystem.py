@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ..runtime.log_lines import RepeatedLines
     from ..runtime.metadata_cache import MetadataCache
     from ..runtime.thread_pools import ThreadPools
+    from .fetcher import FollowedPartition
     from .healing import ReplicaRequests
     from .replication import Replication
 
@@ -122,6 +123,12 @@ class ReplicasSubsystem(Subsystem):
 
         return ReplicaRequests(self._config.node_id, self._broker_epoch, self._config, self._peers, self.leaders)
 
+    def _start_behind_remote(self, followed: FollowedPartition) -> None:
+        """Has a follower begin behind the part of the log that only the remote store has; its next fetch is delayed."""
+        remote = self._hosted.remote
+        if remote is not None:
+            remote.start_follower(followed.hosted, followed.leader_start, lambda error: followed.changed(followed))
+
     def _make_replication(self) -> Replication:
         from .fetcher import ReplicaFetcher
         from .isr_changes import IsrChanges
@@ -135,7 +142,10 @@ class ReplicasSubsystem(Subsystem):
         requests = self._requests()
 
         def make_fetcher(leader: int, purpose: str) -> ReplicaFetcher:
-            return ReplicaFetcher(leader, purpose, requests, config, clock, followers, self._damage, self._lines)
+            behind_remote = None if self._hosted.remote is None else self._start_behind_remote
+            return ReplicaFetcher(
+                leader, purpose, requests, config, clock, followers, self._damage, self._lines, behind_remote
+            )
 
         isr_changes = IsrChanges(node_id, self._broker_epoch, clock, self._controller.forwarding)
         return Replication(config, clock, self._hosted, isr_changes, leaders, followers, make_fetcher)

@@ -97,6 +97,10 @@ class ThreadPool(ThreadPoolExecutor):
         """Runs `function` on a thread. `done` gets its result, or its exception, on the loop."""
         self.start(function).add_done_callback(lambda ended: done(ended.exception() or ended.result()))
 
+    def resize(self, size: int) -> None:
+        """Changes the greatest number of threads. Idle threads beyond it stay."""
+        self.size = self._max_workers = size
+
     async def stop(self) -> None:
         """Ends the threads when they have done their tasks. The loop goes on meanwhile."""
         await self.done()

@@ -36,6 +36,8 @@ class LogConfig:
     flush_messages: int = _INT64_MAX
     flush_ms: int = _INT64_MAX
     max_message_bytes: int = 1_048_588
+    #: Whether closed segments are in a remote store too (KIP-405): the log may then start before its first segment.
+    remote_storage: bool = False
     #: Broker-wide in Kafka (producer.id.expiration.ms), kept here so that a log has one source of settings.
     producer_id_expiration_ms: int = 86_400_000
 

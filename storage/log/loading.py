@@ -395,7 +395,7 @@ class LogLoader:
         last = segments[-1]
         last.next_offset = end
         last.max_timestamp, last.offset_of_max_timestamp = noted.max_timestamp, noted.offset_of_max_timestamp
-        start = max(log_start_offset, noted.start_offset, first)
+        start = max(log_start_offset, noted.start_offset, first if not self.config.remote_storage else 0)
         self.segments, self.snapshots = segments, noted.snapshots
         self.epochs = LeaderEpochs(self.directory, noted.epochs, are_written=noted.are_epochs_written)
         self.epochs.truncate_from_start(start)
@@ -569,7 +569,8 @@ class LogLoader:
         for snapshot in self.snapshots:
             unlink_if_exists(self.directory.file(snapshot, SNAPSHOT_SUFFIX))
         self.snapshots = []
-        self.epochs.clear()
+        if not self.config.remote_storage:
+            self.epochs.clear()
         self.producers.clear(end)
         self._go_on_at(end)
         return end
@@ -605,6 +606,8 @@ class LogLoader:
         if gone:
             name = os.path.basename(self.directory.file(gone[0], LOG_SUFFIX))
             self.damage.add(DamagedRange(name, 0, 0, gone[0], first, "the file is gone"))
+        if self.config.remote_storage:
+            return log_start_offset  # a checkpoint that is lost is 0: the leader finds the start in the remote store
         before = self.damage.covers(first - 1)
         if before is not None and before.next_offset == first:
             return max(log_start_offset, before.first_offset)

@@ -251,7 +251,11 @@ class Log(LogSegments):
             limit_offset = met.first_offset
         else:
             met = None
-        number = max(bisect_right(self._bases, offset) - 1, 0)
+        number = bisect_right(self._bases, offset) - 1
+        if number < 0:
+            if self.config.remote_storage:
+                raise OffsetOutOfRange(f"offset {offset}, the first segment begins at {self._bases[0]}")
+            number = 0
         segment = self.segments[number]
         start = segment.position_of(offset, pread)
         while start >= segment.size and number + 1 < len(self.segments):

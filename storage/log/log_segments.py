@@ -10,7 +10,9 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
+from ...protocol.internal.producer_snapshot import ProducerEntry
 from ..files.open_files import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -19,11 +21,14 @@ from ..files.open_files import (
     LogDirectoryFailure,
     OpenFiles,
     PartitionDirectory,
+    read_if_exists,
     unlink_if_exists,
     write_atomically,
 )
 from ..segments.aborted import (
     AbortedTransaction,
+    CorruptSnapshot,
+    decode_snapshot,
     encode_snapshot,
     plausible_aborted,
     read_aborted,
@@ -171,6 +176,11 @@ class LogSegments:
         return self.segments[-1]
 
     @property
+    def local_log_start_offset(self) -> int:
+        """The first offset on the disk: the log start offset, unless the records before it are in a remote store."""
+        return max(self.log_start_offset, self._bases[0])
+
+    @property
     def has_files(self) -> bool:
         """Returns whether its files are made."""
         return len(self.segments) > 1 or not self.segments[0].is_planned
@@ -301,7 +311,8 @@ class LogSegments:
             self.epochs.truncate_from_end(self.log_end_offset)
             return
         if offset < self.segments[0].base_offset:
-            self.truncate_fully_and_start_at(offset, now_ms)
+            start = min(self.log_start_offset, offset) if self.config.remote_storage else None
+            self.truncate_fully_and_start_at(offset, now_ms, start)
             return
         self._free_names()
         try:
@@ -319,14 +330,19 @@ class LogSegments:
             raise self._failed("truncating", error) from error
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int, log_start_offset: int | None = None) -> None:
-        """Removes everything; the next record has `offset`."""
+        """Removes everything; the next record has `offset`. With a log start offset before it, the records between the
+        two are in a remote store, and their leader epochs are kept.
+        """
         self._free_names()
         try:
             while self.segments:
                 self._remove_last().delete()
             self._add(Segment.create(self._directory, self._files, offset, now_ms))
             self.log_start_offset = offset if log_start_offset is None else log_start_offset
-            self.epochs.clear()
+            if self.log_start_offset < offset and self.config.remote_storage:
+                self.epochs.truncate_from_end(offset)
+            else:
+                self.epochs.clear()
             self.epochs.write(sync=False)
             self._drop_snapshots(lambda _: True)
             self.producers.clear(offset)
@@ -335,6 +351,57 @@ class LogSegments:
             self._restrict_damage()
         except OSError as error:
             raise self._failed("truncating", error) from error
+
+    def begin_after_remote(
+        self,
+        offset: int,
+        now_ms: int,
+        log_start_offset: int,
+        epochs: Iterable[tuple[int, int]],
+        producers: Sequence[ProducerEntry],
+    ) -> None:
+        """Empties the log of a follower; its next record has `offset`, and a remote store has those before it, with
+        these leader epochs. `producers` are those at `offset` (KIP-405).
+        """
+        assert self.config.remote_storage, f"{self.path} has no remote part"
+        self.truncate_fully_and_start_at(offset, now_ms, min(log_start_offset, offset))
+        try:
+            self.epochs.clear()
+            for epoch, start in epochs:
+                self.epochs.assign(epoch, start)
+            self.epochs.truncate_from_end(offset)
+            self.epochs.truncate_from_start(self.log_start_offset)
+            self.epochs.write()
+            self.producers.load(producers, offset, now_ms, self.config.producer_id_expiration_ms)
+            self.producers.end_offset = offset
+            # No segment before it has written the snapshot of its end.
+            write_atomically(
+                self._directory.file(offset, SNAPSHOT_SUFFIX), encode_snapshot(self.producers.to_snapshot())
+            )
+            self._snapshots.append(offset)
+        except OSError as error:
+            raise self._failed("truncating", error) from error
+
+    def producers_at_local_start(self) -> list[ProducerEntry]:
+        """Returns the producers at the start of the first segment, from the snapshot that is kept there."""
+        try:
+            content = read_if_exists(self._directory.file(self._bases[0], SNAPSHOT_SUFFIX))
+        except OSError as error:
+            raise self._failed("reading", error) from error
+        with suppress(CorruptSnapshot):
+            return decode_snapshot(content) if content else []
+        return []
+
+    def restore_epochs(self, entries: Iterable[tuple[int, int]]) -> None:
+        """Replaces the leader epochs by those of the whole log, the remote part included: the file was lost or damaged."""
+        self.epochs.clear()
+        for epoch, start in entries:
+            self.epochs.assign(epoch, start)
+        self.epochs.truncate_from_start(self.log_start_offset)
+        try:
+            self.epochs.write()
+        except OSError as error:
+            raise self._failed("writing the leader epochs of", error) from error
 
     def _remove_last(self) -> Segment:
         self._limits_of = None
@@ -376,7 +443,8 @@ class LogSegments:
     # ---- removing and replacing segments
 
     def remove_first(self, count: int, now_ms: int, *, defer: bool = False) -> None:
-        """Removes the oldest `count` segments (never the active one); the log then starts no earlier than the next.
+        """Removes the oldest `count` segments (never the active one); the log then starts no earlier than the next. If the
+        log has a remote part, only its local part does: the caller removes what the remote store has.
 
         With `defer` the files keep their names until `delete_scheduled`, which a thread may call.
         """
@@ -385,7 +453,8 @@ class LogSegments:
         del self.segments[:count], self._bases[:count]
         if not defer:
             self._free_names()
-        self.advance_log_start_offset(self._bases[0])
+        if not self.config.remote_storage:
+            self.advance_log_start_offset(self._bases[0])
 
     def replace(self, base_offset: int, sources: Sequence[Segment], now_ms: int) -> bool:
         """Puts the compacted segment at `base_offset` in the place of those it was made of; False when they are no

@@ -15,11 +15,17 @@ from .log import Log
 Condition = Callable[[Segment], bool]
 
 
-def delete_old_segments(log: Log, now_ms: int, high_watermark: int, *, defer: bool = False) -> int:
+def delete_old_segments(
+    log: Log, now_ms: int, high_watermark: int, *, defer: bool = False, with_remote_part: bool = False
+) -> int:
     """Deletes old segments of one log, under any cleanup policy. Returns their number. `defer`: see `Log.remove_first`.
 
+    A log with a remote part keeps its segments: only what has the metadata of the copies can delete them (`tiers/`). With
+    `with_remote_part` they go all the same, as the records of the remote part before them then do.
     Raises LogDirectoryFailure.
     """
+    if log.config.remote_storage and not with_remote_part:
+        return 0
     conditions: list[Condition] = [
         # As in Kafka the active segment does not go by this one.
         lambda segment: segment is not log.active and segment.next_offset <= log.log_start_offset

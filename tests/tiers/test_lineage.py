@@ -11,6 +11,7 @@ from odradek.tiers.lineage import (
     NO_EPOCH,
     epoch_of,
     epochs_in_range,
+    extended_epochs,
     highest_remote_offset,
     is_within,
     remote_start_offset,
@@ -18,6 +19,7 @@ from odradek.tiers.lineage import (
 )
 from odradek.tiers.segment_metadata import (
     COPY_SEGMENT_FINISHED,
+    COPY_SEGMENT_STARTED,
     DELETE_SEGMENT_STARTED,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
@@ -112,3 +114,27 @@ def test_log_of_a_new_leader_starts_with_the_first_segment_that_can_be_read() ->
     assert remote_start_offset(cache, [(0, 0), (1, 150)]) == 100
     assert remote_start_offset(cache, [(1, 150)]) == 150
     assert remote_start_offset(cache, [(7, 0)]) is None
+
+
+def copied(number: int, start: int, end: int, *epochs: tuple[int, int]) -> RemoteLogSegmentMetadata:
+    return RemoteLogSegmentMetadata(
+        PARTITION, bytes([number]) * 16, start, end, 0, 1, 0, 1, epochs, state=COPY_SEGMENT_FINISHED
+    )
+
+
+def test_epochs_of_the_remote_part_are_those_of_its_segments() -> None:
+    segments = [copied(1, 0, 9, (0, 0)), copied(2, 10, 19, (0, 10), (2, 15)), copied(3, 20, 29, (2, 20), (3, 25))]
+    assert extended_epochs(segments, [(3, 30), (4, 35)], 30) == [(0, 0), (2, 15), (3, 25), (4, 35)]
+    assert extended_epochs(segments, [], 30) == [(0, 0), (2, 15), (3, 25)]
+    assert extended_epochs(segments, [(2, 22), (3, 25)], 30) == [(0, 0), (2, 15), (3, 25)]
+
+
+def test_epochs_before_a_hole_or_of_a_segment_that_is_not_copied_are_not_taken() -> None:
+    last = copied(3, 20, 29, (2, 20))
+    begun = copied(2, 10, 19, (1, 10))._replace(state=COPY_SEGMENT_STARTED)
+    assert extended_epochs([copied(1, 0, 8, (0, 0)), begun, last], [(4, 30)], 30) == [(2, 20), (4, 30)]
+
+
+def test_epochs_of_another_history_are_not_taken() -> None:
+    newer, older = copied(1, 0, 29, (7, 0)), copied(2, 0, 29, (1, 0), (3, 10))
+    assert extended_epochs([newer, older], [(5, 30)], 30) == [(1, 0), (3, 10), (5, 30)]

@@ -59,12 +59,12 @@ def test_start_with_a_tiered_topic_fails_and_leaves_its_files_alone(tmp_path: Pa
     assert files(broker.data_dir) == before
 
 
-def test_start_with_tiered_storage_enabled_fails(tmp_path: Path) -> None:
+def test_start_with_tiered_storage_and_no_store_fails(tmp_path: Path) -> None:
     done = odradek_command(
         "start", "--data-dir", str(tmp_path / "data"), "--override", "remote.log.storage.system.enable=true"
     )
     assert done.status == 2
-    assert "remote.log.storage.system.enable=true: this broker has no tiered storage" in done.err
+    assert "remote.log.storage.manager.class.name names the store" in done.err
     assert not (tmp_path / "data").exists()
 
 

@@ -1,0 +1,1 @@
+"""Tiered storage end to end: real processes, real clients, a folder as the store."""

@@ -1,0 +1,84 @@
+"""A cluster of Odradek and Apache Kafka with one store: each reads what the other has copied, and follows the other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compat_tests.cluster.mixed import EitherNode, MixedCluster
+from compat_tests.java.fetch import TIERS, home
+from tests.server.harness.cluster_process import COMBINED
+
+from . import tiered
+from .test_three_brokers import await_isr, await_local_start, await_other_leader, bootstrap, partition_state, reassign
+
+pytestmark = [pytest.mark.slow, pytest.mark.oracle]
+
+COUNT = 6000
+
+
+class TieredNode(EitherNode):
+    """With LocalTieredStorage on its class path where it runs Apache Kafka."""
+
+    def command(self) -> list[str]:
+        command = super().command()
+        if self.is_apache:
+            at = command.index("-cp") + 1
+            command[at] = os.pathsep.join((command[at], str(home(TIERS) / "*")))
+        return command
+
+
+class TieredCluster(MixedCluster):
+    node_class = TieredNode
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def cluster(java_tools: None, tmp_path: Path, folder: Path) -> Iterator[TieredCluster]:
+    """Node 1 runs Odradek, nodes 2 and 3 Apache Kafka."""
+    made = TieredCluster(tmp_path, [COMBINED] * 3)
+    for node in made.nodes.values():
+        node.properties |= tiered.properties(folder, replication=3)
+    for node_id in (2, 3):
+        made.node(node_id).is_apache = True
+    with made:
+        yield made
+
+
+def test_each_reads_and_continues_the_tier_of_the_other(cluster: TieredCluster, folder: Path) -> None:
+    tiered.make_topic(bootstrap(cluster), replication=1)
+    values: list[bytes] = []
+    for turn, node_id in enumerate((1, 2, 1)):
+        if partition_state(cluster)[1] != [node_id]:
+            reassign(cluster, [node_id])
+        more = tiered.values_of(COUNT, COUNT * turn)
+        tiered.produce(bootstrap(cluster), more)
+        values += more
+        await_local_start(cluster, node_id, COUNT * turn + COUNT // 2)
+        assert tiered.consume(bootstrap(cluster), len(values)) == tiered.numbered(values)
+
+
+def test_leaders_of_both_kinds_follow_one_another(cluster: TieredCluster, folder: Path) -> None:
+    tiered.make_topic(bootstrap(cluster), replication=3)
+    values: list[bytes] = []
+    for turn in range(3):
+        more = tiered.values_of(COUNT, COUNT * turn)
+        tiered.produce(bootstrap(cluster), more)
+        values += more
+        leader, _, _ = partition_state(cluster)
+        for node_id in cluster.nodes:
+            await_local_start(cluster, node_id, COUNT * turn + COUNT // 2)
+        assert tiered.consume(bootstrap(cluster), len(values)) == tiered.numbered(values)
+        if turn < 2:
+            cluster.nodes[leader].kill()
+            await_other_leader(cluster, leader)
+            assert tiered.consume(bootstrap(cluster), len(values)) == tiered.numbered(values)
+            cluster.nodes[leader].start()
+            await_isr(cluster, [1, 2, 3])

@@ -1,0 +1,96 @@
+"""The remote reads of a Fetch: records before the local log start, which only the store has (KIP-405).
+
+All partitions of a fetch are read at once. The fetch waits for them as it waits for the disk, up to
+`remote.fetch.max.wait.ms`; what has not come by then is left out, and the next fetch gets it. Imported with the first one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.fetch import AbortedTransaction, PartitionData
+from ...storage.segments.segment import LogSlice
+
+if TYPE_CHECKING:
+    from ..partitions.hosted_partition import HostedPartition
+    from ..partitions.remote_port import RemotePort, RemoteRecords
+    from .fetch import Found
+    from .sessions import FetchedPartition
+
+Key = tuple[Any, int]
+
+
+class RemoteSlice(LogSlice):
+    """Batches of the store, in memory."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: memoryview | bytes, offset: int, next_offset: int) -> None:
+        super().__init__(None, 0, len(data), offset, next_offset, offset)
+        self.data = data
+
+
+class RemoteReads:
+    """The remote reads of one fetch, by partition. `resume` is called once, when they have ended or time is over."""
+
+    def __init__(self, port: RemotePort, resume: Callable[[], object]) -> None:
+        self._port = port
+        self._resume = resume
+        self._results: dict[Key, RemoteRecords | None] = {}
+        self._withdrawals: dict[Key, Callable[[], object]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self.is_pending = False
+
+    def result(
+        self, hosted: HostedPartition, wanted: FetchedPartition, max_bytes: int, *, isolated: bool
+    ) -> RemoteRecords | None:
+        """Returns the result of a partition; None while it is being read."""
+        key = wanted.key
+        if key not in self._results:
+            self._results[key] = None
+            self.is_pending = True
+            done = partial(self._done, key)
+            self._withdrawals[key] = self._port.read(
+                hosted, wanted.fetch_offset, max_bytes, isolated=isolated, done=done
+            )
+        return self._results[key]
+
+    def wait(self) -> None:
+        """Waits for the reads that have begun."""
+        wait_s = self._port.fetch_max_wait_ms / 1000
+        self._timer = asyncio.get_running_loop().call_later(wait_s, self._end)
+
+    def _done(self, key: Key, records: RemoteRecords) -> None:
+        self._withdrawals.pop(key, None)
+        self._results[key] = records
+        if not self._withdrawals and self._timer is not None:
+            self._end()
+
+    def _end(self) -> None:
+        """Has the fetch answered, without the reads that have not ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for withdraw in self._withdrawals.values():
+            withdraw()
+        self._withdrawals.clear()
+        self.is_pending = False
+        self._resume()
+
+
+def moved_to_remote(one: Found) -> Found:
+    """Returns the answer to a follower whose offset only the store has: it begins behind the store's part."""
+    one.data.error_code = ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
+    return one._replace(hosted=None)
+
+
+def with_records(one: Found, found: RemoteRecords, offset: int, *, isolated: bool) -> Found:
+    """Returns the result of a partition with the records of the store."""
+    data: PartitionData = one.data
+    if isolated:
+        data.aborted_transactions = [AbortedTransaction(e.producer_id, e.first_offset) for e in found.aborted or ()]
+    return one._replace(records=RemoteSlice(found.data, offset, found.next_offset))

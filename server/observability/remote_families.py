@@ -1,0 +1,87 @@
+"""Metrics of tiered storage, under Kafka's names (KIP-405, KIP-930, KIP-956). Imported where it is enabled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+if TYPE_CHECKING:
+    from ..remote.subsystem import RemoteSubsystem
+
+_TOPICS = "kafka_server_brokertopicmetrics"
+_COUNTERS = {
+    "remotecopybytes": ("copy_bytes", "Bytes that were copied to the remote store."),
+    "remotecopyrequests": ("copy_requests", "Copies of segments to the remote store."),
+    "remotecopyerrors": ("copy_errors", "Copies of segments to the remote store that failed."),
+    "remotefetchbytes": ("fetch_bytes", "Bytes that were read from the remote store."),
+    "remotefetchrequests": ("fetch_requests", "Reads of the remote store."),
+    "remotefetcherrors": ("fetch_errors", "Reads of the remote store that failed."),
+    "remotedeleterequests": ("delete_requests", "Deletions of segments in the remote store."),
+    "remotedeleteerrors": ("delete_errors", "Deletions of segments in the remote store that failed."),
+    "buildremotelogauxstaterequests": ("aux_requests", "Starts of followers behind the part of the remote store."),
+    "buildremotelogauxstateerrors": (
+        "aux_errors",
+        "Starts of followers behind the part of the remote store that failed.",
+    ),
+}
+_GAUGES = {
+    "remotecopylagbytes": "Bytes of closed segments that are not in the remote store.",
+    "remotecopylagsegments": "Closed segments that are not in the remote store.",
+    "remotelogsizebytes": "Bytes of copied segments.",
+    "remotelogmetadatacount": "Segments in the metadata of the remote store.",
+}
+
+
+def remote(subsystem: RemoteSubsystem) -> Iterator[Metric]:
+    work = subsystem.work
+    for name, (attribute, words) in _COUNTERS.items():
+        family = CounterMetricFamily(f"{_TOPICS}_{name}", words, labels=("topic",))
+        for topic, counters in work.counters.topics.items():
+            family.add_metric([topic], getattr(counters, attribute))
+        yield family
+    yield from _gauges(subsystem)
+    yield from _pools(subsystem)
+    throttled = {"copy": work.counters.copy_throttled_ms, "fetch": work.counters.fetch_throttled_ms}
+    for name, waited_ms in throttled.items():
+        words = f"Time that the quota of remote {name} has added, in milliseconds."
+        yield CounterMetricFamily(f"kafka_log_remotelogmanager_remote_{name}_throttle_time_ms", words, value=waited_ms)
+    doubtful = len(list(work.events.damaged_partitions()))
+    words = (
+        "Partitions of __remote_log_metadata with records that cannot be read: nothing in them is copied or deleted."
+    )
+    yield GaugeMetricFamily("odradek_remote_log_metadata_doubtful_partitions", words, value=doubtful)
+
+
+def _gauges(subsystem: RemoteSubsystem) -> Iterator[Metric]:
+    sums: dict[str, Counter[str]] = {name: Counter() for name in _GAUGES}
+    for one in subsystem.logs.values():
+        if one.leads:
+            topic, cache = one.hosted.topic, one.cache
+            sums["remotecopylagbytes"][topic] += one.copy_lag_bytes
+            sums["remotecopylagsegments"][topic] += one.copy_lag_segments
+            sums["remotelogsizebytes"][topic] += one.size_bytes()
+            sums["remotelogmetadatacount"][topic] += 0 if cache is None else len(cache)
+    for name, words in _GAUGES.items():
+        family = GaugeMetricFamily(f"{_TOPICS}_{name}", words, labels=("topic",))
+        for topic, value in sums[name].items():
+            family.add_metric([topic], value)
+        yield family
+
+
+def _pools(subsystem: RemoteSubsystem) -> Iterator[Metric]:
+    readers = subsystem.work.readers
+    words = "Reads of the remote store that wait for a thread."
+    yield GaugeMetricFamily(
+        "org_apache_kafka_storage_internals_log_remotestoragethreadpool_remotelogreadertaskqueuesize",
+        words,
+        value=readers.queued,
+    )
+    words = "Share of the threads that read the remote store without work."
+    yield GaugeMetricFamily(
+        "org_apache_kafka_storage_internals_log_remotestoragethreadpool_remotelogreaderavgidlepercent",
+        words,
+        value=1 - readers.active / max(1, readers.size),
+    )

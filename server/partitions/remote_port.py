@@ -1,0 +1,57 @@
+"""The port through which partitions, Fetch and ListOffsets reach tiered storage. Only where it is enabled, there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from ...storage.segments.aborted import AbortedTransaction
+    from ...storage.segments.segment import TimestampedOffset
+    from .hosted_partition import HostedPartition
+
+
+class RemoteRecords(NamedTuple):
+    """The result of a remote read: an error code, or whole batches, from the one that has the offset. Without batches and
+    error, the local log has the next ones, from `next_offset` on.
+    """
+
+    error: int
+    data: memoryview | bytes = b""
+    next_offset: int = -1
+    aborted: list[AbortedTransaction] | None = None
+
+
+class RemotePort(Protocol):
+    """Calls are for the loop, and none waits. Callbacks come later, on the loop."""
+
+    def read(
+        self,
+        hosted: HostedPartition,
+        offset: int,
+        max_bytes: int,
+        *,
+        isolated: bool,
+        done: Callable[[RemoteRecords], None],
+    ) -> Callable[[], object]:
+        """Reads from an offset before the local log start, at least one batch. Returns what withdraws the callback."""
+
+    @property
+    def fetch_max_wait_ms(self) -> int:
+        """How long a Fetch waits for its remote reads."""
+
+    def highest_remote_offset(self, hosted: HostedPartition) -> int | None:
+        """Returns the last offset in the store, -1 for none; None while that is not known."""
+
+    def find_by_timestamp(
+        self, hosted: HostedPartition, timestamp: int, done: Callable[[int, TimestampedOffset | None], None]
+    ) -> None:
+        """Searches the store for the first record with at least the timestamp: an error code and the record, if any."""
+
+    def delete_local_segments(self, hosted: HostedPartition) -> int:
+        """Removes local segments that are copied, and not needed any more; returns their number."""
+
+    def start_follower(self, hosted: HostedPartition, leader_start: int, done: Callable[[int], None]) -> None:
+        """Has the log of a follower begin after the store's part, of which the leader has no local segment. `done` gets
+        an error code.
+        """

@@ -1,0 +1,33 @@
+"""Counters of tiered storage, by topic, under the names of Kafka's `BrokerTopicMetrics`."""
+
+from __future__ import annotations
+
+
+class RemoteTopicCounters:
+    """Counters of one topic. They only grow."""
+
+    __slots__ = (
+        "aux_errors", "aux_requests", "copy_bytes", "copy_errors", "copy_requests", "delete_errors", "delete_requests",
+        "fetch_bytes", "fetch_errors", "fetch_requests",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.copy_bytes = self.copy_requests = self.copy_errors = 0
+        self.fetch_bytes = self.fetch_requests = self.fetch_errors = 0
+        self.delete_requests = self.delete_errors = 0
+        self.aux_requests = self.aux_errors = 0
+
+
+class RemoteCounters:
+    """Counters of this broker."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, RemoteTopicCounters] = {}
+        self.copy_throttled_ms = 0
+        self.fetch_throttled_ms = 0
+
+    def topic(self, name: str) -> RemoteTopicCounters:
+        found = self.topics.get(name)
+        if found is None:
+            found = self.topics[name] = RemoteTopicCounters()
+        return found

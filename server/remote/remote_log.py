@@ -1,0 +1,322 @@
+"""A tiered partition on this broker: what its leader copies and deletes, and which local segments may go.
+
+One pass of a leader: copies that are due, one after the other, then retention over both parts, then what a crash has left.
+`tiers/` decides; a pass has the effects, which wait on threads. Before each effect the leader checks that it still leads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ...storage.log.retention import delete_old_segments
+from ...tiers.cache import NO_OFFSET, RemoteLogMetadataCache
+from ...tiers.copying import (
+    CopyDiscarded,
+    CopyLag,
+    CopyPlan,
+    NotCopyable,
+    copy_segment,
+    delete_segment,
+    plan_collection,
+    plan_copies,
+)
+from ...tiers.lineage import extended_epochs, highest_remote_offset, remote_start_offset
+from ...tiers.retention import Retention, deletable_local_segments, only_local_bytes, plan_retention
+from ...tiers.segment_metadata import COPY_SEGMENT_FINISHED, RemoteLogSegmentMetadata, TopicIdPartition
+from ...tiers.store import RemoteStorageError
+from .metadata_log import PublishFailed
+
+if TYPE_CHECKING:
+    from ..partitions.hosted_partition import HostedPartition
+    from .subsystem import RemoteWork
+
+log = logging.getLogger("odradek.remote")
+
+_FROM_RETENTION = -2
+#: A copy that another leader began is deleted when it is this old: its broker may still be writing it.
+COPY_GRACE_MS = 3_600_000
+#: The longest wait while a quota is exceeded, before the partition is looked at again.
+MOST_QUOTA_WAIT_S = 5.0
+
+
+class TopicValues:
+    """The values of a topic's configuration that its remote part obeys."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.is_copied = not values["remote.log.copy.disable"]
+        total = Retention(values["retention.ms"], values["retention.bytes"])
+        #: Without cleanup.policy=delete only the local part is limited.
+        self.total = total if "delete" in values["cleanup.policy"] else Retention(-1, -1)
+        local_ms, local_bytes = values["local.retention.ms"], values["local.retention.bytes"]
+        self.local = Retention(
+            total.ms if local_ms == _FROM_RETENTION else local_ms,
+            total.bytes if local_bytes == _FROM_RETENTION else local_bytes,
+        )
+        lag_ms, lag_bytes = values["remote.copy.lag.ms"], values["remote.copy.lag.bytes"]
+        self.lag = CopyLag(
+            self.local.ms if lag_ms < 0 else lag_ms,
+            self.local.bytes if lag_bytes < 0 else lag_bytes,
+        )
+
+
+class RemoteLog:
+    """The remote part of a hosted partition."""
+
+    def __init__(self, hosted: HostedPartition, work: RemoteWork) -> None:
+        self.hosted = hosted
+        self.partition = TopicIdPartition(hosted.topic_id, hosted.topic, hosted.index)
+        self._work = work
+        self.leads = False
+        #: The epoch in which this broker leads, or did when the topic was deleted.
+        self.epoch = -1
+        self.has_start = False
+        self._task: asyncio.Task[None] | None = None
+        self._copying: set[bytes] = set()
+        self.failures = 0
+        self.not_before_s = 0.0
+        #: Bytes and segments that wait for their copy, at the last pass.
+        self.copy_lag_bytes = self.copy_lag_segments = 0
+        self._last_reason = ""
+
+    # ---- the role
+
+    def take_role(self) -> None:
+        """Follows the hosted partition's role. A new leader reads what its predecessor has written first."""
+        role = self.hosted.role
+        leads = role.is_leader and not self.hosted.offline
+        if leads and (not self.leads or role.leader_epoch != self.epoch):
+            self._work.events.reread_end(self.partition)
+            self.has_start = False
+        self.leads, self.epoch = leads, role.leader_epoch
+        if not leads:
+            self.copy_lag_bytes = self.copy_lag_segments = 0
+
+    @property
+    def still_leads(self) -> bool:
+        hosted = self.hosted
+        return self.leads and hosted.is_leader and hosted.leader_epoch == self.epoch and not hosted.offline
+
+    @property
+    def cache(self) -> RemoteLogMetadataCache | None:
+        """The segments; None while their events are not read."""
+        followed = self._work.events.followed(self.partition)
+        return None if followed is None else followed.cache
+
+    @property
+    def values(self) -> TopicValues:
+        return TopicValues(self._work.topic_values(self.hosted.topic))
+
+    def highest_remote_offset(self) -> int:
+        cache, local = self.cache, self.hosted.log
+        if cache is None:
+            return NO_OFFSET
+        return highest_remote_offset(cache, local.epochs.entries(), local.log_end_offset).offset
+
+    # ---- leader epochs
+
+    def restore_epochs(self) -> None:
+        """Takes the epochs of the remote part from the metadata of its segments, if the log does not have them: its file was
+        lost or damaged. Without them remote segments look like those of another history, which are deleted.
+        """
+        local, cache = self.hosted.log, self.cache
+        start = local.log_start_offset
+        if cache is None or start >= local.local_log_start_offset or local.epochs.epoch_for_offset(start) >= 0:
+            return
+        own = local.epochs.entries()
+        found = extended_epochs(cache.segments(), own, local.local_log_start_offset)
+        if found != own:
+            local.restore_epochs(found)
+            log.warning("%s: leader epochs before offset %d were read from the metadata of remote segments",
+                        self.hosted.name, local.local_log_start_offset)  # fmt: skip
+
+    # ---- local retention
+
+    def delete_local(self) -> int:
+        """Removes local segments that retention condemns and the store has; returns their number."""
+        hosted, local, now_ms = self.hosted, self.hosted.log, self._work.clock.now_ms()
+        cache, values = self.cache, self.values
+        if cache is None or self._work.events.is_doubtful(self.partition):
+            return 0
+        if not values.is_copied:
+            return self._delete_expired(now_ms)
+        highest = highest_remote_offset(cache, local.epochs.entries(), local.log_end_offset).offset
+        count = deletable_local_segments(
+            local, highest, values.local, log_start_offset=local.log_start_offset, now_ms=now_ms,
+            high_watermark=hosted.role.high_watermark,
+        )  # fmt: skip
+        # The epochs of removed batches are in the file of the epochs only, which a flush writes.
+        while count and local.segments[count].base_offset > local.recovery_point:
+            count -= 1
+        if count:
+            local.remove_first(count, now_ms, defer=True)
+        return count
+
+    def _delete_expired(self, now_ms: int) -> int:
+        """Without copies the whole retention holds for the local part, and moves the start of the log (KIP-950)."""
+        hosted, local = self.hosted, self.hosted.log
+        count = delete_old_segments(local, now_ms, hosted.role.high_watermark, defer=True, with_remote_part=True)
+        if count:
+            hosted.advance_log_start_offset(local.local_log_start_offset)
+        return count
+
+    # ---- one pass of the leader
+
+    def begin_pass(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if self._task is None and self.still_leads and self.not_before_s <= now_s:
+            self._task = asyncio.create_task(self._pass(), name=f"remote log {self.hosted.name}")
+
+    async def _pass(self) -> None:
+        try:
+            await self._run()
+            self.failures, self._last_reason = 0, ""
+        except (RemoteStorageError, PublishFailed, NotCopyable) as error:
+            self._failed(str(error))
+        except CopyDiscarded as error:
+            log.info("%s: %s", self.hosted.name, error)
+        except Exception as failure:
+            self._failed(str(failure))
+            self._work.background.failed("tasks of remote logs", failure)
+        finally:
+            self._task = None
+
+    def _failed(self, reason: str) -> None:
+        self.failures += 1
+        self.not_before_s = asyncio.get_running_loop().time() + self._work.backoff_s(self.failures)
+        if reason != self._last_reason:
+            log.warning("%s: the copy to or the deletion in the remote store failed and is tried again: %s",
+                        self.hosted.name, reason)  # fmt: skip
+        self._last_reason = reason
+
+    async def _run(self) -> None:
+        cache = self.cache
+        if cache is None or self._work.events.is_doubtful(self.partition):
+            return
+        self.restore_epochs()
+        self._find_start(cache)
+        values = self.values
+        plans = self._plan_copies(cache, values)
+        for plan in plans:
+            if not await self._copy(plan):
+                return
+        await self._expire(values)
+
+    def _find_start(self, cache: RemoteLogMetadataCache) -> None:
+        """Moves the start of a new leader's log up to what the store has: its own checkpoint may be old."""
+        local = self.hosted.log
+        if not self.has_start:
+            self.has_start = True
+            if local.log_start_offset < local.local_log_start_offset:
+                start = remote_start_offset(cache, local.epochs.entries())
+                known = local.local_log_start_offset if start is None else min(start, local.local_log_start_offset)
+                self.hosted.advance_log_start_offset(known)
+
+    def _plan_copies(self, cache: RemoteLogMetadataCache, values: TopicValues) -> list[CopyPlan]:
+        local, work = self.hosted.log, self._work
+        if not values.is_copied:
+            self.copy_lag_bytes = self.copy_lag_segments = 0
+            return []
+        highest = highest_remote_offset(cache, local.epochs.entries(), local.log_end_offset).offset
+        waiting = [one for one in local.segments[:-1] if one.base_offset > highest]
+        self.copy_lag_segments, self.copy_lag_bytes = len(waiting), sum(one.size for one in waiting)
+        return plan_copies(
+            local, cache, self.partition, broker_id=work.node_id, last_stable_offset=self.hosted.last_stable_offset,
+            now_ms=work.clock.now_ms(), new_id=_new_id, lag=values.lag,
+        )  # fmt: skip
+
+    async def _copy(self, plan: CopyPlan) -> bool:
+        """Copies one segment. Returns whether this broker still leads."""
+        work = self._work
+        while (wait_ms := work.copy_quota.wait_ms(work.clock.now_ms())) and self.still_leads:
+            work.counters.copy_throttled_ms += wait_ms
+            await asyncio.sleep(min(wait_ms / 1000, MOST_QUOTA_WAIT_S))
+        if not self.still_leads or self.cache is None:
+            return False
+        work.copy_quota.record(plan.segment.size_bytes, work.clock.now_ms())
+        remote = work.counters.topic(self.hosted.topic)
+        remote.copy_requests += 1
+        self._copying.add(plan.segment.segment_id)
+        try:
+            most = work.config.get("remote.log.metadata.custom.metadata.max.bytes")
+            copied = await work.copiers.run(
+                copy_segment, plan, work.store, work.publish_from_thread, work.clock.now_ms, most
+            )
+        except BaseException:
+            remote.copy_errors += 1
+            raise
+        finally:
+            self._copying.discard(plan.segment.segment_id)
+        remote.copy_bytes += copied.size_bytes
+        self.copy_lag_segments = max(0, self.copy_lag_segments - 1)
+        self.copy_lag_bytes = max(0, self.copy_lag_bytes - copied.size_bytes)
+        log.info("%s: copied %s", self.hosted.name, copied)
+        return self.still_leads
+
+    async def _expire(self, values: TopicValues) -> None:
+        cache, local, work = self.cache, self.hosted.log, self._work
+        if cache is None or not self.still_leads:
+            return
+        epochs, now_ms = local.epochs.entries(), work.clock.now_ms()
+        highest = highest_remote_offset(cache, epochs, local.log_end_offset).offset
+        plan = plan_retention(
+            cache, epochs, values.total, log_start_offset=local.log_start_offset, log_end_offset=local.log_end_offset,
+            only_local_bytes=only_local_bytes(local, highest), now_ms=now_ms, copying=self._copying,
+        )  # fmt: skip
+        start = min(plan.log_start_offset, self.hosted.role.high_watermark)
+        if start > local.log_start_offset:
+            self.hosted.advance_log_start_offset(start)
+        interrupted = plan_collection(cache, [], self._copying, now_ms, COPY_GRACE_MS)
+        await self.delete([*plan.deletions, *interrupted], lambda: self.still_leads)
+
+    async def delete(self, segments: list[RemoteLogSegmentMetadata], may_go_on: Callable[[], bool]) -> None:
+        """Deletes segments from the store, in order."""
+        work = self._work
+        remote = work.counters.topic(self.hosted.topic)
+        for segment in segments:
+            if not may_go_on():
+                return
+            remote.delete_requests += 1
+            try:
+                await work.expirers.run(
+                    delete_segment, segment, work.store, work.publish_from_thread, work.clock.now_ms, work.node_id
+                )
+            except BaseException:
+                remote.delete_errors += 1
+                raise
+            work.indexes.remove([segment.segment_id])
+            log.info("%s: deleted %s", self.hosted.name, segment)
+
+    async def delete_all(self) -> None:
+        """Deletes what the store has of the partition: its topic is deleted, or is not tiered any more."""
+        await self.end()
+        while True:
+            cache = self.cache
+            if cache is not None:
+                await self.delete(cache.segments(), lambda: not self._work.is_stopping)
+                return
+            await asyncio.sleep(0.1)
+
+    async def end(self) -> None:
+        """Waits for the pass that is under way."""
+        self.leads = False
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def cancel(self) -> None:
+        """Ends the pass that is under way; a call of the store goes on."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def size_bytes(self) -> int:
+        """Returns the bytes of copied segments."""
+        cache = self.cache
+        found = [] if cache is None else cache.segments()
+        return sum(one.size_bytes for one in found if one.state is COPY_SEGMENT_FINISHED)
+
+
+def _new_id() -> bytes:
+    return secrets.token_bytes(16)

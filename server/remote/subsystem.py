@@ -1,0 +1,345 @@
+"""Tiered storage of a broker, as one subsystem: remote parts of its logs, their store, threads, and the metadata topic.
+
+The composition root makes it where `remote.log.storage.system.enable` is set; nothing else imports the package. Partitions
+reach it through their port (`server/partitions/remote_port.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from ...metadata.configs import InvalidConfig
+from ...metadata.image import TOPIC_RESOURCE
+from ...protocol.errors import ErrorCode
+from ...tiers.cache import Applied
+from ...tiers.indexes import IndexCache
+from ...tiers.segment_metadata import RemoteLogMetadata
+from ...tiers.store import InvalidStore, RemoteStore, make_store
+from ..partitions.remote_port import RemoteRecords
+from ..runtime.subsystem import Subsystem
+from ..runtime.thread_pools import ThreadPool
+from .counters import RemoteCounters
+from .follower import start_follower
+from .metadata_log import MetadataLog, PublishFailed
+from .quota import RemoteQuota
+from .reading import RemoteReader
+from .remote_log import RemoteLog
+
+if TYPE_CHECKING:
+    from ...client.peers import Peers
+    from ...metadata.delta import MetadataDelta
+    from ...metadata.image import MetadataImage
+    from ...storage.segments.segment import TimestampedOffset
+    from ..config.broker_config import BrokerConfig
+    from ..controller.cluster_view import Leaders
+    from ..coordinators.topic_creation import TopicCreation
+    from ..partitions.hosted_partition import HostedPartition
+    from ..partitions.partitions import Partitions
+    from ..runtime.background import BackgroundTasks
+    from ..runtime.clock import Clock
+    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import Lazy
+    from ..runtime.thread_pools import ThreadPools
+
+log = logging.getLogger("odradek.remote")
+
+#: Partitions that are looked at before the loop does something else.
+PARTITIONS_AT_A_TIME = 50
+#: Copies and deletions that fail for a store that hangs: a stop does not wait for it longer.
+STOP_S = 5.0
+_SIZES = {
+    "copiers": "remote.log.manager.copier.thread.pool.size",
+    "expirers": "remote.log.manager.expiration.thread.pool.size",
+    "readers": "remote.log.reader.threads",
+    "followers": "remote.log.manager.follower.thread.pool.size",
+}
+_COPY_QUOTA = (
+    "remote.log.manager.copy.max.bytes.per.second",
+    "remote.log.manager.copy.quota.window.num",
+    "remote.log.manager.copy.quota.window.size.seconds",
+)
+_FETCH_QUOTA = (
+    "remote.log.manager.fetch.max.bytes.per.second",
+    "remote.log.manager.fetch.quota.window.num",
+    "remote.log.manager.fetch.quota.window.size.seconds",
+)
+_INDEX_BYTES = "remote.log.index.file.cache.total.size.bytes"
+
+
+class RemoteWork:
+    """The parts that the remote logs of a broker share."""
+
+    def __init__(
+        self, config: BrokerConfig, clock: Clock, metadata: MetadataCache, leaders: Leaders, peers: Lazy[Peers],
+        background: BackgroundTasks, events: MetadataLog, store: RemoteStore,
+    ) -> None:  # fmt: skip
+        self.config = config
+        self.clock = clock
+        self.leaders = leaders
+        self.peers = peers
+        self.background = background
+        self.events = events
+        self.store = store
+        self.node_id = config.node_id
+        self._metadata = metadata
+        self._loop = asyncio.get_running_loop()
+        self.indexes = IndexCache(store, config.get(_INDEX_BYTES))
+        self.copiers, self.expirers, self.readers, self.followers = (
+            ThreadPool(f"remote-{name}", config.get(key)) for name, key in _SIZES.items()
+        )
+        self.copy_quota, self.fetch_quota = (
+            RemoteQuota(*(config.get(key) for key in keys)) for keys in (_COPY_QUOTA, _FETCH_QUOTA)
+        )
+        self.counters = RemoteCounters()
+        self.is_stopping = False
+        config.subscribe(self._reconfigured)
+
+    @property
+    def pools(self) -> tuple[ThreadPool, ...]:
+        return self.copiers, self.expirers, self.readers, self.followers
+
+    def topic_values(self, topic: str) -> dict[str, Any]:
+        return self.config.topic_values(self._metadata.image.config(TOPIC_RESOURCE, topic))
+
+    def publish_from_thread(self, event: RemoteLogMetadata) -> Applied:
+        """Writes an event, from a thread. Raises PublishFailed."""
+        if self.is_stopping:
+            raise PublishFailed("the broker stops")
+        return asyncio.run_coroutine_threadsafe(self.events.publish(event), self._loop).result()
+
+    def backoff_s(self, failures: int) -> float:
+        get = self.config.get
+        first_ms, most_ms = (
+            get("remote.log.manager.task.retry.backoff.ms"),
+            get("remote.log.manager.task.retry.backoff.max.ms"),
+        )
+        jitter: float = get("remote.log.manager.task.retry.jitter")
+        wait_ms = min(most_ms, first_ms * 2 ** min(failures - 1, 20))
+        return float(wait_ms * random.uniform(1 - jitter, 1 + jitter) / 1000)
+
+    def _reconfigured(self, changed: frozenset[str]) -> None:
+        config = self.config
+        self.copy_quota.most_per_second = config.get(_COPY_QUOTA[0])
+        self.fetch_quota.most_per_second = config.get(_FETCH_QUOTA[0])
+        if _INDEX_BYTES in changed:
+            self.indexes.resize(config.get(_INDEX_BYTES))
+        for pool, key in zip(self.pools, _SIZES.values(), strict=True):
+            pool.resize(config.get(key))
+
+
+class RemoteSubsystem(Subsystem):
+    """Remote parts of the logs that this broker hosts. It is the port of the partitions (`RemotePort`)."""
+
+    name = "remote"
+    follows_images = True
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        metadata: MetadataCache,
+        pools: ThreadPools,
+        background: BackgroundTasks,
+        partitions: Partitions,
+        leaders: Leaders,
+        peers: Lazy[Peers],
+        topic_creation: TopicCreation,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._metadata = metadata
+        self._partitions = partitions
+        self._background = background
+        events = MetadataLog(
+            config, clock, metadata, partitions, leaders, peers, topic_creation, pools.disk, background
+        )
+        self.work = RemoteWork(config, clock, metadata, leaders, peers, background, events, make_remote_store(config))
+        self.reader = RemoteReader(self.work)
+        self.logs: dict[tuple[bytes, int], RemoteLog] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        #: Deletions of what the store has of partitions that are gone, and starts of followers.
+        self._endings: set[asyncio.Task[None]] = set()
+        self._starting: dict[tuple[bytes, int], asyncio.Task[None]] = {}
+        self._is_due = asyncio.Event()
+        partitions.remote = self
+        metadata.on_published.append(self._published)
+
+    async def start(self) -> None:
+        self._tasks = [
+            asyncio.create_task(self._follow_partitions(), name="remote partitions"),
+            asyncio.create_task(self._run_passes(), name="remote passes"),
+        ]
+
+    async def stop(self) -> None:
+        self.work.is_stopping = True
+        tasks = [*self._tasks, *self._starting.values(), *self._endings]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.reader.stop()
+        await self.work.events.stop()
+        ends = [asyncio.ensure_future(pool.done()) for pool in self.work.pools]
+        await asyncio.wait(ends, timeout=STOP_S)
+        for end, pool in zip(ends, self.work.pools, strict=True):
+            if not end.done():
+                log.warning("a call of the remote store does not end; the stop does not wait for it")
+                end.cancel()
+            pool.shutdown(wait=False, cancel_futures=True)
+        for remote in self.logs.values():
+            remote.cancel()
+        self.work.store.close()
+
+    # ---- which partitions are tiered
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
+        """Ends the remote part of topics that are not tiered any more, before anything reads their logs."""
+        for kind, name in delta.configs:
+            if kind == TOPIC_RESOURCE:
+                self._end_untiered(name)
+        return ()
+
+    def _end_untiered(self, topic: str) -> None:
+        for remote in [one for one in self.logs.values() if one.hosted.topic == topic]:
+            hosted = remote.hosted
+            if not hosted.log.config.remote_storage and not hosted.is_removed:
+                hosted.advance_log_start_offset(hosted.log.local_log_start_offset)
+
+    def _published(self, image: MetadataImage) -> None:
+        self.work.events.refresh_sources()
+        self._is_due.set()
+
+    async def _follow_partitions(self) -> None:
+        interval_s = self._config.get("remote.log.manager.task.interval.ms") / 1000
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_due.wait(), interval_s)
+            self._is_due.clear()
+            try:
+                await self._look_at_partitions()
+            except Exception as failure:
+                self._background.failed("remote partitions", failure)
+            else:
+                self._background.succeeded("remote partitions")
+
+    async def _look_at_partitions(self) -> None:
+        for number, hosted in enumerate(self._partitions):
+            if number % PARTITIONS_AT_A_TIME == PARTITIONS_AT_A_TIME - 1:
+                await asyncio.sleep(0)
+            key = (hosted.topic_id, hosted.index)
+            if hosted.log.config.remote_storage and not hosted.is_removed:
+                remote = self.logs.get(key)
+                if remote is None or remote.hosted is not hosted:
+                    remote = self.logs[key] = RemoteLog(hosted, self.work)
+                    self.work.events.follow(remote.partition)
+                remote.take_role()
+                remote.begin_pass()
+        for key, remote in list(self.logs.items()):
+            hosted = remote.hosted
+            if hosted.is_removed or not hosted.log.config.remote_storage:
+                del self.logs[key]
+                self._end(remote)
+
+    def _end(self, remote: RemoteLog) -> None:
+        """The topic is deleted or not tiered any more: its last leader deletes what the store has. Or it has moved away."""
+        hosted = remote.hosted
+        topic = self._metadata.image.topic_by_id(hosted.topic_id)
+        is_gone = topic is None or (
+            not hosted.is_removed and self.work.topic_values(hosted.topic)["remote.log.delete.on.disable"]
+        )
+        task = asyncio.create_task(self._delete_all(remote, is_deleted=is_gone and remote.leads))
+        self._endings.add(task)
+        task.add_done_callback(self._endings.discard)
+
+    async def _delete_all(self, remote: RemoteLog, *, is_deleted: bool) -> None:
+        failures = 0
+        await remote.end()
+        while is_deleted:
+            try:
+                await remote.delete_all()
+                break
+            except Exception as failure:
+                failures += 1
+                log.warning("%s: the deletion of its remote part: %s", remote.hosted.name, failure)
+                await asyncio.sleep(self.work.backoff_s(failures))
+        if (remote.hosted.topic_id, remote.hosted.index) not in self.logs:
+            self.work.events.unfollow(remote.partition)
+
+    async def _run_passes(self) -> None:
+        interval_s = self._config.get("remote.log.manager.task.interval.ms") / 1000
+        while True:
+            await asyncio.sleep(interval_s)
+            for number, remote in enumerate(list(self.logs.values())):
+                if number % PARTITIONS_AT_A_TIME == PARTITIONS_AT_A_TIME - 1:
+                    await asyncio.sleep(0)
+                remote.begin_pass()
+
+    # ---- the port of the partitions
+
+    def _remote(self, hosted: HostedPartition) -> RemoteLog | None:
+        found = self.logs.get((hosted.topic_id, hosted.index))
+        return found if found is not None and found.hosted is hosted else None
+
+    def read(
+        self,
+        hosted: HostedPartition,
+        offset: int,
+        max_bytes: int,
+        *,
+        isolated: bool,
+        done: Callable[[RemoteRecords], None],
+    ) -> Callable[[], object]:
+        remote = self._remote(hosted)
+        if remote is None:
+            soon = asyncio.get_running_loop().call_soon(done, RemoteRecords(ErrorCode.REPLICA_NOT_AVAILABLE))
+            return soon.cancel
+        return self.reader.read(remote, offset, max_bytes, isolated=isolated, done=done)
+
+    @property
+    def fetch_max_wait_ms(self) -> int:
+        most: int = self._config.get("remote.fetch.max.wait.ms")
+        return most
+
+    def highest_remote_offset(self, hosted: HostedPartition) -> int | None:
+        remote = self._remote(hosted)
+        return None if remote is None or remote.cache is None else remote.highest_remote_offset()
+
+    def find_by_timestamp(
+        self, hosted: HostedPartition, timestamp: int, done: Callable[[int, TimestampedOffset | None], None]
+    ) -> None:
+        remote = self._remote(hosted)
+        if remote is None:
+            asyncio.get_running_loop().call_soon(done, ErrorCode.REPLICA_NOT_AVAILABLE, None)
+        else:
+            self.reader.find(remote, timestamp, done)
+
+    def delete_local_segments(self, hosted: HostedPartition) -> int:
+        remote = self._remote(hosted)
+        return 0 if remote is None else remote.delete_local()
+
+    def start_follower(self, hosted: HostedPartition, leader_start: int, done: Callable[[int], None]) -> None:
+        remote, key = self._remote(hosted), (hosted.topic_id, hosted.index)
+        if remote is None or key in self._starting:
+            self._is_due.set()
+            asyncio.get_running_loop().call_soon(done, ErrorCode.REPLICA_NOT_AVAILABLE)
+            return
+        task = self._starting[key] = asyncio.create_task(self._start_follower(remote, leader_start, done))
+        task.add_done_callback(lambda _: self._starting.pop(key))
+
+    async def _start_follower(self, remote: RemoteLog, leader_start: int, done: Callable[[int], None]) -> None:
+        done(await start_follower(self.work, remote, leader_start))
+
+
+def make_remote_store(config: BrokerConfig) -> RemoteStore:
+    """Makes the store that the configuration names. Raises InvalidConfig."""
+    prefix: str = config.get("remote.log.storage.manager.impl.prefix")
+    texts = config.values.texts
+    own = {name[len(prefix) :]: value for name, value in texts.items() if name.startswith(prefix)}
+    try:
+        return make_store(config.get("remote.log.storage.manager.class.name") or "", own)
+    except InvalidStore as error:
+        raise InvalidConfig(f"remote.log.storage.manager.class.name: {error}") from error

@@ -1,0 +1,31 @@
+"""The quotas of copies to the remote store and of reads from it (KIP-956)."""
+
+from __future__ import annotations
+
+from odradek.server.remote.quota import UNLIMITED, RemoteQuota
+
+NOW_MS = 1_700_000_000_000
+
+
+def test_rate_counts_the_last_windows() -> None:
+    quota = RemoteQuota(1000, windows=11, window_s=1)
+    quota.record(10_000, NOW_MS)
+    assert quota.rate(NOW_MS) == 1000
+    assert quota.rate(NOW_MS + 500) < 1000
+    assert quota.rate(NOW_MS + 11_000) == 0
+
+
+def test_transfers_wait_while_the_rate_is_above_the_quota() -> None:
+    quota = RemoteQuota(1000, windows=11, window_s=1)
+    assert quota.wait_ms(NOW_MS) == 0
+    quota.record(50_000, NOW_MS)
+    assert 0 < quota.wait_ms(NOW_MS + 200) <= 1000
+    assert quota.wait_ms(NOW_MS + 11_000) == 0
+    quota.most_per_second = 1_000_000
+    assert quota.wait_ms(NOW_MS + 200) == 0
+
+
+def test_unlimited_quota_never_waits() -> None:
+    quota = RemoteQuota(UNLIMITED, windows=2, window_s=1)
+    quota.record(1 << 60, NOW_MS)
+    assert quota.wait_ms(NOW_MS) == 0
