@@ -255,6 +255,7 @@ class ReplicaMoves:
         hosted.log, hosted.directory = future, move.destination
         self._forget(move)
         hosted.refresh_append_state()
+        self._cleaner.moved(hosted, old_directory.path)
         old_directory.discard(old_log, now_ms)
         self._reports.add(hosted)
 

@@ -72,7 +72,10 @@ class Moving:
         partitions_here: Any = SimpleNamespace(
             directories=self.directories, get=self._get, directory_failed=self.failed.append
         )
-        cleaner: Any = SimpleNamespace(works_on=lambda one: one in self.cleaned)
+        self.moved: list[tuple[Any, str]] = []
+        cleaner: Any = SimpleNamespace(
+            works_on=lambda one: one in self.cleaned, moved=lambda one, source: self.moved.append((one, source))
+        )
         reports: Any = SimpleNamespace(add=self.reported.append)
         disk: Any = self.disk
         self.moves = ReplicaMoves(loop_clock(), partitions_here, cleaner, reports, disk, self.background)
@@ -149,6 +152,7 @@ def test_moved_replica_has_its_records_and_its_place_is_reported(count: int, tmp
         assert hosted.log.config is old.config
         assert harness.moves.get(hosted) is None
         assert harness.reported == [hosted]
+        assert harness.moved == [(hosted, harness.directories[0].path)]
         assert folders(tmp_path, DELETE_SUFFIX) == ["a"]
         assert folders(tmp_path, FUTURE_SUFFIX) == []
         assert harness.failed == []
