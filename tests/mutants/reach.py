@@ -27,7 +27,7 @@ from tests.mutants.mutation import Mutant, blocks
 
 FOLDER = ROOT / ".mutants"
 _PROBE = "__odradek_reached__"
-#: Of the records below FOLDER. A record of another format is outdated.
+#: The format of the records below FOLDER: a record of another one is outdated.
 _FORMAT = b"2"
 
 

@@ -156,7 +156,7 @@ def test_file_is_read_with_a_spare(spares: SpareDescriptors, file: str, monkeypa
         (errno.EIO, False, False),
     ],
 )
-def test_failure_of_a_directory_tells_a_shortage_from_a_full_and_from_a_broken_disk(
+def test_failure_of_a_directory_is_a_shortage_a_full_disk_or_a_broken_one(
     error: int, is_shortage: bool, is_full: bool
 ) -> None:
     failure = LogDirectoryFailure("/d", "writing", OSError(error, os.strerror(error)))

@@ -25,7 +25,7 @@ RULES = dataclasses.replace(PLAIN, max_message_bytes=1 << 30)
 
 
 class Checks:
-    """The pool of threads: each check ends when the test says."""
+    """The pool of threads: the test ends each check."""
 
     def __init__(self) -> None:
         self.cpu = self

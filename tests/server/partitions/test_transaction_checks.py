@@ -221,5 +221,5 @@ def test_verification_that_is_repeated_begins_anew_where_the_partition_is_still_
         (ErrorCode.INVALID_TXN_STATE, ADDED, ErrorCode.INVALID_TXN_STATE),
     ],
 )
-def test_producer_gets_an_error_that_its_version_knows(error: int, version: int, expected: int) -> None:
+def test_producer_gets_an_error_of_its_version(error: int, version: int, expected: int) -> None:
     assert _for_producers(error, version) == expected

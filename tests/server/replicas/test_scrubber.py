@@ -1,4 +1,4 @@
-"""The scrubber over real logs with damaged files: what it notes, whom it calls, at which rate, and whom it leaves alone."""
+"""The scrubber over real logs with damaged files: what it notes, what it heals, at which rate, and what it leaves alone."""
 
 from __future__ import annotations
 
@@ -336,7 +336,7 @@ def test_two_verifications_of_a_segment_run_one_after_the_other(tmp_path: Path) 
 # ---- inspections
 
 
-def test_inspection_calls_all_who_wait_when_the_damage_is_known(tmp_path: Path) -> None:
+def test_inspection_calls_all_waiting_reads_when_the_damage_is_found(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Scrubbing(tmp_path)
         [hosted] = harness.hosted
@@ -355,7 +355,7 @@ def test_inspection_calls_all_who_wait_when_the_damage_is_known(tmp_path: Path) 
     simulated(story)
 
 
-def test_inspection_of_a_segment_that_is_gone_calls_those_who_wait(tmp_path: Path) -> None:
+def test_inspection_of_a_segment_that_is_gone_calls_waiting_reads(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Scrubbing(tmp_path)
         [hosted] = harness.hosted
@@ -367,7 +367,7 @@ def test_inspection_of_a_segment_that_is_gone_calls_those_who_wait(tmp_path: Pat
     simulated(story)
 
 
-def test_inspection_that_fails_is_reported_and_calls_those_who_wait(tmp_path: Path) -> None:
+def test_inspection_that_fails_is_reported_and_calls_waiting_reads(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Scrubbing(tmp_path)
         [hosted] = harness.hosted
