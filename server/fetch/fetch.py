@@ -37,7 +37,7 @@ from ...storage.files.open_files import OPEN_FILES, LogDirectoryFailure, OpenFil
 from ...storage.log.log import OffsetOutOfRange
 from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
 from ..partitions.hosted_partition import HostedPartition
-from ..partitions.parked_fetch import MOST_CROWDED_BYTES, NotInPageCache, ParkedFetch, sendable
+from ..partitions.parked_fetch import MOST_CROWDED_BYTES, NotInPageCache, ParkedFetch, in_page_cache, sendable, warm
 from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
 
 if TYPE_CHECKING:
@@ -75,6 +75,17 @@ def piece_of(one: Found, *, may_wait: bool) -> Any:
         return sendable(one.records, may_wait=may_wait)
     except SegmentSuspected as suspected:
         assert one.hosted is not None
+        raise Inspection(one.hosted, suspected.base_offset) from suspected
+
+
+def check_readable(one: Found) -> None:
+    """Raises NotInPageCache or Inspection where the records to send for a partition cannot be read at once."""
+    if one.records is None or one.hosted is None:
+        return
+    try:
+        if not in_page_cache(one.records):
+            raise NotInPageCache(partial(warm, one.records))
+    except SegmentSuspected as suspected:
         raise Inspection(one.hosted, suspected.base_offset) from suspected
 
 

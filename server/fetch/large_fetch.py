@@ -6,6 +6,7 @@ since they were looked at are looked at again before the fetch is parked.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from ..network.response_size import arrays_of, is_large
 from ..partitions.hosted_partition import HostedPartition
 from ..partitions.parked_fetch import NotInPageCache
 from ..runtime.sliced_work import Steps
-from .fetch import Fetch, Found
+from .fetch import Fetch, Found, Inspection, check_readable
 from .follower_fetch import FollowerFetch
 from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
 
@@ -80,7 +81,7 @@ class LargeFetch(Fetch):
             self._continue()
 
     def _attempted(self, response: FetchResponse | None) -> None:
-        call, was_new = self._call, self._is_new
+        call = self._call
         self._is_attempting = self._is_new = False
         if response is not None:
             self._waits.deadlines.remove(self)
@@ -98,18 +99,18 @@ class LargeFetch(Fetch):
         else:
             self._hosts = [hosted for hosted, _ in self._seen]
             self._watch()
-            if was_new:
+            if self.deadline is None:
                 self._waits.deadlines.add(self, self._max_wait_ms)
 
     def _wanted(self) -> Iterable[FetchedPartition]:
         return self._chunk
 
     def _attempt_in_steps(self) -> Steps[FetchResponse | None]:
-        wanted = iter(list(super()._wanted()))
+        partitions = iter(list(super()._wanted()))
         found: list[list[Found]] = []
         self._seen, found_bytes, has_error = [], 0, False
         try:
-            while chunk := list(islice(wanted, LOOKED_AT_ONCE)):
+            while chunk := list(islice(partitions, LOOKED_AT_ONCE)):
                 self._chunk = chunk
                 left = max(0, self._max_bytes - found_bytes)
                 some, size, is_urgent = self._look(left, whole_first=not found_bytes)
@@ -126,10 +127,25 @@ class LargeFetch(Fetch):
         except NotInPageCache as cold:
             self._warm(cold)
             return None
+        except Inspection as wanted:
+            self._inspect(wanted)
+            return None
         self._missing_bytes = self._min_bytes - found_bytes
         return None
 
+    def _check_in_steps(self, found: list[list[Found]]) -> Steps[None]:
+        """Raises NotInPageCache or Inspection before a part of the response is made, which notes in the session what it has.
+
+        What leaves the page cache afterwards is waited for.
+        """
+        for some in found if self._pread is not os.pread else ():
+            for one in some:
+                check_readable(one)
+            yield
+        self._pread = os.pread
+
     def _answer_in_steps(self, found: list[list[Found]]) -> Steps[FetchResponse]:
+        yield from self._check_in_steps(found)
         context = self._context
         whole = FetchResponse(session_id=INVALID_SESSION_ID)
         nodes: dict[int, Any] = {}

@@ -118,6 +118,8 @@ class LogCleaner:
         self._task: asyncio.Task[None] | None = None
         #: The offset up to which each log is clean, from each directory's checkpoint.
         self._clean_up_to: dict[str, dict[TopicPartition, int]] = {}
+        #: Directories whose checkpoint has changed by a move, and is to be written.
+        self._unwritten: set[str] = set()
         #: Logs with damaged batches: not to be cleaned before an operator has repaired them.
         self._uncleanable: set[TopicPartition] = set()
         self._cleaned_now: HostedPartition | None = None
@@ -133,6 +135,7 @@ class LogCleaner:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
+            await self._write_moved()
 
     async def _run(self) -> None:
         while True:
@@ -147,6 +150,7 @@ class LogCleaner:
 
     async def clean_one(self) -> bool:
         """Cleans the log that needs it most; False when none does."""
+        await self._write_moved()
         dirtiest = await self._dirtiest()
         if dirtiest is None:
             return False
@@ -172,6 +176,24 @@ class LogCleaner:
     def has_cleaned(self, hosted: HostedPartition) -> bool:
         """Returns True if the checkpoint has the log: it was compacted before, so offsets may be missing in it."""
         return (hosted.topic, hosted.index) in self._checkpoint(hosted.directory.path)
+
+    def moved(self, hosted: HostedPartition, source: str) -> None:
+        """Takes the log's clean offset along from its former directory: its offsets are not mistaken for lost ones there."""
+        key = (hosted.topic, hosted.index)
+        offset = self._checkpoint(source).pop(key, None)
+        if offset is not None:
+            self._checkpoint(hosted.directory.path)[key] = offset
+            self._unwritten |= {source, hosted.directory.path}
+
+    async def _write_moved(self) -> None:
+        while self._unwritten:
+            try:
+                await self._write_checkpoint(self._unwritten.pop())
+            except LogDirectoryFailure as failure:
+                self._partitions.directory_failed(failure)
+
+    async def _write_checkpoint(self, path: str) -> None:
+        await self._disk.run(write_offsets, path, CLEANER_OFFSETS, dict(self._checkpoint(path)))
 
     def works_on(self, hosted: HostedPartition) -> bool:
         """Returns True if the log is being compacted now."""
@@ -216,9 +238,8 @@ class LogCleaner:
         self._maintenance.schedule_segment_deletion(hosted)
         log.info("%s compacted: %d bytes became %d", hosted.name, result.bytes_read, result.bytes_written)
         path = hosted.directory.path
-        checkpoint = self._checkpoint(path)
-        checkpoint[hosted.topic, hosted.index] = result.end_offset
-        await self._disk.run(write_offsets, path, CLEANER_OFFSETS, dict(checkpoint))
+        self._checkpoint(path)[hosted.topic, hosted.index] = result.end_offset
+        await self._write_checkpoint(path)
         # A pause makes up for reads and writes above the limit.
         bytes_per_s = max(1.0, self._config.get("log.cleaner.io.max.bytes.per.second"))
         await asyncio.sleep(max(0.0, (result.bytes_read + result.bytes_written) / bytes_per_s - took_s))

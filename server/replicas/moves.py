@@ -55,6 +55,8 @@ class ReplicaMove:
         self.future = future
         self.is_wanted = True
         self.task: asyncio.Task[None] | None = None
+        #: The generation of the replica's log in which `future` had nothing else than that log; -1 before the first look.
+        self.generation = -1
 
     @property
     def next_offset(self) -> int:
@@ -225,15 +227,22 @@ class ReplicaMoves:
             future.truncate_fully_and_start_at(base_offset, now_ms, hosted.log_start_offset)
         if future.log_end_offset > hosted.log_end_offset:
             future.truncate_to(hosted.log_end_offset, now_ms)
+        if hosted.log.generation != move.generation:
+            move.generation = hosted.log.generation
+            future.truncate_to(_common_end(hosted.log, future), now_ms)
 
     def _bytes_left(self, move: ReplicaMove) -> int:
         """Returns the number of bytes to copy."""
         return bytes_from(move.hosted.log, move.next_offset)
 
     async def _copy_chunk(self, move: ReplicaMove) -> None:
-        found = move.hosted.log.read(move.next_offset, CHUNK_BYTES)
-        now_ms = self._clock.now_ms()
-        await self._disk.run(lambda: move.future.append(found.bytes(), None, now_ms))
+        source, now_ms = move.hosted.log, self._clock.now_ms()
+        found = source.read(move.next_offset, CHUNK_BYTES)
+        try:
+            await self._disk.run(lambda: move.future.append(found.bytes(), None, now_ms))
+        except BatchError:
+            if source.generation == move.generation:
+                raise  # otherwise the bytes were truncated while the thread read them
 
     def _change_places(self, move: ReplicaMove) -> None:
         hosted, future, now_ms = move.hosted, move.future, self._clock.now_ms()
@@ -248,6 +257,7 @@ class ReplicaMoves:
         hosted.log, hosted.directory = future, move.destination
         self._forget(move)
         hosted.refresh_append_state()
+        self._cleaner.moved(hosted, old_directory.path)
         old_directory.discard(old_log, now_ms)
         self._reports.add(hosted)
 
@@ -259,6 +269,18 @@ def _begin_after_remote(source: Log, future: Log, now_ms: int) -> None:
     base_offset = read_header(slice_.bytes()).base_offset if slice_.size else start
     producers = source.producers_at_local_start()
     future.begin_after_remote(base_offset, now_ms, source.log_start_offset, source.epochs.entries(), producers)
+
+
+def _common_end(source: Log, future: Log) -> int:
+    """Returns the end of the records that both logs have. A follower may have truncated records that are in `future`, and
+    fetched others of later epochs in their place.
+    """
+    begin, end = max(source.local_log_start_offset, future.local_log_start_offset), future.log_end_offset
+    starts = {start for log in (source, future) for _, start in log.epochs.entries() if begin < start < end}
+    for offset in sorted({begin, *starts} if begin < end else ()):
+        if source.epochs.epoch_for_offset(offset) != future.epochs.epoch_for_offset(offset):
+            return offset
+    return end
 
 
 def bytes_from(source: Log, offset: int) -> int:

@@ -53,6 +53,18 @@ def test_cancelled_timer_is_never_due_and_can_be_set_again() -> None:
     assert drain(timers, 120) == ["a"]
 
 
+def test_entries_of_cancelled_and_advanced_timers_leave_the_queue_when_their_time_has_come() -> None:
+    timers, cancelled, advanced = Timers(), Timer(("cancelled",)), Timer(("advanced",))
+    timers.set(cancelled, 10)
+    timers.set(advanced, 50)
+    timers.set(advanced, 5)
+    cancelled.cancel()
+    assert drain(timers, 20) == ["advanced"]
+    assert len(timers._queue) == 1, "the later entry of the advanced timer"
+    assert drain(timers, 50) == []
+    assert not timers._queue
+
+
 def test_postponing_deadlines_does_not_grow_queue() -> None:
     timers, timer = Timers(), Timer(("a",))
     for deadline in range(10_000):

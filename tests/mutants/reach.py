@@ -13,6 +13,7 @@ import gzip
 import hashlib
 import importlib.machinery
 import json
+import resource
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,16 +27,24 @@ from tests.mutants.mutation import Mutant, blocks
 
 FOLDER = ROOT / ".mutants"
 _PROBE = "__odradek_reached__"
+#: The format of the records below FOLDER: a record of another one is outdated.
+_FORMAT = b"2"
 
 
 def digest(path: str) -> str:
     """Returns the digest of a test file, and of the texts in folders beside it that it names, such as transcripts."""
     source = (ROOT / path).read_bytes()
-    found = hashlib.sha256(source)
+    found = hashlib.sha256(_FORMAT + source)
     for text in sorted((ROOT / path).parent.glob("*/*.txt")):
         if f'"{text.parent.name}"'.encode() in source:
             found.update(text.read_bytes())
     return found.hexdigest()
+
+
+def cpu_seconds() -> float:
+    """Returns the CPU time of this process and of its children that have ended: other work of the machine adds none."""
+    usages = [resource.getrusage(of) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 class ProbedFinder:
@@ -104,10 +113,12 @@ class ReachRecorder:
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
         reached = self._reached[item.nodeid] = set[int]()
         setattr(builtins, _PROBE, reached.add)
+        before = cpu_seconds()
         try:
             return (yield)
         finally:
             setattr(builtins, _PROBE, set[int]().add)
+            self._tests[item.nodeid]["cpu_seconds"] = cpu_seconds() - before
             if nextitem is None or nextitem.path != item.path:
                 self._write(item.nodeid.partition("::")[0])
 
@@ -137,8 +148,9 @@ class ReachRecorder:
 
 @dataclass(slots=True)
 class ReachMap:
-    #: The time of each test that passes without a mutant.
+    #: The time of each test that passes without a mutant, and its CPU time, which does not depend on other work.
     seconds: dict[str, float] = field(default_factory=dict)
+    cpu_seconds: dict[str, float] = field(default_factory=dict)
     failing: set[str] = field(default_factory=set)
     #: Test files with a map, and those whose map is not there or older than the file.
     files: list[str] = field(default_factory=list)
@@ -166,6 +178,7 @@ class ReachMap:
         for name, test in content["tests"].items():
             if test["passed"]:
                 self.seconds[name] = test["seconds"]
+                self.cpu_seconds[name] = test["cpu_seconds"]
             else:
                 self.failing.add(name)
         for place, numbers in content["reached"].items():

@@ -15,7 +15,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -29,9 +29,10 @@ from tests.mutants.mutation import Mutant
 from tests.mutants.reach import ReachMap
 
 KILLED, SURVIVED, TIMED_OUT, UNREACHED = "killed", "survived", "timed out", "unreached"
-#: Tests of one mutant, by the time that they take without it. Lines of a broker's start are reached by thousands.
-MOST_SECONDS = 30.0
-#: These run in the order of their times, before those that share the fixtures of their modules.
+#: Tests of one mutant, by the CPU time that they take without it: on a busy machine a mutant gets the same tests. Lines of
+#: a broker's start are reached by thousands.
+MOST_CPU_SECONDS = 15.0
+#: These run in the order of their CPU times, before those that share the fixtures of their modules.
 _CHEAPEST = 40
 #: CPU time of a fork, beyond a multiple of its tests' own: it ends an endless loop. On a busy machine time passes faster.
 _CPU_LIMIT_SECONDS, _WALL_PER_CPU = 30, 15
@@ -69,29 +70,11 @@ class MutantRunner:
         items = {item.nodeid: item for item in session.items}
         for number, mutant in enumerate(self._mutants, 1):
             reaching = self._reach.tests_of(mutant) & items.keys()
-            outcome = self._confirmed(mutant, [items[name] for name in self._in_order(mutant, reaching)], len(reaching))
+            chosen = ordered_tests(mutant, reaching, self._reach.cpu_seconds)
+            outcome = self._confirmed(mutant, [items[name] for name in chosen], len(reaching))
             self.outcomes.append(outcome)
             print(f"{number:>4} {outcome.status:<10} {mutant}  {outcome.test}", flush=True)
         return True
-
-    def _in_order(self, mutant: Mutant, names: set[str]) -> list[str]:
-        parts = mutant.module.split("/")[:-1]
-        folders = [f"tests/{'/'.join(parts[:count])}/" for count in range(len(parts), 0, -1)]
-        seconds = self._reach.seconds
-
-        def rank(name: str) -> tuple[int, float, str]:
-            distance = next((number for number, folder in enumerate(folders) if name.startswith(folder)), len(folders))
-            return distance, seconds[name], name
-
-        ranked = sorted(names, key=rank)
-        kept, total = [], 0.0
-        for name in ranked:
-            total += seconds[name]
-            if kept and total > MOST_SECONDS:
-                break
-            kept.append(name)
-        cheapest, others = kept[:_CHEAPEST], kept[_CHEAPEST:]
-        return cheapest + sorted(others, key=lambda name: name.partition("::")[0])
 
     def _confirmed(self, mutant: Mutant, items: list[pytest.Item], reaching: int) -> Outcome:
         """Runs the tests. A test that fails once and then passes, as on a busy machine, does not notice the mutant."""
@@ -109,14 +92,15 @@ class MutantRunner:
     def _run(self, mutant: Mutant, items: list[pytest.Item], reaching: int) -> Outcome:
         if not items:
             return Outcome(mutant, UNREACHED)
-        seconds = sum(self._reach.seconds[item.nodeid] for item in items)
+        cpu_limit = _CPU_LIMIT_SECONDS + _SLOWER * sum(self._reach.cpu_seconds[item.nodeid] for item in items)
+        wall_limit = cpu_limit * _WALL_PER_CPU + _SLOWER * sum(self._reach.seconds[item.nodeid] for item in items)
         folder = tempfile.mkdtemp(prefix="mutant-")
         progress = Path(folder, "progress")
         process = os.fork()
         if not process:
-            self._run_here(mutant, items, folder, progress, int(_CPU_LIMIT_SECONDS + _SLOWER * seconds))
+            self._run_here(mutant, items, folder, progress, int(cpu_limit))
         try:
-            has_ended = _wait(process, (_CPU_LIMIT_SECONDS + _SLOWER * seconds) * _WALL_PER_CPU)
+            has_ended = _wait(process, wall_limit)
             status, test, ran = json.loads(progress.read_text()) if progress.exists() else ["running", "", 0]
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -155,6 +139,25 @@ class MutantRunner:
     def _note(self, status: str, test: str) -> None:
         assert self._progress is not None
         self._progress.write_text(json.dumps([status, test, self._ran]))
+
+
+def ordered_tests(mutant: Mutant, names: set[str], cpu_seconds: Mapping[str, float]) -> list[str]:
+    """Returns the first tests of `names` that take MOST_CPU_SECONDS together, those near the mutant's package first."""
+    parts = mutant.module.split("/")[:-1]
+    folders = [f"tests/{'/'.join(parts[:count])}/" for count in range(len(parts), 0, -1)]
+
+    def rank(name: str) -> tuple[int, float, str]:
+        distance = next((number for number, folder in enumerate(folders) if name.startswith(folder)), len(folders))
+        return distance, cpu_seconds[name], name
+
+    kept, total = [], 0.0
+    for name in sorted(names, key=rank):
+        total += cpu_seconds[name]
+        if kept and total > MOST_CPU_SECONDS:
+            break
+        kept.append(name)
+    cheapest, others = kept[:_CHEAPEST], kept[_CHEAPEST:]
+    return cheapest + sorted(others, key=lambda name: name.partition("::")[0])
 
 
 def _wait(process: int, limit_seconds: float) -> bool:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import builtins
+import gzip
+import hashlib
+import json
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.mutants.__main__ import EQUIVALENT, reason_of, sample
 from tests.mutants.core import ROOT, files_of_tests, modules
 from tests.mutants.mutation import Mutant, mutants_in, mutants_of
-from tests.mutants.reach import _PROBE, ProbedFinder, digest
+from tests.mutants.reach import _PROBE, ProbedFinder, ReachMap, digest
+from tests.mutants.runner import MOST_CPU_SECONDS, ordered_tests
 
 SOURCE = '''"""A module."""
 LIMIT = 5
@@ -133,6 +138,92 @@ def test_probe_reports_the_blocks_that_run(monkeypatch: pytest.MonkeyPatch) -> N
     assert not reached
     to_text(bytes(16))
     assert {finder.places[number] for number in reached} == {"protocol/uuids.py:uuid_to_text:0"}
+
+
+PLACES = NEAR, BY_PACKAGE, FAR = tuple(
+    f"tests/{folder}test_a.py::{{}}" for folder in ("server/fetch/", "server/", "protocol/")
+)
+
+
+@pytest.mark.parametrize(
+    ("cpu_seconds", "expected"),
+    [
+        ({NEAR.format(1): 0.2, NEAR.format(2): 0.1}, [NEAR.format(2), NEAR.format(1)]),
+        ({FAR.format(1): 1, BY_PACKAGE.format(1): 2, NEAR.format(1): 3}, [place.format(1) for place in PLACES]),
+        ({NEAR.format(1): MOST_CPU_SECONDS + 1, FAR.format(1): 0.1}, [NEAR.format(1)]),
+        ({NEAR.format(1): MOST_CPU_SECONDS - 1, FAR.format(1): 1.0, FAR.format(2): 1.1}, [NEAR.format(1), FAR.format(1)]),
+    ],
+)  # fmt: skip
+def test_mutant_gets_the_nearest_and_cheapest_tests_up_to_the_limit_of_their_cpu_time(
+    cpu_seconds: dict[str, float], expected: list[str]
+) -> None:
+    mutant = Mutant("server/fetch/fetch.py", "not", "f", 1, 0, 1, 0, 1, "pass")
+    assert ordered_tests(mutant, set(cpu_seconds), cpu_seconds) == expected
+
+
+RECORDED = """
+import subprocess, sys, threading, time
+
+def burn():
+    end = time.process_time() + 0.3
+    while time.process_time() < end:
+        pass
+
+def test_that_computes():
+    burn()
+
+def test_that_waits():
+    threading.Event().wait(0.6)
+
+def test_with_a_child():
+    child = "import time\\nwhile time.process_time() < 0.4: pass"
+    subprocess.run([sys.executable, "-c", child], check=True)
+"""
+RECORDER = """
+import sys
+from pathlib import Path
+import pytest
+from tests.mutants import reach
+reach.FOLDER = reach.ROOT = Path(sys.argv[1])
+reach.files_of_tests = lambda: ["test_recorded.py"]
+file = ["test_recorded.py"]
+pytest.main(["-q", "--rootdir", sys.argv[1], "-p", "no:cacheprovider", sys.argv[1]], plugins=[reach.ReachRecorder([], file)])
+found = reach.ReachMap.load()
+for name in sorted(found.cpu_seconds):
+    print("recorded", name.partition("::")[2], found.cpu_seconds[name], found.seconds[name])
+"""
+
+
+@pytest.mark.usefixtures("processes")
+def test_record_has_the_cpu_time_of_a_test_and_of_its_children_without_its_waits(tmp_path: Path) -> None:
+    """The time that passes grows with the other work of the machine, and a mutant would get fewer tests then."""
+    (tmp_path / "test_recorded.py").write_text(RECORDED)
+    command = [sys.executable, "-c", RECORDER, str(tmp_path)]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
+    lines = [line.split()[1:] for line in ran.stdout.splitlines() if line.startswith("recorded")]
+    cpu = {name: float(seconds) for name, seconds, _ in lines}
+    wall = {name: float(seconds) for name, _, seconds in lines}
+    assert cpu["test_that_computes"] >= 0.3
+    assert cpu["test_with_a_child"] >= 0.4
+    assert cpu["test_that_waits"] < 0.3 < 0.6 <= wall["test_that_waits"]
+
+
+def test_record_without_cpu_times_is_outdated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a record was written before they were kept, with a digest of the test file alone."""
+    monkeypatch.setattr("tests.mutants.reach.ROOT", tmp_path)
+    monkeypatch.setattr("tests.mutants.reach.FOLDER", tmp_path)
+    monkeypatch.setattr("tests.mutants.reach.files_of_tests", lambda: ["test_it.py"])
+    (tmp_path / "test_it.py").write_text("def test_it(): pass")
+    content: dict[str, Any] = {"tests": {"test_it.py::test_it": {"seconds": 0.1, "passed": True}}, "reached": {}}
+    (tmp_path / "reach").mkdir()
+    for is_old in (True, False):
+        source = (tmp_path / "test_it.py").read_bytes()
+        content["digest"] = hashlib.sha256(source).hexdigest() if is_old else digest("test_it.py")
+        content["tests"]["test_it.py::test_it"] |= {} if is_old else {"cpu_seconds": 0.05}
+        (tmp_path / "reach" / "test_it.py.json.gz").write_bytes(gzip.compress(json.dumps(content).encode()))
+        found = ReachMap.load()
+        assert found.stale == (["test_it.py"] if is_old else [])
+    assert found.cpu_seconds == {"test_it.py::test_it": 0.05}
 
 
 def test_the_core_has_modules_and_tests() -> None:

@@ -1,0 +1,145 @@
+"""Rules for the offsets of groups with member epochs: which commit, fetch and deletion is valid, and when offsets expire."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from odradek.coordinator.common.result import GroupsConfig
+from odradek.coordinator.groups.base import member_commits
+from odradek.coordinator.groups.consumer import kind as consumer
+from odradek.coordinator.groups.share import kind as share
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.offset_commit import OffsetCommitRequest
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+TOPIC_ID, RETENTION_MS, NOW_MS = b"t" * 16, 1000, 50_000
+
+
+class Group:
+    """A group with one member in epoch 5, which has owned partition 0 since epoch 3, and gives back partition 1."""
+
+    def __init__(self, *, has_members: bool = True, is_classic: bool = False) -> None:
+        member = SimpleNamespace(
+            epoch=5, is_classic=is_classic, assigned={TOPIC_ID: {0: 3}}, revoking={TOPIC_ID: {1: 4}}
+        )
+        self.members: Any = {"m": member} if has_members else {}
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic == "subscribed"
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "version", "has_members", "is_classic", "error"),
+    [
+        ("", -1, 9, False, False, 0),
+        ("", 0, 9, False, False, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", -1, 9, True, False, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("other", 5, 9, True, False, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("m", 5, 9, True, False, 0),
+        ("m", 4, 9, True, False, 0),
+        ("m", -1, 9, True, False, 0),
+        ("m", 6, 9, True, False, ErrorCode.STALE_MEMBER_EPOCH),
+        ("m", 6, 9, True, True, ErrorCode.ILLEGAL_GENERATION),
+        ("m", 5, 8, True, False, ErrorCode.UNSUPPORTED_VERSION),
+        ("m", 5, 8, True, True, 0),
+    ],
+)
+def test_commit_needs_a_member_whose_epoch_is_not_behind(
+    member_id: str, epoch: int, version: int, has_members: bool, is_classic: bool, error: int
+) -> None:
+    group: Any = Group(has_members=has_members, is_classic=is_classic)
+    request = OffsetCommitRequest(group_id="g", member_id=member_id, generation_id_or_member_epoch=epoch)
+    state: Any = None
+    assert member_commits.validate_commit(state, group, request, version, NOW_MS) == error
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "index", "is_classic", "error"),
+    [
+        ("m", 5, 7, False, 0),
+        ("m", 3, 0, False, 0),
+        ("m", 2, 0, False, ErrorCode.STALE_MEMBER_EPOCH),
+        ("m", 4, 1, False, 0),
+        ("m", 3, 1, False, ErrorCode.STALE_MEMBER_EPOCH),
+        ("m", 4, 7, False, ErrorCode.STALE_MEMBER_EPOCH),
+        ("m", 4, 7, True, ErrorCode.ILLEGAL_GENERATION),
+        ("other", 1, 7, False, 0),
+    ],
+)
+def test_older_epoch_may_commit_what_the_member_has_owned_since(
+    member_id: str, epoch: int, index: int, is_classic: bool, error: int
+) -> None:
+    group: Any = Group(is_classic=is_classic)
+    request = OffsetCommitRequest(group_id="g", member_id=member_id, generation_id_or_member_epoch=epoch)
+    assert consumer.validate_partition(group, request, TOPIC_ID, index) == error
+
+
+@pytest.mark.parametrize(
+    ("member_id", "instance_id", "epoch", "error"),
+    [
+        ("", None, -1, 0),
+        ("", "static", -1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", None, 0, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("other", None, 5, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("m", None, 5, 0),
+        ("m", None, 4, ErrorCode.STALE_MEMBER_EPOCH),
+        ("m", None, 6, ErrorCode.STALE_MEMBER_EPOCH),
+        ("m", None, -1, ErrorCode.STALE_MEMBER_EPOCH),
+    ],
+)
+def test_transactional_commit_of_a_member_needs_its_epoch(
+    member_id: str, instance_id: str | None, epoch: int, error: int
+) -> None:
+    group: Any = Group()
+    request = TxnOffsetCommitRequest(
+        group_id="g", member_id=member_id, group_instance_id=instance_id, generation_id_or_member_epoch=epoch
+    )
+    assert consumer.validate_transactional_commit(group, request) == error
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "is_classic", "error"),
+    [
+        (None, -1, False, 0),
+        (None, 0, False, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", -1, False, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("m", 5, False, 0),
+        ("m", 4, False, ErrorCode.STALE_MEMBER_EPOCH),
+        ("m", 6, True, ErrorCode.ILLEGAL_GENERATION),
+    ],
+)
+def test_fetch_of_a_member_needs_its_epoch_and_one_of_a_tool_has_none(
+    member_id: str | None, epoch: int, is_classic: bool, error: int
+) -> None:
+    group: Any = Group(is_classic=is_classic)
+    asked = OffsetFetchRequestGroup(group_id="g", member_id=member_id, member_epoch=epoch)
+    assert member_commits.validate_fetch(group, asked) == error
+
+
+@pytest.mark.parametrize(
+    ("topic", "age_ms", "is_expired"),
+    [("subscribed", 10 * RETENTION_MS, False), ("other", RETENTION_MS - 1, False), ("other", RETENTION_MS, True)],
+)
+def test_offsets_of_topics_without_a_subscription_expire_after_their_retention(
+    topic: str, age_ms: int, is_expired: bool
+) -> None:
+    group: Any = Group()
+    state: Any = SimpleNamespace(config=GroupsConfig(offsets_retention_ms=RETENTION_MS))
+    committed: Any = SimpleNamespace(commit_timestamp_ms=NOW_MS - age_ms)
+    assert member_commits.is_expired(state, group, topic, committed, NOW_MS) == is_expired
+
+
+def test_offsets_may_be_deleted_of_any_topic_without_a_subscription() -> None:
+    group: Any = Group()
+    assert member_commits.validate_delete(group) == ErrorCode.NONE
+
+
+def test_share_groups_have_no_offsets() -> None:
+    for rule in (share.RULES.validate_commit, share.RULES.validate_transactional_commit, share.RULES.validate_delete):
+        checked: Any = rule
+        assert checked(None, None) == ErrorCode.GROUP_ID_NOT_FOUND
+    expired: Any = share.RULES.is_expired
+    assert expired(None) is False

@@ -1,0 +1,230 @@
+"""Decisions that sessions keep: how long they count, what they are counted as, and which sessions are kept themselves."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from odradek.metadata.acls import OPERATIONS_OF, Operation, PatternType, Permission, ResourceType
+from odradek.metadata.image import AclImage
+from odradek.server.access.authorization import authorization as authorization_module
+from odradek.server.access.authorization.authorization import (
+    CLASS_KEY,
+    MOST_SHOWN_NAMES,
+    STANDARD_CLASS,
+    Authorization,
+    _names_in,
+)
+from odradek.server.access.authorization.requirements import AuthorizerNotReady
+from odradek.server.access.authorization.sessions import (
+    MOST_KEPT_NAME,
+    WINDOW_MS,
+    AuthorizationSession,
+    RecentDecisions,
+)
+
+ALICE, BOB, ROOT, HOST = "User:alice", "User:bob", "User:root", "/10.0.0.1"
+TOPIC = ResourceType.TOPIC
+
+
+class Audit:
+    """The audit log, which notes what it is to write."""
+
+    def __init__(self) -> None:
+        self.levels = {logging.INFO}
+        self.lines: list[dict[str, Any]] = []
+
+    def writes(self, level: int) -> bool:
+        return level in self.levels
+
+    def write(self, level: int, kind: str, text: str, fields: dict[str, Any]) -> None:
+        self.lines.append({"level": level, "kind": kind, "text": text, **fields})
+
+
+def rule(
+    name: str, operation: Operation = Operation.READ, permission: Permission = Permission.ALLOW, who: str = ALICE
+) -> AclImage:
+    return AclImage(TOPIC, name, PatternType.LITERAL, who, "*", operation, permission)
+
+
+class Deciding:
+    def __init__(self, *rules: AclImage) -> None:
+        self.audit = Audit()
+        audit: Any = self.audit
+        self.authorization = Authorization({CLASS_KEY: STANDARD_CLASS, "super.users": ROOT}, audit)
+        self.rules: dict[bytes, AclImage] = {}
+        self.change(*rules)
+
+    def change(self, *rules: AclImage) -> None:
+        """Publishes these rules as the only ones."""
+        after = {bytes([number]): one for number, one in enumerate(rules, 1)}
+        changes: dict[bytes, AclImage | None] = {key: None for key in self.rules if key not in after}
+        before, self.rules = self.rules, after
+        for _ in self.authorization.steps(before, {**changes, **after}, is_first=not before):
+            pass
+
+    def session(self, principal: str = ALICE) -> AuthorizationSession:
+        return AuthorizationSession(self.authorization, principal, HOST)
+
+
+def test_decision_holds_until_the_rules_change() -> None:
+    harness = Deciding(rule("t"))
+    session = harness.session()
+    assert session.allows(Operation.READ, TOPIC, "t")
+    assert not session.allows(Operation.WRITE, TOPIC, "t")
+    harness.change(rule("other"))
+    assert not session.allows(Operation.READ, TOPIC, "t")
+    assert session.allows(Operation.READ, TOPIC, "other")
+    assert (harness.authorization.allowed, harness.authorization.denied) == (2, 2)
+
+
+@pytest.mark.parametrize(("length", "decisions"), [(MOST_KEPT_NAME, 1), (MOST_KEPT_NAME + 1, 3)])
+def test_decisions_about_long_names_are_not_kept(length: int, decisions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Deciding(rule("t"))
+    session, made = harness.session(), []
+    decide = Authorization.decide
+
+    def noting(*arguments: Any) -> bool:
+        made.append(arguments)
+        return decide(*arguments)
+
+    monkeypatch.setattr(Authorization, "decide", noting)
+    for _ in range(3):
+        assert not session.allows(Operation.READ, TOPIC, "n" * length)
+    assert len(made) == decisions
+
+
+def test_all_decisions_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authorization_module, "MOST_KEPT_DECISIONS", 3)
+    harness = Deciding(rule("t"))
+    session, version = harness.session(), harness.authorization.version
+    for number in range(3):
+        session.allows(Operation.READ, TOPIC, str(number))
+    assert harness.authorization.version == version
+    session.allows(Operation.READ, TOPIC, "3")
+    assert harness.authorization.version == version + 1
+    for number in range(4, 7):
+        session.allows(Operation.READ, TOPIC, str(number))
+    assert harness.authorization.version == version + 1, "they are counted anew"
+
+
+def test_permission_to_write_is_kept_until_the_rules_change_and_not_while_it_is_logged() -> None:
+    harness = Deciding(rule("t"))
+    session = harness.session()
+    session.may_write("t")
+    session.may_write("n" * (MOST_KEPT_NAME + 1))
+    assert session.written == {"t"}
+    harness.change(rule("other"))
+    session.may_write("other")
+    assert (session.written, session.written_version) == ({"other"}, harness.authorization.version)
+    harness.audit.levels.add(logging.DEBUG)
+    session.may_write("third")
+    assert session.written == {"other"}
+
+
+@pytest.mark.parametrize(
+    ("rules", "principal", "may"),
+    [
+        ([], ALICE, False),
+        ([], ROOT, True),
+        ([rule("t", Operation.WRITE)], ALICE, True),
+        ([rule("t", Operation.WRITE)], BOB, False),
+        ([rule("t", Operation.READ)], ALICE, False),
+        ([rule("*", Operation.WRITE)], ALICE, True),
+        ([rule("t", Operation.WRITE), rule("*", Operation.WRITE, Permission.DENY)], ALICE, False),
+    ],
+)
+def test_producer_id_needs_a_topic_that_the_client_may_write(rules: list[AclImage], principal: str, may: bool) -> None:
+    assert Deciding(*rules).session(principal).may_write_any_topic() == may
+
+
+def test_only_super_users_have_decisions_before_the_rules_are_known() -> None:
+    audit: Any = Audit()
+    unready = Authorization({CLASS_KEY: STANDARD_CLASS, "super.users": ROOT}, audit)
+    assert AuthorizationSession(unready, ROOT, HOST).may_write_any_topic()
+    with pytest.raises(AuthorizerNotReady):
+        AuthorizationSession(unready, ALICE, HOST).may_write_any_topic()
+
+
+def test_operations_of_a_resource_are_a_bit_for_each() -> None:
+    harness = Deciding(rule("t", Operation.READ), rule("t", Operation.DELETE))
+    expected = sum(1 << one for one in (Operation.READ, Operation.DELETE, Operation.DESCRIBE))
+    assert harness.session().operations(TOPIC, "t") == expected
+    assert harness.authorization.allowed == 3
+    assert harness.authorization.denied == len(OPERATIONS_OF[TOPIC]) - 3
+
+
+def test_name_that_a_request_repeats_is_decided_once_and_its_count_is_logged() -> None:
+    harness = Deciding(rule("t"))
+    session = harness.session()
+    session.api = "Fetch"
+    assert session.allowed_names(Operation.READ, TOPIC, ["t", "u", "u", "t", "u"]) == {"t"}
+    [line] = harness.audit.lines
+    shown = [
+        line[key] for key in ("decision", "resource_name", "resource_ref_count", "request", "host", "rule", "kind")
+    ]
+    assert shown == ["Denied", "u", 3, "Fetch", "10.0.0.1", "DefaultDeny", "authorization"]
+    assert session.allowed_names(Operation.READ, TOPIC, ["u"], log_denied=False) == set()
+    assert len(harness.audit.lines) == 1
+
+
+def test_decisions_that_allow_are_logged_where_the_log_wants_them() -> None:
+    harness = Deciding(rule("t"))
+    harness.audit.levels.add(logging.DEBUG)
+    for _ in range(2):
+        assert harness.session().allows(Operation.READ, TOPIC, "t", count=2)
+    assert [(line["level"], line["decision"]) for line in harness.audit.lines] == [(logging.DEBUG, "Allowed")] * 2
+    assert harness.audit.lines[0]["rule"].startswith("MatchingAcl(acl=StandardAcl[resourceType=TOPIC, resourceName=t")
+    harness.audit.lines.clear()
+    assert harness.session(ROOT).allows(Operation.READ, TOPIC, "u")
+    assert harness.audit.lines[0]["rule"] == "SuperUser"
+
+
+def test_forwarded_sessions_are_kept_up_to_a_limit_and_the_oldest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authorization_module, "MOST_FORWARDED_SESSIONS", 2)
+    authorization = Deciding().authorization
+    first = authorization.session_of(ALICE, HOST, "A")
+    second = authorization.session_of(BOB, HOST)
+    assert authorization.session_of(ALICE, HOST, "B") is first
+    assert first.api == "B"
+    third = authorization.session_of(ROOT, HOST)
+    assert authorization.session_of(ALICE, HOST) is first
+    assert authorization.session_of(ROOT, HOST) is third
+    assert authorization.session_of(BOB, HOST) is not second, "it asked longest ago"
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_change_of_the_cluster_is_noted_with_the_first_names(is_written: bool) -> None:
+    harness = Deciding()
+    harness.audit.levels = {logging.INFO} if is_written else set()
+    topics = [SimpleNamespace(name=f"t{number}") for number in range(MOST_SHOWN_NAMES + 2)]
+    request = type("CreateTopicsRequest", (), {"topics": topics})()
+    harness.authorization.note_change(ALICE, HOST, request)
+    if not is_written:
+        assert harness.audit.lines == []
+        return
+    [line] = harness.audit.lines
+    assert (line["kind"], line["request"], line["host"]) == ("change", "CreateTopics", "10.0.0.1")
+    assert line["names"] == ", ".join(f"t{number}" for number in range(MOST_SHOWN_NAMES))
+    assert line["text"].endswith(line["names"])
+
+
+def test_names_of_a_change_are_those_of_its_items_where_they_have_one() -> None:
+    items = [
+        SimpleNamespace(name="a"),
+        SimpleNamespace(resource_name="b"),
+        SimpleNamespace(name=None),
+        SimpleNamespace(),
+    ]
+    assert _names_in(SimpleNamespace(resources=items, topics=None)) == ["a", "b"]
+    assert _names_in(SimpleNamespace()) == []
+
+
+def test_recent_decisions_are_those_of_the_last_window() -> None:
+    recent = RecentDecisions(1000)
+    assert recent.since(2000, 3, 1) == (3, 1, 1000)
+    assert recent.since(1000 + WINDOW_MS, 10, 4) == (10, 4, WINDOW_MS)
+    assert recent.since(2000 + WINDOW_MS, 12, 5) == (9, 4, WINDOW_MS), "since the second look"
+    assert recent.since(2001 + WINDOW_MS, 12, 5) == (9, 4, WINDOW_MS + 1), "a look so soon is not kept"

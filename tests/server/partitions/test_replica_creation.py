@@ -1,0 +1,299 @@
+"""New replicas, and those that a start finds: whose a directory is, what is missing, and how a creation fails."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from odradek.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
+from odradek.replication.isr import UNKNOWN_BROKER_EPOCH
+from odradek.server.partitions import creation as creation_module
+from odradek.server.partitions.creation import (
+    MOST_NAMED_RANGES,
+    IsrRules,
+    ReplicaCreation,
+    gone_replicas,
+    is_ours,
+    rename_stray,
+    report_opening,
+)
+from odradek.storage.directory import LogDirectory, ReplicaDirectory
+from odradek.storage.files.clean_replicas import CleanReplica
+from odradek.storage.files.identity import MetaProperties, read_topic_id, write_meta_properties, write_topic_id
+from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.segments.damage import DamagedRange
+
+from tests.server.harness.hosted import TOPIC, TOPIC_ID, Hosted
+
+OWN, OTHER = 0, 2
+OWN_DIRECTORY = bytes(15) + b"\x07"
+OTHER_ID = bytes(byte ^ 0xFF for byte in TOPIC_ID)
+
+
+def image_of(*replicas: int, count: int = 1, directory: bytes = OWN_DIRECTORY) -> MetadataImage:
+    registration = PartitionImage(replicas, replicas, replicas[0], 1, 1, (directory,) * len(replicas))
+    partitions = EMPTY_IMAGE.topics.by_name
+    for index in range(count):
+        partitions = partitions.set(index, registration)  # type: ignore[arg-type]
+    topic = TopicImage(TOPIC, TOPIC_ID, partitions)  # type: ignore[arg-type]
+    topics = EMPTY_IMAGE.topics
+    return EMPTY_IMAGE._replace(
+        topics=topics._replace(by_name=topics.by_name.set(TOPIC, topic), by_id=topics.by_id.set(TOPIC_ID, topic))
+    )
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Any:
+    write_meta_properties(str(tmp_path), MetaProperties("cluster", OWN, OWN_DIRECTORY))
+    opened = LogDirectory.open(tmp_path)
+    yield opened
+    opened.close()
+
+
+def replica_in(directory: LogDirectory, topic_id: bytes | None = TOPIC_ID, *, index: int = 0) -> ReplicaDirectory:
+    path = Path(directory.path, f"{TOPIC}-{index}")
+    path.mkdir()
+    if topic_id is not None:
+        write_topic_id(str(path), topic_id)
+    return ReplicaDirectory(TOPIC, index, str(path), "")
+
+
+# ---- whose a directory is
+
+
+@pytest.mark.parametrize(
+    ("image", "topic_id", "is_own"),
+    [
+        (image_of(OWN, OTHER), TOPIC_ID, True),
+        (image_of(OTHER), TOPIC_ID, False),
+        (image_of(OWN, count=0), TOPIC_ID, False),
+        (EMPTY_IMAGE, TOPIC_ID, False),
+        (image_of(OWN), OTHER_ID, False),
+    ],
+)
+def test_directory_is_ours_when_the_metadata_has_the_replica_here_with_its_topic_id(
+    image: MetadataImage, topic_id: bytes, is_own: bool, directory: LogDirectory
+) -> None:
+    assert is_ours(directory, replica_in(directory, topic_id), image, OWN) == is_own
+
+
+@pytest.mark.parametrize(("noted", "is_own"), [(TOPIC_ID, True), (OTHER_ID, False)])
+def test_note_of_the_last_stop_saves_the_read_of_the_file_unless_it_is_of_another_topic(
+    noted: bytes, is_own: bool, directory: LogDirectory
+) -> None:
+    replica = replica_in(directory, OTHER_ID)
+    assert is_ours(directory, replica, image_of(OWN), OWN, CleanReplica(noted, 0, True)) == is_own
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "no text", "one bit", "folder"])
+def test_file_with_a_damaged_topic_id_is_written_again(
+    damage: str, directory: LogDirectory, caplog: pytest.LogCaptureFixture
+) -> None:
+    flipped = bytes([TOPIC_ID[0] ^ 1, *TOPIC_ID[1:]])
+    replica = replica_in(directory, None if damage in ("missing", "folder") else flipped)
+    path = Path(replica.path, "partition.metadata")
+    if damage == "folder":
+        path.mkdir()
+    elif damage in ("empty", "no text"):
+        path.write_bytes(b"" if damage == "empty" else b"\xff\xfe rubbish")
+    assert is_ours(directory, replica, image_of(OWN), OWN)
+    assert read_topic_id(replica.path) == TOPIC_ID
+    assert "rewritten with the topic id" in caplog.text
+
+
+def test_file_that_cannot_be_read_fails_with_its_directory(
+    directory: LogDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: str) -> bytes:
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(creation_module, "read_topic_id", fail)
+    with pytest.raises(LogDirectoryFailure, match=r"partition\.metadata") as failure:
+        is_ours(directory, replica_in(directory), image_of(OWN), OWN)
+    assert failure.value.directory == directory.path
+
+
+# ---- replicas that are missing
+
+
+@pytest.mark.parametrize(
+    ("offset", "there", "image", "is_gone"),
+    [
+        (5, False, image_of(OWN, OTHER), True),
+        (0, False, image_of(OWN, OTHER), False),
+        (5, True, image_of(OWN, OTHER), False),
+        (5, False, image_of(OTHER), False),
+        (5, False, image_of(OWN, count=0), False),
+        (5, False, EMPTY_IMAGE, False),
+        (5, False, image_of(OWN, directory=bytes(15) + b"\x09"), False),
+    ],
+)
+def test_replica_with_records_by_the_checkpoint_is_gone_when_it_belongs_here_and_is_not_there(
+    offset: int, there: bool, image: MetadataImage, is_gone: bool, directory: LogDirectory,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    directory.checkpoints.high_watermarks[TOPIC, 0] = offset
+    replicas = [replica_in(directory)] if there else []
+    assert gone_replicas(directory, replicas, image, OWN) == ([(TOPIC, 0)] if is_gone else [])
+    assert ("records up to offset 5 are lost" in caplog.text) == is_gone
+
+
+def test_stray_directory_is_renamed_and_keeps_its_files(directory: LogDirectory) -> None:
+    replica = replica_in(directory)
+    rename_stray(directory, replica)
+    [stray] = Path(directory.path).glob("*-stray")
+    assert read_topic_id(str(stray)) == TOPIC_ID
+    assert not Path(replica.path).exists()
+    with pytest.raises(LogDirectoryFailure, match="renaming"):
+        rename_stray(directory, replica)
+
+
+# ---- what an opening reports
+
+
+def test_opening_reports_its_notes_cuts_and_damage_and_saves_the_damage(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = Hosted(tmp_path).log
+    log.opening_notes = ("an index was rebuilt",)
+    log.recovered_bytes = 17
+    for number in range(MOST_NAMED_RANGES + 2):
+        log.damage.add(DamagedRange(f"{0:020}.log", number * 10, 10, number * 2, number * 2 + 1, "rot"))
+    report_opening(log)
+    lines = [record.getMessage() for record in caplog.records]
+    assert "an index was rebuilt" in lines
+    assert any("17 bytes after the last complete batch" in line for line in lines)
+    assert sum("is damaged" in line for line in lines) == MOST_NAMED_RANGES
+    assert lines[-1].endswith("2 more damaged ranges")
+    assert any("offsets 2 to 2" in line and "10 bytes at position 10" in line for line in lines)
+    assert list(Path(log.path).glob("*damage*"))
+
+
+def test_sound_log_is_opened_without_a_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    report_opening(Hosted(tmp_path).log)
+    assert not caplog.records
+
+
+def test_list_of_damage_that_cannot_be_saved_is_only_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log: Any = SimpleNamespace(topic=TOPIC, partition=0, opening_notes=[], recovered_bytes=0, damage=Unsaved())
+    report_opening(log)
+    assert f"{TOPIC}-0: the list of damaged ranges could not be saved" in caplog.text
+
+
+class Unsaved(list[DamagedRange]):
+    def save(self) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+
+# ---- rules of leaders
+
+
+@pytest.mark.parametrize(
+    ("broker_id", "is_active", "epoch", "may"),
+    [
+        (OTHER, True, 5, True),
+        (OTHER, True, UNKNOWN_BROKER_EPOCH, True),
+        (OTHER, True, 4, False),
+        (OTHER, False, 5, False),
+        (9, True, 5, False),
+    ],
+)
+def test_registered_process_of_an_active_broker_may_be_in_sync(
+    broker_id: int, is_active: bool, epoch: int, may: bool
+) -> None:
+    registered = SimpleNamespace(is_active=is_active, epoch=5)
+    metadata: Any = SimpleNamespace(image=SimpleNamespace(broker={OTHER: registered}.get))
+    rules = IsrRules(metadata, 30_000, lambda *_: None)
+    assert rules.may_join(broker_id, epoch) == may
+
+
+# ---- creation
+
+
+class Creating:
+    """A broker that makes a replica. `failure` is what the opening of its log raises."""
+
+    def __init__(self, directory: LogDirectory | None, *, failure: Exception | None = None, hosts: bool = True) -> None:
+        self.directory = directory
+        self.failure = failure
+        self.hosts = hosts
+        self.hosted: dict[tuple[str, int], Any] = {}
+        self.failed: list[LogDirectoryFailure] = []
+        self.made: list[tuple[str, int]] = []
+        self.pending: Any = self
+        self.added: list[tuple[Any, Any, Any, Any]] = []
+        self.reported: list[Any] = []
+        self.lines: list[str] = []
+        placement: Any = SimpleNamespace(directory_for=lambda registration: self.directory, begin=lambda: None)
+        opening: Any = SimpleNamespace(open=self._open)
+        lines: Any = SimpleNamespace(log=lambda log, level, *rest: self.lines.append(rest[-1]))
+        reports: Any = SimpleNamespace(add=self.reported.append)
+        clock: Any = None
+        partitions: Any = SimpleNamespace(
+            get=self.hosted.get, drop=lambda one: self.hosted.pop((one.topic, one.index)),
+            directory_failed=self.failed.append,
+            pending=SimpleNamespace(made=lambda *key: self.made.append(key), add=lambda *what: self.added.append(what)),
+        )  # fmt: skip
+        self.creation = ReplicaCreation(OWN, clock, lines, partitions, opening, placement, reports)
+
+    def _open(self, directory: LogDirectory, image: MetadataImage, topic: str, index: int) -> Any:
+        if self.failure is None or self.hosts:
+            self.hosted[topic, index] = Hosted(Path(directory.path), index=index)
+        if self.failure is not None:
+            raise self.failure
+        return self.hosted[topic, index]
+
+    def create(self, registered: bytes = OWN_DIRECTORY) -> Any:
+        image = image_of(OWN, directory=registered)
+        return self.creation.create(image, TOPIC, TOPIC_ID, 0, image.topics.by_name[TOPIC].partitions[0])
+
+
+@pytest.mark.parametrize(("registered", "is_reported"), [(OWN_DIRECTORY, False), (bytes(16), True)])
+def test_new_replica_has_its_topic_id_and_its_directory_is_reported_where_the_metadata_has_another(
+    registered: bytes, is_reported: bool, directory: LogDirectory
+) -> None:
+    harness = Creating(directory)
+    hosted = harness.create(registered)
+    assert read_topic_id(hosted.log.path) == TOPIC_ID
+    assert harness.made == [(TOPIC, 0)]
+    assert harness.reported == ([hosted] if is_reported else [])
+    assert harness.failed == harness.added == []
+
+
+def test_replica_is_not_made_while_no_directory_is_online() -> None:
+    harness = Creating(None)
+    assert harness.create() is None
+    assert harness.lines == [f"no log directory is online for {TOPIC}-0"]
+
+
+@pytest.mark.parametrize("hosts", [True, False])
+@pytest.mark.parametrize(
+    ("error", "waits"), [(errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EMFILE, True), (errno.EIO, False)]
+)
+def test_creation_without_room_or_descriptors_waits_and_one_on_a_broken_disk_takes_it_offline(
+    error: int, waits: bool, hosts: bool, directory: LogDirectory
+) -> None:
+    cause = OSError(error, "failed")
+    failure = LogDirectoryFailure(directory.path, "opening", cause)
+    harness = Creating(directory, failure=failure, hosts=hosts)
+    assert harness.create() is None
+    assert harness.hosted == {}, "it is not among the partitions"
+    assert harness.failed == ([] if waits else [failure])
+    assert [(key, found) for key, found, _, _ in harness.added] == ([((TOPIC, 0), failure)] if waits else [])
+    for _, _, made, new_path in harness.added:
+        assert (made is not None) == hosts
+        assert new_path == f"{directory.path}/{TOPIC}-0"
+    assert harness.made == harness.reported == []
+
+
+def test_creation_that_fails_keeps_the_files_that_were_there(directory: LogDirectory) -> None:
+    replica_in(directory)
+    harness = Creating(directory, failure=OSError(errno.ENOSPC, "full"), hosts=False)
+    assert harness.create() is None
+    [(_, failure, _, new_path)] = harness.added
+    assert new_path is None
+    assert isinstance(failure, LogDirectoryFailure)
+    assert str(failure).startswith(f"{directory.path}")

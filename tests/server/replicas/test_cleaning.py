@@ -1,0 +1,338 @@
+"""The cleaner over real logs: which one it takes, what its checkpoint has, and how a cleaning ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from odradek.protocol.records.batch import iter_headers
+from odradek.protocol.records.record import Record, decode_batch, encode_batch
+from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.replicas import cleaner as cleaner_module
+from odradek.server.replicas.cleaner import SMALL_JOB_BYTES, SMALL_JOB_RECORDS, LogCleaner, run_job
+from odradek.server.runtime.background import BackgroundTasks
+from odradek.storage.compaction import compaction
+from odradek.storage.files.checkpoints import CLEANER_OFFSETS, find_offsets
+from odradek.storage.files.open_files import LogDirectoryFailure
+
+from tests.server.harness.hosted import NOW_MS, TOPIC, Hosted
+from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
+
+BACKOFF_MS = 1000
+#: Each batch rolls the segment.
+COMPACTED = {"compact": True, "segment_bytes": 100, "min_cleanable_dirty_ratio": 0.0}
+
+
+class Disk:
+    """A pool whose work is done at once, between what the test has to do before and after it."""
+
+    def __init__(self) -> None:
+        self.before: Callable[[], object] = lambda: None
+        self.after: Callable[[], object] = lambda: None
+
+    async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        self.before()
+        result = work(*arguments)
+        self.after()
+        return result
+
+
+class Replicas(list[Hosted]):
+    """The partitions here."""
+
+    def __init__(self, hosted: list[Hosted]) -> None:
+        super().__init__(hosted)
+        self.failed: list[LogDirectoryFailure] = []
+
+    def directory_failed(self, failure: LogDirectoryFailure) -> None:
+        self.failed.append(failure)
+
+
+class Cleaning:
+    """Partitions in a directory, of which the first batches are closed segments."""
+
+    def __init__(self, path: Path, keys: list[list[bytes]], **properties: str) -> None:
+        self.path = path
+        self.hosted = Replicas([Hosted(path, index=index, **COMPACTED) for index in range(len(keys))])
+        for one, written in zip(self.hosted, keys):
+            one.lead()
+            one.directory = SimpleNamespace(path=str(path))  # type: ignore[assignment]
+            for key in written:
+                write(one, key)
+        self.deleted: list[Hosted] = []
+        self.lines: list[Any] = []
+        self.disk = Disk()
+        self.background = BackgroundTasks()
+        maintenance: Any = SimpleNamespace(schedule_segment_deletion=self.deleted.append)
+        damage: Any = SimpleNamespace(say=lambda *said: self.lines.append(said))
+        parts: Any = (
+            BrokerConfig({"log.cleaner.backoff.ms": str(BACKOFF_MS)} | properties), loop_clock(), self.hosted,
+            maintenance, damage, self.disk, lambda one: False, self.background,
+        )  # fmt: skip
+        self.cleaner = LogCleaner(*parts)
+
+    def checkpoint(self, folder: str = "") -> dict[int, int]:
+        """Returns the clean offset of each partition that the file has."""
+        offsets = find_offsets(str(self.path / folder), CLEANER_OFFSETS).offsets
+        return {index: offset for (topic, index), offset in offsets.items() if topic == TOPIC}
+
+
+def write(hosted: Hosted, key: bytes) -> None:
+    records = encode_batch([Record(0, NOW_MS, key, b"v" * 30)])
+    assert not hosted.append(bytearray(records), NOW_MS).error
+
+
+def keys_of(hosted: Hosted) -> list[bytes]:
+    found, offset = [], 0
+    while offset < hosted.log_end_offset:
+        read = hosted.log.read(offset, 1 << 20)
+        data = read.bytes()
+        for position, header in iter_headers(data):
+            found += [record.key or b"" for record in decode_batch(data, position, header)]
+        offset = read.next_offset
+    return found
+
+
+def test_log_is_compacted_and_its_clean_offset_is_in_the_checkpoint(tmp_path: Path) -> None:
+    async def story() -> None:
+        harness = Cleaning(tmp_path, [[b"a", b"a", b"b", b"a", b"end"]])
+        [hosted] = harness.hosted
+        assert not harness.cleaner.has_cleaned(hosted)
+        assert await harness.cleaner.clean_one()
+        assert keys_of(hosted) == [b"b", b"a", b"end"]
+        assert harness.checkpoint() == {0: 4}, "all but the active segment"
+        assert harness.cleaner.has_cleaned(hosted)
+        assert not harness.cleaner.works_on(hosted)
+        assert harness.deleted == [hosted]
+        assert not await harness.cleaner.clean_one(), "nothing is dirty"
+
+    simulated(story)
+
+
+def test_log_with_the_greatest_share_of_new_records_comes_first(tmp_path: Path) -> None:
+    async def story() -> None:
+        harness = Cleaning(tmp_path, [[b"a"] * 10, [b"b"] * 10, [b"c"]])
+        for _ in range(2):
+            assert await harness.cleaner.clean_one()
+        write(harness.hosted[0], b"a")
+        for _ in range(8):
+            write(harness.hosted[1], b"b")
+        cleaned: list[int] = []
+        clean = harness.cleaner._clean
+
+        async def noting(hosted: Any, dirt: Any) -> bool:
+            assert harness.cleaner.works_on(hosted)
+            cleaned.append(hosted.index)
+            return await clean(hosted, dirt)
+
+        harness.cleaner._clean = noting  # type: ignore[method-assign]
+        while await harness.cleaner.clean_one():
+            pass
+        assert cleaned == [1, 0]
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("state", ["not compacted", "offline", "removed"])
+def test_log_that_is_not_to_be_compacted_is_left(state: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        harness = Cleaning(tmp_path, [[b"a", b"a", b"end"]])
+        [hosted] = harness.hosted
+        if state == "not compacted":
+            hosted.log.config = Hosted(tmp_path / "other").log.config
+        hosted.offline, hosted.is_removed = state == "offline", state == "removed"
+        assert not await harness.cleaner.clean_one()
+        assert harness.checkpoint() == {}
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("state", ["offline", "removed", "truncated"])
+def test_cleaning_of_a_log_that_is_gone_or_cut_meanwhile_changes_nothing(state: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        harness = Cleaning(tmp_path, [[b"a", b"a", b"a", b"end"]])
+        [hosted] = harness.hosted
+
+        def change() -> None:
+            hosted.offline, hosted.is_removed = state == "offline", state == "removed"
+            if state == "truncated":
+                hosted.log.truncate_to(1, NOW_MS)
+
+        harness.disk.after = change
+        assert await harness.cleaner.clean_one(), "another log may be dirty"
+        assert keys_of(hosted)[:1] == [b"a"]
+        assert hosted.log_end_offset == (1 if state == "truncated" else 4)
+        assert harness.checkpoint() == {}
+        assert harness.deleted == []
+
+    simulated(story)
+
+
+def test_cleaning_keeps_to_the_limit_of_reads_and_writes(tmp_path: Path) -> None:
+    async def story() -> None:
+        harness = Cleaning(tmp_path, [[b"a"] * 6], **{"log.cleaner.io.max.bytes.per.second": "100"})
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        one = harness.hosted[0].log.segments[0].size
+        assert await harness.cleaner.clean_one()
+        read, written = 5 * one, one
+        assert loop.time() - began == pytest.approx((read + written) / 100, rel=0.2)
+
+    simulated(story)
+
+
+def test_part_of_a_log_is_cleaned_when_the_map_is_full_and_the_rest_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "BYTES_PER_KEY", (2 << 20) // 25)
+
+    async def story() -> None:
+        keys = [b"%d" % number for number in range(40)]
+        harness = Cleaning(tmp_path, [keys + keys], **{"log.cleaner.dedupe.buffer.size": str(2 << 20)})
+        ends = []
+        while await harness.cleaner.clean_one():
+            ends.append(harness.checkpoint()[0])
+            assert len(ends) < 10
+        assert ends == sorted(set(ends)), "each cleaning goes on behind the one before"
+        assert ends[0] < 79 == ends[-1]
+
+    simulated(story)
+
+
+@pytest.mark.parametrize(("is_removed", "noted"), [(False, 1), (True, 0)])
+def test_failing_disk_takes_the_directory_offline_unless_the_partition_is_removed(
+    is_removed: bool, noted: int, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        harness = Cleaning(tmp_path, [[b"a", b"a", b"end"]])
+        [hosted] = harness.hosted
+
+        def fail() -> None:
+            hosted.is_removed = is_removed
+            raise LogDirectoryFailure(str(tmp_path), "reading", OSError(5, "broken"))
+
+        harness.disk.before = fail
+        assert await harness.cleaner.clean_one()
+        assert len(hosted.failures) == noted
+        assert not harness.cleaner.works_on(hosted)
+
+    simulated(story)
+
+
+# ---- the job
+
+
+class Job:
+    def __init__(self, end_offset: int, *bases: int) -> None:
+        self.end_offset = end_offset
+        self.segments = [SimpleNamespace(base_offset=base) for base in bases]
+
+    def run(self) -> str:
+        return "on the pool"
+
+
+@pytest.mark.parametrize(
+    ("total_bytes", "end_offset", "bases", "where"),
+    [
+        (SMALL_JOB_BYTES, 10, (0, 5), "on the pool"),
+        (SMALL_JOB_BYTES + 1, 10, (0, 5), "in a process"),
+        (1, SMALL_JOB_RECORDS + 100, (100, 200), "on the pool"),
+        (1, SMALL_JOB_RECORDS + 101, (100, 200), "in a process"),
+        (1, SMALL_JOB_RECORDS + 101, (), "on the pool"),
+    ],
+)
+async def test_job_with_many_bytes_or_offsets_gets_a_process(
+    total_bytes: int, end_offset: int, bases: tuple[int, ...], where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def in_process(job: Any) -> str:
+        return "in a process"
+
+    monkeypatch.setattr(cleaner_module, "run_in_process", in_process)
+    job: Any = Job(end_offset, *bases)
+    disk: Any = Disk()
+    assert await run_job(job, total_bytes, disk) == where
+
+
+# ---- moves to another directory
+
+
+def moved(harness: Cleaning, hosted: Hosted, to: str) -> None:
+    source = hosted.directory.path
+    (harness.path / to).mkdir(exist_ok=True)
+    hosted.directory = SimpleNamespace(path=str(harness.path / to))  # type: ignore[assignment]
+    harness.cleaner.moved(hosted, source)
+
+
+def test_clean_offset_moves_with_the_log_and_is_written_at_the_next_look(tmp_path: Path) -> None:
+    """Otherwise the offsets that the compaction removed would count as lost where the topic is no longer compacted."""
+
+    async def story() -> None:
+        harness = Cleaning(tmp_path, [[b"a", b"a", b"end"], [b"b", b"b", b"end"]])
+        for _ in range(2):
+            assert await harness.cleaner.clean_one()
+        assert harness.checkpoint() == {0: 2, 1: 2}
+        moved(harness, harness.hosted[1], "other")
+        assert harness.cleaner.has_cleaned(harness.hosted[1])
+        assert not await harness.cleaner.clean_one(), "it is still clean"
+        assert harness.checkpoint() == {0: 2}
+        assert harness.checkpoint("other") == {1: 2}
+
+    simulated(story)
+
+
+def test_log_that_was_never_cleaned_moves_without_a_checkpoint(tmp_path: Path) -> None:
+    async def story() -> None:
+        harness = Cleaning(tmp_path, [[b"a"]])
+        moved(harness, harness.hosted[0], "other")
+        assert not harness.cleaner.has_cleaned(harness.hosted[0])
+        await harness.cleaner.clean_one()
+        assert not (tmp_path / "other" / CLEANER_OFFSETS).exists()
+
+    simulated(story)
+
+
+def test_stop_writes_the_clean_offset_of_a_log_that_has_just_moved(tmp_path: Path) -> None:
+    async def story() -> None:
+        harness = Cleaning(tmp_path, [[b"a", b"a", b"end"]])
+        harness.cleaner.start()
+        await after_ms(BACKOFF_MS + 10)
+        assert harness.checkpoint() == {0: 2}
+        moved(harness, harness.hosted[0], "other")
+        await harness.cleaner.stop()
+        assert (harness.checkpoint(), harness.checkpoint("other")) == ({}, {0: 2})
+
+    simulated(story)
+
+
+def test_directory_that_fails_as_a_moved_offset_is_written_goes_offline(tmp_path: Path) -> None:
+    async def story() -> None:
+        harness = Cleaning(tmp_path, [[b"a", b"a", b"end"]])
+        assert await harness.cleaner.clean_one()
+        moved(harness, harness.hosted[0], "other")
+        failure = LogDirectoryFailure("other", "writing", OSError(5, "broken"))
+
+        def fail() -> None:
+            harness.disk.before = lambda: None
+            raise failure
+
+        harness.disk.before = fail
+        assert not await harness.cleaner.clean_one()
+        assert harness.hosted.failed == [failure]
+
+    simulated(story)
+
+
+def test_cleaner_that_is_switched_off_does_not_start(tmp_path: Path) -> None:
+    async def story() -> None:
+        harness = Cleaning(tmp_path, [[b"a", b"a", b"end"]], **{"log.cleaner.enable": "false"})
+        harness.cleaner.start()
+        await after_ms(10 * BACKOFF_MS)
+        assert harness.checkpoint() == {}
+        await harness.cleaner.stop()
+        await turns()
+
+    simulated(story)
