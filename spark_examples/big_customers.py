@@ -83,8 +83,10 @@ def main(
     sink = sink.option("kafka.bootstrap.servers", bootstrap).option("checkpointLocation", str(checkpoint.absolute()))
     listener = ProgressLines()
     spark.streams.addListener(listener)
-    run([sink.trigger(**trigger_of(available_now, every))], prints=False)
-    spark.streams.removeListener(listener)
+    try:
+        run([sink.trigger(**trigger_of(available_now, every))], prints=False)
+    finally:
+        spark.streams.removeListener(listener)
 
 
 if __name__ == "__main__":

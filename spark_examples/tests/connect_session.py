@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
+import time
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +23,7 @@ class Counted(StreamingQueryListener):
 
     def __init__(self) -> None:
         self.rows = 0
-        self.is_ended = threading.Event()
+        self.ended = 0
 
     def onQueryStarted(self, event: Any) -> None: ...
 
@@ -33,7 +33,7 @@ class Counted(StreamingQueryListener):
     def onQueryIdle(self, event: Any) -> None: ...
 
     def onQueryTerminated(self, event: Any) -> None:
-        self.is_ended.set()
+        self.ended += 1
 
 
 def batch(spark: SparkSession, form: str, given: dict[str, str]) -> list[Any]:
@@ -67,12 +67,15 @@ def main(bootstrap: str, topic: str, folder: str) -> None:
     given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic}
     listener = Counted()
     spark.streams.addListener(listener)
-    found = {"stock": batch(spark, "kafka", given), "ours": batch(spark, "odradek", given)}
-    found["amounts"] = stream(spark, given, folder)
-    assert listener.is_ended.wait(DEADLINE_S)
-    found["listened"] = listener.rows
-    spark.streams.removeListener(listener)
-    print(json.dumps(found))
+    try:
+        found = {"stock": batch(spark, "kafka", given), "ours": batch(spark, "odradek", given)}
+        found["amounts"] = stream(spark, given, folder)
+        deadline = time.monotonic() + DEADLINE_S
+        while listener.ended < len(found["amounts"]) and time.monotonic() < deadline:
+            time.sleep(0.1)
+    finally:
+        spark.streams.removeListener(listener)  # its thread would keep the process
+    print(json.dumps({**found, "listened": listener.rows}))
 
 
 if __name__ == "__main__":
