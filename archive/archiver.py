@@ -275,10 +275,12 @@ class Archiver:
                 if self._is_stopped:
                     break
                 began = time.monotonic()
+                is_first = topic not in done
                 found = done[topic] = self._turn(topic)
                 ready = max(next_turns[topic], ended[topic])
                 ended[topic] = time.monotonic()
-                self._turns_s[topic].append((found.committed_at or ended[topic]) - ready)
+                if found.is_caught_up and not is_first:  # others read a backlog, or open the table
+                    self._turns_s[topic].append((found.committed_at or ended[topic]) - ready)
                 if once and (found.is_caught_up or found.error is not None):
                     del next_turns[topic]
                 else:
@@ -334,7 +336,9 @@ class Archiver:
     def _interval_s(self, topic: str) -> float:
         """Time between the begins of turns: a record that just missed a turn is in the table at the end of the next one."""
         freshness_s = self._options.freshness_s
-        return max(0.0, min(_PART_OF_FRESHNESS * freshness_s, freshness_s - _MARGIN * max(self._turns_s[topic])))
+        return max(
+            0.0, min(_PART_OF_FRESHNESS * freshness_s, freshness_s - _MARGIN * max(self._turns_s[topic], default=0.0))
+        )
 
     def _wait_until(self, moment: float) -> None:
         while not self._is_stopped and (left := moment - time.monotonic()) > 0:
