@@ -85,7 +85,9 @@ def archive(
     spark: Annotated[
         str | None,
         typer.Option(
-            "--spark", metavar="MASTER", help="read and write in tasks of Spark: local[4], or `default` in spark-submit"
+            "--spark",
+            metavar="MASTER",
+            help="read and write in tasks of Spark: local[4], sc://host, or `default` in spark-submit",
         ),
     ] = None,
     keep_snapshots: Annotated[

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -29,8 +30,10 @@ FRESHNESS_S = 10.0
 FILE_BYTES = 128 << 20
 #: Small files and old snapshots are looked for after so many commits.
 _COMMITS_BETWEEN_MAINTENANCE = 20
-#: A turn follows the one before after a part of the freshness: the rest is for the turn itself.
+#: A turn follows the one before after at most this part of the freshness: the rest is for the turn itself.
 _PART_OF_FRESHNESS = 0.5
+#: The next turn may take so many times as long as the longest of the last ones, which are so many.
+_MARGIN, _LAST_TURNS = 1.5, 20
 _LEAST_WAIT_S = 0.05
 #: Shorter turns of a back-fill would be plans and commits for the most part.
 _LEAST_TURN_S = 2.0
@@ -65,6 +68,8 @@ class Archived:
     dead_letter_records: int = 0
     commits: int = 0
     is_caught_up: bool = False
+    #: Moment of the last turn's commit, before the merges and deletions that follow some; None for a turn without a commit.
+    committed_at: float | None = None
     error: Exception | None = field(default=None, repr=False)
 
 
@@ -89,6 +94,7 @@ class TopicArchive:
     def advance(self, cluster: Cluster) -> None:
         """One turn: up to the end of the log, or of the time. What it wrote is committed, or abandoned with an error."""
         began = time.monotonic()
+        self.archived.committed_at = None
         self._waiting, self._waiting_dead, self._bytes = [], [], 0
         covered = self._table.covered
         request = Request(isolation_level=self._options.isolation_level)
@@ -195,6 +201,7 @@ class TopicArchive:
             self._table.evolve(self._rows.schema)
         self._table.commit(covered)
         self.archived.commits += 1
+        self.archived.committed_at = time.monotonic()
         if self.archived.commits % self._options.commits_between_maintenance == 0:
             self._table.maintain()
 
@@ -247,6 +254,8 @@ class Archiver:
         self._open_archive = open_archive
         self._archives: dict[str, TopicArchive] = {}
         self._failures: dict[str, int] = {}
+        #: Seconds to a turn's commit, with its wait for the turns of other topics: the last ones by topic.
+        self._turns_s: dict[str, deque[float]] = {topic: deque(maxlen=_LAST_TURNS) for topic in self._topics}
         self._cluster: Cluster | None = None
         self._is_stopped = False
 
@@ -257,7 +266,8 @@ class Archiver:
     def run(self, *, once: bool = False) -> list[Archived]:
         """Returns the counts of each topic. With `once`, raises the first topic's error after the others' turns."""
         done: dict[str, Archived] = {}
-        next_turns = dict.fromkeys(self._topics, 0.0)
+        next_turns = dict.fromkeys(self._topics, time.monotonic())
+        ended = dict(next_turns)
         try:
             while next_turns and not self._is_stopped:
                 topic = min(next_turns, key=lambda one: next_turns[one])
@@ -265,7 +275,12 @@ class Archiver:
                 if self._is_stopped:
                     break
                 began = time.monotonic()
+                is_first = topic not in done
                 found = done[topic] = self._turn(topic)
+                ready = max(next_turns[topic], ended[topic])
+                ended[topic] = time.monotonic()
+                if found.is_caught_up and not is_first:  # others read a backlog, or open the table
+                    self._turns_s[topic].append((found.committed_at or ended[topic]) - ready)
                 if once and (found.is_caught_up or found.error is not None):
                     del next_turns[topic]
                 else:
@@ -316,7 +331,14 @@ class Archiver:
         if found.error is not None:
             backoff = self._options.freshness_s * 2.0 ** min(self._failures[found.topic] - 1, 10)
             return min(backoff, _MOST_BACKOFF_S)
-        return self._options.freshness_s * _PART_OF_FRESHNESS if found.is_caught_up else 0.0
+        return self._interval_s(found.topic) if found.is_caught_up else 0.0
+
+    def _interval_s(self, topic: str) -> float:
+        """Time between the begins of turns: a record that just missed a turn is in the table at the end of the next one."""
+        freshness_s = self._options.freshness_s
+        return max(
+            0.0, min(_PART_OF_FRESHNESS * freshness_s, freshness_s - _MARGIN * max(self._turns_s[topic], default=0.0))
+        )
 
     def _wait_until(self, moment: float) -> None:
         while not self._is_stopped and (left := moment - time.monotonic()) > 0:

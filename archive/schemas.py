@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..columns.values import floored
+
 #: Digits of an unsigned integer of 64 bits.
 _UINT64_DIGITS = 20
 _INTEGERS = {
@@ -91,6 +93,7 @@ def conformed(values: pa.Array, kind: pa.DataType, name: str = "") -> Conformed:
     """Values as a table's type. Fields that the type lacks are left out; those that the values lack are null."""
     if values.type == kind:
         return Conformed(values, {})
+    values = floored(values, kind)
     if pa.types.is_struct(kind) and pa.types.is_struct(values.type):
         return _conformed_struct(values, kind, name)
     if pa.types.is_list(kind) and pa.types.is_list(values.type):

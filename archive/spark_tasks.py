@@ -36,6 +36,7 @@ from .store import Table
 
 #: The master of spark-submit, or of spark-defaults.conf.
 DEFAULT_MASTER = "default"
+_CONNECT = "sc://"
 #: Bytes of a task: some seconds of a core, and one or two files.
 SPLIT_BYTES = 128 << 20
 #: Tasks of a job, for each of the tasks that run at the same time. A job is a commit.
@@ -256,9 +257,12 @@ def _reason(error: Exception) -> str:
 
 
 def spark_session(master: str) -> SparkSession:
-    """The session of `spark-submit`, or one with a master, which logs errors only. Raises ArchiveError."""
+    """The session of `spark-submit`, of a Spark Connect server (sc://host), or one with a master, which logs errors only."""
+    builder = SparkSession.builder.appName("odradek archive")
+    if master.startswith(_CONNECT):
+        return builder.remote(master).getOrCreate()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("odradek archive").config("spark.ui.showConsoleProgress", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
     if master != DEFAULT_MASTER:
         builder = builder.master(master).config("spark.ui.enabled", "false")
     session = builder.getOrCreate()

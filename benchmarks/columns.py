@@ -5,7 +5,8 @@ field of JSON, so that no engine leaves a value out. CPU is that of all processe
 in seconds for a million records, without the start of the engine. Times of one run on a busy machine differ by a tenth.
 
 - `decoder`: the bytes of segments in memory to Arrow, with and without the CRC, for each codec; on one core.
-- `engines`: Spark's connector, `format("odradek")`, Parquet read by Spark, scans into DuckDB and Polars.
+- `engines`: Spark's connector, `format("odradek")`, Parquet and tables of `odradek archive` read by Spark, scans into DuckDB
+  and Polars. `--rows TEXT` measures only those with the text in their names, `--topics TEXT` only such topics.
 - `count`: `count()` of a topic of a hundred million records, by batch headers. It writes 3 GB.
 """
 
@@ -17,6 +18,7 @@ import os
 import random
 import statistics
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -127,6 +129,14 @@ def write(bootstrap: str, topic: str, size: int, count: int, codec: str) -> None
     assert producer.flush(120) == 0
 
 
+def archived(bootstrap: str, topic: str, warehouse: Path) -> None:
+    """Keeps a topic as two Iceberg tables: `raw.TOPIC` and, with JSON as columns, `typed.TOPIC`."""
+    for namespace, form in (("raw", "raw"), ("typed", "json")):
+        where = ["--warehouse", str(warehouse), "--namespace", namespace, "--value-format", form, "--once"]
+        command = [sys.executable, "-m", "odradek", "archive", topic, *where, "-b", bootstrap]
+        subprocess.run(command, check=True, capture_output=True, cwd=warehouse.parent)
+
+
 def spark_rows(session: Any, bootstrap: str, topic: str, parquet: str) -> dict[str, Callable[[], Any]]:
     from pyspark.sql import functions as f
 
@@ -153,6 +163,9 @@ def spark_rows(session: Any, bootstrap: str, topic: str, parquet: str) -> dict[s
     def summed(frame: Any) -> Any:
         return frame.agg(f.sum("value.amount"), f.max("value.customer"), f.max("value.id")).collect()
 
+    def table(namespace: str) -> Any:
+        return session.table(f"odradek.{namespace}.{topic.replace('-', '_')}")
+
     all_columns = connector().schema
     return {
         "format odradek, 8 columns": lambda: everything(source(all_columns)),
@@ -165,6 +178,9 @@ def spark_rows(session: Any, bootstrap: str, topic: str, parquet: str) -> dict[s
         "Parquet in Spark, 8 columns": lambda: everything(session.read.parquet(parquet)),
         "Parquet in Spark, value and offset": lambda: values(session.read.parquet(parquet)),
         "Parquet in Spark, JSON": lambda: decoded(session.read.parquet(parquet)),
+        "table in Spark, all columns": lambda: everything(table("raw")),
+        "table in Spark, value and offset": lambda: values(table("raw")),
+        "table in Spark, JSON": lambda: summed(table("typed")),
     }
 
 
@@ -197,7 +213,7 @@ def scan_rows(path: Path, bootstrap: str, topic: str) -> dict[str, Callable[[], 
     }
 
 
-def engines(count: int) -> list[dict[str, Any]]:
+def engines(count: int, topics: str = "", rows: str = "") -> list[dict[str, Any]]:
     sys.path.insert(0, str(ROOT / "spark_examples"))
     os.environ["PYTHONPATH"] = str(ROOT)  # where Spark finds `pyspark_odradek`, also beside an editable installation
     from session import spark_session
@@ -207,23 +223,25 @@ def engines(count: int) -> list[dict[str, Any]]:
         broker = OdradekProcess(Path(folder), SINGLE_NODE)
         broker.start()
         try:
-            session = spark_session("benchmarks.columns")
+            warehouse = Path(folder) / "tables"
+            session = spark_session("benchmarks.columns", warehouse)
             session.sparkContext.setLogLevel("OFF")
             me = psutil.Process()
             of_broker = psutil.Process(broker.process.pid)
             for name, size in SIZES.items():
-                for codec in ("none", "lz4"):
+                for codec in (one for one in ("none", "lz4") if topics in f"{name} {one}"):
                     topic = f"t{size}-{codec}"
                     records = count if size == 100 else count // 4
                     write(broker.bootstrap, topic, size, records, codec)
                     parquet = f"{folder}/{topic}.parquet"
                     whole = session.read.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap)
                     whole.option("subscribe", topic).option("startingOffsets", "earliest").load().write.parquet(parquet)
+                    archived(broker.bootstrap, topic, warehouse)
                     path = broker.data_dir / topic
                     runs = spark_rows(session, broker.bootstrap, topic, parquet)
                     runs |= scan_rows(path, broker.bootstrap, topic)
                     row: dict[str, Any] = {"topic": f"{name} {codec}"}
-                    for what, run in runs.items():
+                    for what, run in ((what, run) for what, run in runs.items() if rows in what):
                         run()
                         seconds = []
                         for _ in range(_ROUNDS):
@@ -282,10 +300,12 @@ def main() -> None:
     parser.add_argument("--only", choices=("decoder", "engines", "count"), help="one of the three parts")
     parser.add_argument("--records", type=int, default=1_000_000, help="records of 100 B; a quarter of 1 KiB")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
+    parser.add_argument("--topics", default="", help="text in the names of the topics of `engines`")
+    parser.add_argument("--rows", default="", help="text in the names of the rows of `engines`")
     options = parser.parse_args()
     parts: dict[str, Callable[[], Any]] = {
         "decoder": decoder,
-        "engines": lambda: engines(options.records),
+        "engines": lambda: engines(options.records, options.topics, options.rows),
         "count": count_of_headers,
     }
     found = {name: run() for name, run in parts.items() if options.only in (None, name)}

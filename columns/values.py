@@ -506,6 +506,14 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
+def floored(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Timestamps of nanoseconds, as Protobuf has them, without the digits that a type of microseconds lacks."""
+    is_finer = pa.types.is_timestamp(values.type) and values.type.unit == "ns"
+    if is_finer and pa.types.is_timestamp(kind) and kind.unit == "us":
+        return pc.floor_temporal(values, unit="microsecond")
+    return values
+
+
 # ---- schemas
 
 

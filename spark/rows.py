@@ -145,7 +145,49 @@ def _decoder(kind: pa.DataType, options: Options, topic: str) -> Any:
     )  # fmt: skip
     import pyarrow as pa
 
-    return decoder_of(named, topic, lambda: pa.array([], pa.binary()))
+    return _ProjectedDecoder(decoder_of(named, topic, lambda: pa.array([], pa.binary())), kind)
+
+
+class _ProjectedDecoder:
+    """The structs of a decoder as those of Spark's schema. A value that does not fit there does not decode."""
+
+    def __init__(self, decoder: Any, kind: pa.DataType) -> None:
+        """Raises InvalidOptions for a type that no value of the registry's schema has."""
+        import pyarrow as pa
+
+        self.type = kind
+        self._decoder = decoder
+        try:
+            projected(pa.array([], decoder.type), kind)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise InvalidOptions(
+                f"schema: value is {decoder.type} in the schema registry: {_first_line(error)}"
+            ) from None
+
+    def decode(self, values: pa.Array) -> Any:
+        found = self._decoder.decode(values)
+        bad = dict(zip(found.bad, found.reasons, strict=True))
+        made = self._projected(found.values, 0, bad)
+        rows = sorted(bad)
+        return found._replace(values=made, bad=rows, reasons=[bad[one] for one in rows])
+
+    def _projected(self, values: pa.Array, first: int, bad: dict[int, str]) -> pa.Array:
+        """The values from row `first` on: halves of them, where one does not fit."""
+        import pyarrow as pa
+
+        try:
+            return projected(values, self.type)
+        except pa.ArrowInvalid as error:
+            if len(values) == 1:
+                bad[first] = _first_line(error)
+                return pa.nulls(1, self.type)
+            half = len(values) // 2
+            parts = ((values.slice(0, half), first), (values.slice(half), first + half))
+            return pa.concat_arrays([self._projected(part, at, bad) for part, at in parts])
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
 
 
 def projected(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -153,10 +195,16 @@ def projected(column: pa.Array, kind: pa.DataType) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from ..columns.values import floored
+
     if column.type == kind:
         return column
+    if pa.types.is_list(kind) and pa.types.is_list(column.type):
+        column = pa.concat_arrays([column]) if column.offset else column
+        items = projected(column.values, kind.value_type)
+        return pa.ListArray.from_arrays(column.offsets, items, type=kind, mask=column.is_null())
     if not (pa.types.is_struct(kind) and pa.types.is_struct(column.type)):
-        return column.cast(kind)
+        return floored(column, kind).cast(kind)
     fields = []
     for field in kind:
         number = column.type.get_field_index(field.name)

@@ -41,7 +41,7 @@ def main(
     orders = parse_orders(replay(spark, bootstrap, topic, min_partitions)).dropDuplicates(["order_id"])
     revenue = revenue_per_minute(orders).persist()
     if table is not None:
-        with_date(revenue).write.mode("overwrite").partitionBy("date").parquet(str(table))
+        with_date(revenue).write.mode("overwrite").partitionBy("date").parquet(str(table.absolute()))
     if output_topic is not None:
         ensure_table(bootstrap, output_topic)
         sink = as_records(revenue).write.format("kafka").option("kafka.bootstrap.servers", bootstrap)

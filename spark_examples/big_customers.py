@@ -76,15 +76,17 @@ def main(
     ensure_table(bootstrap, output_topic)
     spark = spark_session("big-customers")
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", STATE_STORE)
-    listener = ProgressLines()
-    spark.streams.addListener(listener)
     source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
     orders = unique_orders(source.option("startingOffsets", "earliest").load())
     records = big_customers(orders, limit).select(f.col("customer_id").alias("key"), f.lit("big").alias("value"))
     sink = records.writeStream.queryName("big-customers").format("kafka").option("topic", output_topic)
-    sink = sink.option("kafka.bootstrap.servers", bootstrap).option("checkpointLocation", str(checkpoint))
-    run([sink.trigger(**trigger_of(available_now, every))], prints=False)
-    spark.streams.removeListener(listener)
+    sink = sink.option("kafka.bootstrap.servers", bootstrap).option("checkpointLocation", str(checkpoint.absolute()))
+    listener = ProgressLines()
+    spark.streams.addListener(listener)
+    try:
+        run([sink.trigger(**trigger_of(available_now, every))], prints=False)
+    finally:
+        spark.streams.removeListener(listener)
 
 
 if __name__ == "__main__":

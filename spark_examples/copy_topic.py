@@ -104,7 +104,7 @@ def main(
     claim(checkpoint, bootstrap)
     spark = spark_session("copy-topic")
     query = copier(spark, bootstrap, choice, options, prefix)
-    run([query.option("checkpointLocation", str(checkpoint)).trigger(**trigger_of(available_now, every))])
+    run([query.option("checkpointLocation", str(checkpoint.absolute())).trigger(**trigger_of(available_now, every))])
 
 
 if __name__ == "__main__":

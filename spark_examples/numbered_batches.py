@@ -27,11 +27,16 @@ class NumberedBatches:
 
     def __init__(self, bootstrap: str, topic: str, name: str) -> None:
         self.topic = topic
+        self._made_of = (bootstrap, topic, name)
         self._place = TopicPartition(topic, 0)
         common = {"bootstrap.servers": bootstrap, "log_level": 0, **RECOVERY}
         self._group = Consumer({**common, "group.id": name, "enable.auto.commit": False})
         self._settings = {**common, "transactional.id": name, "transaction.timeout.ms": 30_000, "linger.ms": 5}
         self._begin()
+
+    def __reduce__(self) -> tuple[type[NumberedBatches], tuple[str, str, str]]:
+        """The writer of another process, as with Spark Connect: Kafka fences this one."""
+        return NumberedBatches, self._made_of
 
     def _begin(self) -> None:
         self._producer = Producer(self._settings)

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.listener import (
     QueryStartedEvent,
     QueryTerminatedEvent,
 )
-from streams import line_of
+from streams import line_of, rows_of
 
 
 class ProgressLines(StreamingQueryListener):
@@ -22,8 +22,8 @@ class ProgressLines(StreamingQueryListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         batch = json.loads(event.progress.json)
-        if batch["numInputRows"]:
-            line = f"{line_of(batch)}, {batch['processedRowsPerSecond']:,.0f} rows/s"
+        if rows_of(batch):
+            line = f"{line_of(batch)}, {event.progress.processedRowsPerSecond:,.0f} rows/s"
             print(f"{line}, behind: {behind(batch):,}", flush=True)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:

@@ -70,7 +70,7 @@ def main(
         revenue.unpersist()
 
     query = records.writeStream.queryName("ledger").foreachBatch(add)
-    run([query.option("checkpointLocation", str(checkpoint)).trigger(**trigger_of(available_now, every))])
+    run([query.option("checkpointLocation", str(checkpoint.absolute())).trigger(**trigger_of(available_now, every))])
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def to_kafka(revenue: DataFrame, bootstrap: str, topic: str) -> DataStreamWriter
 
 def to_parquet(revenue: DataFrame, table: Path) -> DataStreamWriter:
     sink = with_date(revenue).writeStream.queryName("parquet").outputMode("append").format("parquet")
-    return sink.option("path", str(table)).partitionBy("date")
+    return sink.option("path", str(table.absolute())).partitionBy("date")
 
 
 def main(
@@ -74,7 +74,10 @@ def main(
     revenue = revenue_per_minute(unique_orders(records))
     sinks = {"kafka": to_kafka(revenue, bootstrap, output_topic), "parquet": to_parquet(revenue, table)}
     when = trigger_of(available_now, every)
-    run(sink.option("checkpointLocation", str(checkpoint / name)).trigger(**when) for name, sink in sinks.items())
+    run(
+        sink.option("checkpointLocation", str(checkpoint.absolute() / name)).trigger(**when)
+        for name, sink in sinks.items()
+    )
 
 
 if __name__ == "__main__":

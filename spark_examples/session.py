@@ -18,25 +18,32 @@ LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").resolve()
 CATALOG = "odradek"
 #: Set by spark-submit, which has the jars, the master and the memory in its own options.
 _IS_SUBMITTED = "PYSPARK_GATEWAY_PORT" in os.environ
+#: The address of a Spark Connect server, which has those, too: sc://host:port.
+REMOTE = "SPARK_REMOTE"
+#: Settings of a server alone: a session cannot change them.
+_OF_SERVERS = ("spark.ui.", "spark.sql.extensions")
 
 
 def spark_session(app: str, warehouse: Path | None = None) -> SparkSession:
-    """Returns a local session, or that of spark-submit, whose settings stay.
+    """Returns a local session, that of spark-submit, or one of the Spark Connect server that SPARK_REMOTE names; the last
+    two keep their settings.
 
     `warehouse`: the folder of `odradek archive --warehouse`, as the catalog CATALOG of Spark SQL.
     """
+    is_remote = os.environ.get(REMOTE, "").startswith("sc://")
     settings = {
         "spark.sql.session.timeZone": "UTC",  # minutes, dates and timestamp options have the same meaning everywhere
         "spark.ui.showConsoleProgress": "false",
     }
-    if not _IS_SUBMITTED:
+    if not _IS_SUBMITTED and not is_remote:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         settings |= _local()
     if warehouse is not None:
         settings |= catalog_settings(warehouse)
     builder = SparkSession.builder.appName(app)
     for key, value in settings.items():
-        builder = builder.config(key, value)
+        if not is_remote or not key.startswith(_OF_SERVERS):
+            builder = builder.config(key, value)
     session = builder.getOrCreate()
     if _IS_SUBMITTED:
         session.sparkContext.setLogLevel("ERROR")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from collections.abc import Iterable
@@ -49,17 +50,23 @@ def _asked_to_stop() -> Event:
 def _report(queries: list[StreamingQuery], printed: dict[str, int], prints: bool) -> None:
     """Prints the batches that had rows and were not printed yet. Raises the failure of a query that failed."""
     for query in queries:
-        for batch in query.recentProgress if prints else ():
-            if batch["batchId"] > printed[query.runId] and batch["numInputRows"] > 0:
+        for progress in query.recentProgress if prints else ():
+            batch = json.loads(progress.json)
+            if batch["batchId"] > printed[query.runId] and rows_of(batch):
                 printed[query.runId] = batch["batchId"]
                 print(line_of(batch), flush=True)
         if failure := query.exception():
             raise failure
 
 
+def rows_of(batch: dict[str, Any]) -> int:
+    """Returns the number of rows that a batch read. Spark Connect gives no sum, and a progress without keys."""
+    return sum(source["numInputRows"] for source in batch["sources"])
+
+
 def line_of(batch: dict[str, Any]) -> str:
     """Returns a batch's progress as a line."""
-    line = f"{batch['name']}: batch {batch['batchId']}, {batch['numInputRows']:,} rows"
+    line = f"{batch['name']}: batch {batch['batchId']}, {rows_of(batch):,} rows"
     if watermark := batch.get("eventTime", {}).get("watermark"):
         late = sum(state["numRowsDroppedByWatermark"] for state in batch["stateOperators"])
         line += f", watermark {watermark}, too late: {late}"

@@ -26,9 +26,9 @@ def command(program: str, *arguments: str) -> list[str]:
     return [sys.executable, str(EXAMPLES / program), *arguments]
 
 
-def run_program(program: str, *arguments: str) -> str:
-    """Runs a program that must succeed. Returns its output."""
-    quick = {**os.environ, **QUICK_JVM}
+def run_program(program: str, *arguments: str, environment: dict[str, str] | None = None) -> str:
+    """Runs a program that must succeed, with more variables of the environment. Returns its output."""
+    quick = {**os.environ, **QUICK_JVM, **(environment or {})}
     done = subprocess.run(command(program, *arguments), capture_output=True, text=True, timeout=_DEADLINE_S, env=quick)
     assert done.returncode == 0, f"{program} ended with {done.returncode}\n{done.stdout}\n{done.stderr[-8000:]}"
     return done.stdout

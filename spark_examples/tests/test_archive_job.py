@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import odradek
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.schema_registry import ConfigCompatibilityLevel, Schema, SchemaRegistryClient, ServerConfig
+from google.protobuf.message_factory import GetMessageClass
 from odradek.archive import (
     ArchiveError,
     ArchiveOptions,
@@ -18,6 +22,8 @@ from odradek.archive import (
     open_catalog,
     spark_tasks,
 )
+from odradek.cli.records.protobuf import message_of_schema
+from odradek.cli.records.schema_registry import SchemaRegistry
 from odradek.columns import Split, ValueSchema
 from odradek.columns.cluster import Cluster
 from pyspark.sql import SparkSession
@@ -66,6 +72,57 @@ def test_tasks_write_tables_whose_columns_grow_with_the_values(
     dead = [one for partition in (0, 1) for one in rows(tmp_path, f"{topic}_dead_letters", partition)]
     assert dead == [{"offset": 301, "value": b'{"id": "many"}'}, {"offset": 300, "value": b"broken"}]
     assert archive(spark, odradek_broker, tmp_path, topic, values=ValueSchema("json")).commits == 0
+
+
+@pytest.fixture
+def registry_broker(tmp_path: Path) -> Iterator[odradek.Broker]:
+    with odradek.Broker(data_dir=tmp_path / "broker", schema_registry=True) as broker:
+        SchemaRegistryClient({"url": broker.schema_registry_url}).set_config(
+            config=ServerConfig(compatibility=ConfigCompatibilityLevel.NONE)
+        )
+        yield broker
+
+
+def messages(broker: odradek.Broker, topic: str, fields: str, made: list[dict[str, Any]]) -> list[bytes]:
+    """Protobuf values with a schema of the registry."""
+    registry = SchemaRegistryClient({"url": broker.schema_registry_url})
+    text = f'syntax = "proto3"; message Order {{ {fields} }}'
+    schema_id = registry.register_schema(f"{topic}-value", Schema(text, "PROTOBUF"))
+    message = GetMessageClass(message_of_schema(SchemaRegistry(broker.schema_registry_url).schema(schema_id), None))
+    return [b"\0" + struct.pack(">i", schema_id) + b"\0" + message(**one).SerializeToString() for one in made]
+
+
+def test_protobuf_values_of_two_schemas_are_rows_of_the_source_and_of_the_table(
+    spark: SparkSession, registry_broker: odradek.Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_tasks, "SPLIT_BYTES", 4_000)
+    broker, topic = registry_broker, "archive_protobuf"
+    named = ValueSchema("protobuf", registry=broker.schema_registry_url)
+    ensure_topic(broker.bootstrap_servers, topic, 2)
+    old = "int32 id = 1; uint64 cents = 2;"
+    new = "message Line { string product = 1; } int64 id = 1; repeated Line lines = 3;"
+    first = [{"id": one, "cents": 2**64 - 1 - one} for one in range(200)]
+    second = [{"id": (1 << 40) + one, "lines": [{"product": "mug"}]} for one in range(200)]
+    write(broker, topic, 0, messages(broker, topic, old, first))
+    done = archive(spark, broker, tmp_path, topic, values=named)
+    assert (done.rows, done.dead_letter_records) == (200, 0)
+    write(broker, topic, 1, [*messages(broker, topic, new, second), b"unframed"])
+    done = archive(spark, broker, tmp_path, topic, values=named)
+    assert (done.rows, done.dead_letter_records) == (200, 1)
+    assert [row["value"] for row in rows(tmp_path, topic, 0)] == [{**one, "lines": None} for one in first]
+    assert [row["value"] for row in rows(tmp_path, topic, 1)] == [{**one, "cents": None} for one in second]
+
+    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": topic, "valueFormat": "protobuf"}
+    source = spark.read.format("odradek").options(**given, schemaRegistry=broker.schema_registry_url)
+    fields = "id: bigint, cents: decimal(20,0), lines: array<struct<product: string>>"
+    frame = source.schema(f"partition int, offset bigint, value struct<{fields}>").load()
+    found = frame.orderBy("partition", "offset").collect()
+    # The newest schema of the registry has no cents.
+    expected = [(one["id"], None, [] if "cents" in one else [("mug",)]) for one in [*first, *second]]
+    got = [
+        row.value and (row.value.id, row.value.cents, [tuple(one) for one in row.value.lines or ()]) for row in found
+    ]
+    assert got == [*expected, None]
 
 
 def test_an_error_of_a_task_is_one_line_and_leaves_no_file(

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from odradek.columns import UnreadableOffsets, kernel, scan
+from odradek.columns import UnreadableOffsets, kernel, loops, scan
 from odradek.protocol.records.batch import HEADER_BYTES, iter_headers, read_header, seal, sealed
 from odradek.protocol.records.compression import Compression, compress
 from odradek.protocol.records.errors import OldFormatInLog
+from odradek.protocol.records.record import Record, encode_batch
 
 from tests.columns.harness.logs import GeneratedLog, Row, rows_of
 
@@ -64,7 +65,7 @@ def test_kernel_writes_nothing_outside_its_arrays(data: st.DataObject) -> None:
     inner, outer = kernel_arrays(capacity, data.draw(st.integers(0, 60)))
     faults = np.zeros(2, np.uint8)
     bounds = np.array([0, 1 << 60, -(1 << 62), 1 << 62], np.int64)
-    kernel.decode_records(view, batches, faults, bounds, 7, *inner)
+    loops.decode_records(view, batches, faults, bounds, 7, *inner)
     for one in outer:
         assert (one[:CANARY] == 77).all() and (one[len(one) - CANARY :] == 77).all()
     assert inner[-1][kernel.ROWS] <= capacity
@@ -75,9 +76,44 @@ def test_kernel_writes_nothing_outside_its_arrays(data: st.DataObject) -> None:
 def test_header_walk_stays_in_its_buffer(content: bytes, capacity: int) -> None:
     view = np.frombuffer(content, np.uint8)
     rows = np.full((capacity + 2, kernel.HEADER_COLUMNS), 77, np.int64)
-    count, position, _ = kernel.walk_headers(view, 0, len(view), 0, 0, True, rows[1:-1])
+    count, position, _ = loops.walk_headers(view, 0, len(view), 0, 0, True, rows[1:-1])
     assert count <= capacity and 0 <= position <= len(view)
     assert (rows[0] == 77).all() and (rows[-1] == 77).all()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 1 << 30), st.booleans(), st.integers(0, 5), st.integers(0, 3))
+def test_headers_are_the_same_without_compiled_loops(seed: int, whole: bool, capacity: int, changes: int) -> None:
+    rng, content, offset = random.Random(seed), bytearray(), 0
+    for _ in range(4):
+        records = [Record(number, rng.randrange(1 << 40), None, b"v" * rng.randrange(30)) for number in range(3)]
+        batch = bytearray(encode_batch(records, leader_epoch=rng.randrange(-1, 9)))
+        batch[:8] = struct.pack(">q", offset)
+        content += batch
+        offset += rng.randrange(3, 9)
+    for _ in range(changes):
+        content[rng.randrange(len(content))] = rng.randrange(256)
+    view = np.frombuffer(bytes(content), np.uint8)
+    start, stop = rng.choice([0, 0, 1]), rng.choice([len(view), len(view), rng.randrange(len(view))])
+    found = []
+    for walk in (kernel.walk_few_headers, loops.walk_headers):
+        rows = np.full((capacity, kernel.HEADER_COLUMNS), 77, np.int64)
+        result = walk(view, start, stop, 1000, 0, whole, rows)
+        found.append(([int(one) for one in result], rows.tolist()))
+    assert found[0] == found[1]
+
+
+def test_few_headers_are_read_without_compiled_loops(tmp_path: Path) -> None:
+    made = GeneratedLog(tmp_path, 1)
+    made.fill(60)
+    made.close()
+    program = (
+        "import sys; from odradek.columns.directory import end_of, segments_of; "
+        "print(end_of(segments_of(sys.argv[1])[-1])[0], 'numba' in sys.modules)"
+    )
+    command = [sys.executable, "-c", program, f"{made.topic_path}-0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(scan(made.topic_path).plan.ends[0]), "False"]
 
 
 def scanned(made: GeneratedLog, **options: object) -> tuple[list[Row] | None, str]:
