@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from ...protocol.messages.init_producer_id import InitProducerIdRequest
@@ -26,6 +26,10 @@ from ...protocol.records.record import Record, encode_batch
 from ..client.admin_calls import api_error, check, described_topics
 from ..client.errors import CommandError
 from ..client.wire_requests import ask
+
+if TYPE_CHECKING:
+    from ..client.admin import AdminClient
+
 
 #: Offsets of one request. The batch has 2 KB; a marker has 78 bytes, and a broker writes 100 of them in 20 ms.
 _BATCH_RECORDS = 100_000
@@ -44,7 +48,7 @@ _PATIENCE_S, _PAUSE_S = 30.0, 0.1
 class Fillers:
     """Offsets of one partition, which nothing else writes to. Raises CommandError."""
 
-    def __init__(self, admin: Any, topic: str, partition: int) -> None:
+    def __init__(self, admin: AdminClient, topic: str, partition: int) -> None:
         (described,) = described_topics(admin, [topic])
         self._admin = admin
         self._topic = topic

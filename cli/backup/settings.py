@@ -6,8 +6,8 @@ No protocol shows secrets: of users the backup has the names, of sensitive confi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ...metadata import acls
 from ...protocol.messages import alter_client_quotas as alter_quotas
@@ -28,6 +28,10 @@ from ..client.errors import DENIED, CommandError
 from ..client.wire_requests import ask
 from .manifests import Configs, Quota, Rule, Settings, User
 
+if TYPE_CHECKING:
+    from ..client.admin import AdminClient, Broker
+
+
 _ANY = 1
 _SECURITY_DISABLED = 54
 _BROKER, _CLIENT_METRICS, _GROUP = 4, 16, 32
@@ -43,12 +47,12 @@ _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 class SettingsReader:
     """Reads the settings of a cluster. `warnings`: what is left out, and why."""
 
-    def __init__(self, admin: Any, groups: Sequence[re.Pattern[str]]) -> None:
+    def __init__(self, admin: AdminClient, groups: Sequence[re.Pattern[str]]) -> None:
         self._admin = admin
         self._groups = groups
         self.warnings: list[str] = []
 
-    def read(self, brokers: Sequence[Mapping[str, Any]]) -> Settings:
+    def read(self, brokers: Sequence[Broker]) -> Settings:
         """`brokers`: as kafka-python describes them."""
         made = Settings()
         for subject, step in (
@@ -109,7 +113,7 @@ class SettingsReader:
             for one in result.credential_infos:
                 yield User(result.user, _MECHANISMS.get(one.mechanism, str(one.mechanism)), one.iterations)
 
-    def _configs(self, brokers: Sequence[Mapping[str, Any]]) -> Iterator[Configs]:
+    def _configs(self, brokers: Sequence[Broker]) -> Iterator[Configs]:
         yield from self._of_resource(_BROKER, "", _OF_ALL_BROKERS)
         for broker in sorted(brokers, key=lambda one: int(one["broker_id"])):
             node = int(broker["broker_id"])
@@ -150,7 +154,7 @@ class SettingsReader:
 class SettingsWriter:
     """Restores settings; those of the target that the backup lacks stay. `warnings`: what has to be done by hand."""
 
-    def __init__(self, admin: Any, settings: Settings) -> None:
+    def __init__(self, admin: AdminClient, settings: Settings) -> None:
         self._admin = admin
         self._settings = settings
         self.warnings: list[str] = []

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..options import FAILED
 from .errors import COORDINATOR_MOVES, CommandError, CoordinatorMoves, advice_for, status_of_code
+
+if TYPE_CHECKING:
+    from .admin import AdminClient, ConfigValue, Topic
+
 
 #: `OffsetSpec` of ListOffsets.
 EARLIEST, LATEST = -2, -1
@@ -36,7 +40,7 @@ def check(subject: str, code: int, message: str | None = None) -> None:
         raise api_error(subject, code, message)
 
 
-def described_topics(admin: Any, names: Iterable[str] | None) -> list[dict[str, Any]]:
+def described_topics(admin: AdminClient, names: Iterable[str] | None) -> list[Topic]:
     """Topics as Metadata describes them, sorted. Raises CommandError for one of `names` that does not exist."""
     wanted = None if names is None else list(names)
     if wanted == []:
@@ -50,8 +54,8 @@ def described_topics(admin: Any, names: Iterable[str] | None) -> list[dict[str, 
 
 
 def partition_offsets(
-    admin: Any,
-    topics: Iterable[Mapping[str, Any]],
+    admin: AdminClient,
+    topics: Iterable[Topic],
     timestamp: int,
     *,
     committed: bool = False,
@@ -77,7 +81,9 @@ def partition_offsets(
     return {(where.topic, where.partition): found.offset for where, found in answered.items()}
 
 
-def offsets_at(admin: Any, places: Sequence[tuple[str, int]], timestamp: int) -> Iterator[tuple[tuple[str, int], int]]:
+def offsets_at(
+    admin: AdminClient, places: Sequence[tuple[str, int]], timestamp: int
+) -> Iterator[tuple[tuple[str, int], int]]:
     """Offsets of partitions that have leaders, at EARLIEST, LATEST or a time in ms, in requests of bounded size."""
     from kafka.structs import TopicPartition
 
@@ -87,7 +93,7 @@ def offsets_at(admin: Any, places: Sequence[tuple[str, int]], timestamp: int) ->
             yield (where.topic, where.partition), found.offset
 
 
-def replica_sizes(admin: Any, topics: list[str] | None = None) -> dict[tuple[str, int], int]:
+def replica_sizes(admin: AdminClient, topics: list[str] | None = None) -> dict[tuple[str, int], int]:
     """Bytes of the largest replica by (topic, partition), of all log directories that are online."""
     sizes: dict[tuple[str, int], int] = {}
     for broker in admin.describe_log_dirs(topics):
@@ -100,18 +106,17 @@ def replica_sizes(admin: Any, topics: list[str] | None = None) -> dict[tuple[str
     return sizes
 
 
-def config_values(admin: Any, kind: str, name: str, *, which: str = "all") -> dict[str, dict[str, Any]]:
+def config_values(admin: AdminClient, kind: str, name: str, *, which: str = "all") -> dict[str, ConfigValue]:
     """Configs of a resource: `kind` topic, broker, group or client_metrics; `which` all, modified or dynamic."""
     from kafka.admin import ConfigResource, ConfigResourceType
 
     resource = ConfigResource(ConfigResourceType[kind.upper()], name)
     answered = admin.describe_configs([resource], include_synonyms=True, config_filter=which)
-    found: dict[str, dict[str, Any]] = answered.get(kind, {}).get(name, {})
-    return found
+    return answered.get(kind, {}).get(name, {})
 
 
 def alter_configs(
-    admin: Any, kind: str, name: str, changes: Mapping[str, tuple[str, str | None]], *, dry_run: bool
+    admin: AdminClient, kind: str, name: str, changes: Mapping[str, tuple[str, str | None]], *, dry_run: bool
 ) -> None:
     """Sets, deletes, appends to or subtracts from configs: name -> (SET, DELETE, APPEND or SUBTRACT, value)."""
     from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType

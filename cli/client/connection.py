@@ -12,7 +12,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .contexts import read_contexts
 from .errors import NOT_FOUND, UNREACHABLE, CommandError, CoordinatorMoves, Misused
@@ -21,9 +21,11 @@ from .properties import pairs, read_client_properties
 from .security import Security, security_of
 
 if TYPE_CHECKING:
+    import logging
     import ssl
 
     from ...client.cluster import Cluster
+    from .admin import AdminClient
 
 T = TypeVar("T")
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -177,7 +179,7 @@ class Connection:
         return own | librdkafka_settings(self.properties, self.security) | {"log_level": 0, "logger": _silent_logger()}
 
     @contextlib.contextmanager
-    def admin(self) -> Iterator[Any]:
+    def admin(self) -> Iterator[AdminClient]:
         """A `Patient` client, closed at the end."""
         import logging
 
@@ -190,7 +192,9 @@ class Connection:
         settings = admin_settings(self.properties, self.security, self.timeout_s)
         client = Admin(lambda: KafkaAdminClient(**settings, kafka_client=network_client), self.cluster)
         try:
-            yield Patient(client, min(self.timeout_s, self.patience_s), min(self.timeout_s, _PATIENCE_S))
+            # Its calls pass through `__getattr__` to the untyped library.
+            patient = Patient(client, min(self.timeout_s, self.patience_s), min(self.timeout_s, _PATIENCE_S))
+            yield cast("AdminClient", patient)
         finally:
             client.close()
 
@@ -324,7 +328,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _silent_logger() -> Any:
+def _silent_logger() -> logging.Logger:
     """librdkafka writes to standard error itself unless it is given a logger."""
     import logging
 

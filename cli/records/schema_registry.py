@@ -9,10 +9,14 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from ..client.errors import DENIED, NOT_FOUND, UNREACHABLE, CommandError, Misused
 from ..options import shown
+
+if TYPE_CHECKING:
+    from ...protocol.json_value import JsonObject
+
 
 _TIMEOUT_S = 10
 #: HTTP statuses of a server that has no time for the request.
@@ -46,6 +50,19 @@ class RegistryFailure(CommandError):
     """The registry does not answer, has an error of its own, or rejects the login: the schema may exist."""
 
 
+class Reference(TypedDict):
+    name: str
+    subject: str
+    version: int
+
+
+class SchemaResponse(TypedDict):
+    id: NotRequired[int]
+    schema: str
+    schemaType: NotRequired[str]
+    references: NotRequired[list[Reference]]
+
+
 class SchemaRegistry:
     """Schemas are kept: an id never changes its schema."""
 
@@ -75,7 +92,7 @@ class SchemaRegistry:
         self._add_references(made, answer.get("references") or [])
         return Registered(int(answer["id"]), made)
 
-    def _add_references(self, into: Schema, references: list[dict[str, Any]]) -> None:
+    def _add_references(self, into: Schema, references: list[Reference]) -> None:
         for one in references:
             if one["name"] in into.references:
                 continue
@@ -86,13 +103,13 @@ class SchemaRegistry:
             into.references[one["name"]] = answer["schema"]
             self._add_references(into, answer.get("references") or [])
 
-    def _get(self, path: str) -> dict[str, Any]:
-        found = self.ask("GET", path)
+    def _get(self, path: str) -> SchemaResponse:
+        found: SchemaResponse | None = self.ask("GET", path)
         if not isinstance(found, dict) or "schema" not in found:
             raise CommandError(f"the schema registry's response for {path} has no schema")
         return found
 
-    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    def ask(self, method: str, path: str, body: JsonObject | None = None) -> Any:
         """Sends a request of the REST interface. Returns the JSON of the response. Raises CommandError."""
         data = None if body is None else json.dumps(body).encode()
         headers = self._headers | ({"Content-Type": "application/vnd.schemaregistry.v1+json"} if data else {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from itertools import product
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,10 @@ from ..client.connection import Connection
 from ..client.errors import Misused
 from ..client.options import DryRun, Output, Yes, client_command, new_app
 from ..output.results import Table
+
+if TYPE_CHECKING:
+    from ..client.admin import AdminClient
+
 
 app = new_app("List, create and delete ACLs (access control lists).")
 
@@ -82,7 +86,7 @@ def _filter(
     )
 
 
-def _found(admin: Any, asked: Any) -> list[dict[str, Any]]:
+def _found(admin: AdminClient, asked: Any) -> list[dict[str, Any]]:
     listed, error = admin.describe_acls(asked)
     if error.errno:
         raise api_error("rules", error.errno)

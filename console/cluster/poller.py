@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...cli.client.admin_calls import LATEST, offsets_at
 from ...cli.client.connection import Connection
@@ -24,6 +24,10 @@ from ...cli.groups.lag import Lag, Total, total_of
 from .lags import MOST_ENDS, Offsets, Place, behind, groups_of, known_failures
 from .links import AdminLink
 from .model import BrokerRow, GroupRow, History, Quorum, Snapshot, TopicRow
+
+if TYPE_CHECKING:
+    from ...cli.client.admin import AdminClient, Broker, GroupListing, Topic
+
 
 INTERVAL_S = 2.0
 #: The first page names an address that has not answered for so long.
@@ -38,8 +42,6 @@ _HALF_LIFE_S, _LEAST_RATE = 5.0, 0.05
 _MOST_GROUPS = 50
 #: Partitions of a group whose lag has a series.
 _MOST_LAG_SERIES = 50
-
-_Topic = dict[str, Any]
 
 
 class Poller:
@@ -131,7 +133,7 @@ class Poller:
 
     # ---- one poll
 
-    def _polled(self, admin: Any) -> Snapshot:
+    def _polled(self, admin: AdminClient) -> Snapshot:
         cluster = admin.describe_cluster()
         fenced = {one["broker_id"] for one in cluster["brokers"] if one.get("is_fenced")}
         listed, silent, is_whole = groups_of(admin.impatient, {one["broker_id"] for one in cluster["brokers"]} - fenced)
@@ -169,7 +171,7 @@ class Poller:
             lag=lag,
         )
 
-    def _topics(self, admin: Any) -> Iterator[_Topic]:
+    def _topics(self, admin: AdminClient) -> Iterator[Topic]:
         """All topics, a page at a time where the brokers have pages. A topic may come in two parts."""
         from kafka.errors import IncompatibleBrokerVersion, UnsupportedVersionError
 
@@ -186,7 +188,7 @@ class Poller:
                 return
         yield from admin.describe_topics(None)
 
-    def _note_ends(self, admin: Any, places: list[Place], now: float) -> None:
+    def _note_ends(self, admin: AdminClient, places: list[Place], now: float) -> None:
         found: Offsets = {}
         with known_failures():
             found = dict(
@@ -201,7 +203,7 @@ class Poller:
                 self._rates[name] = _smoothed(self._rates.get(name), max(0, end - before[0]), now - before[1])
             self._ends[name] = (end, now)
 
-    def _groups(self, admin: Any, listed: list[dict[str, Any]], *, is_whole: bool) -> tuple[GroupRow, ...]:
+    def _groups(self, admin: AdminClient, listed: list[GroupListing], *, is_whole: bool) -> tuple[GroupRow, ...]:
         """Rows of groups. Of a list that is not whole the rest is as it was."""
         found = {
             one["group_id"]: GroupRow(
@@ -255,7 +257,7 @@ def _smoothed(before: float | None, records: int, seconds: float) -> float:
     return mean if mean >= _LEAST_RATE else 0.0
 
 
-def _quorum(admin: Any) -> Quorum:
+def _quorum(admin: AdminClient) -> Quorum:
     from kafka.errors import KafkaError
 
     try:
@@ -284,7 +286,7 @@ class _Tally:
         self._holds: Counter[int] = Counter()
         self._lacks: Counter[int] = Counter()
 
-    def add(self, topic: _Topic) -> None:
+    def add(self, topic: Topic) -> None:
         short = leaderless = replicas = 0
         for one in topic["partitions"]:
             nodes, isr = one["replica_nodes"], one["isr_nodes"]
@@ -310,7 +312,7 @@ class _Tally:
             row = known if known == row else row._replace(name=known.name)
         self.rows.append(row)
 
-    def brokers(self, described: list[dict[str, Any]], silent: set[int]) -> tuple[BrokerRow, ...]:
+    def brokers(self, described: list[Broker], silent: set[int]) -> tuple[BrokerRow, ...]:
         return tuple(
             BrokerRow(
                 one["broker_id"],
@@ -338,7 +340,7 @@ class _Portion:
         self._last, self._is_chosen = "", False
         self._chosen: dict[str, list[Place]] = {}
 
-    def offer(self, topic: _Topic) -> None:
+    def offer(self, topic: Topic) -> None:
         if topic["name"] != self._last:  # else it is the rest of a topic that did not fit the page before
             is_due = self._turn <= self._position < self._turn + MOST_ENDS
             self._last, self._is_chosen = topic["name"], is_due and not topic["is_internal"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...cli.client.connection import Connection
 from ...cli.client.errors import Misused
@@ -14,6 +14,10 @@ from ...cli.records.filters import filters_of
 from ..access.masking import Masks
 from ..views.texts import json_text
 from .decoding import AUTO, RecordDecoder, header_text
+
+if TYPE_CHECKING:
+    from ...cli.records.consumed import ConsumedRecord, Content
+
 
 NEWEST, OLDEST = "newest", "oldest"
 ORDERS = (NEWEST, OLDEST)
@@ -23,7 +27,7 @@ _WITHOUT_LIMIT = ("=~", "match(", "search(")
 
 Content = bytes | None
 """A key or a value as it was written."""
-Passes = Callable[["Record", Any], bool]
+Passes = Callable[["Record", "Content"], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +69,8 @@ class Record:
     value: str | None
     headers: list[tuple[str, str]]
     bytes: int
-    document: Any = None
-    key_document: Any = None
+    document: Content = None
+    key_document: Content = None
     form: str = ""
     raw: tuple[Content, Content] | None = None
 
@@ -90,7 +94,7 @@ class RecordMaker:
         self._masks = masks
         self._decoder = RecordDecoder(connection, schema_registry)
 
-    def record(self, message: Any, query: Query) -> Record:
+    def record(self, message: ConsumedRecord, query: Query) -> Record:
         raw = message.key(), message.value()
         key, key_document, _ = self._decoded(raw[0], query.key_form, query.topic)
         value, document, form = self._decoded(raw[1], query.value_form, query.topic)
@@ -103,7 +107,7 @@ class RecordMaker:
         shown = None if self._masks else raw
         return Record(*place, key, value, headers, length, document, key_document, form, shown)
 
-    def _decoded(self, data: bytes | None, form: str, topic: str) -> tuple[str | None, Any, str]:
+    def _decoded(self, data: bytes | None, form: str, topic: str) -> tuple[str | None, Content, str]:
         """The masked text, the masked value that it is of, and what the bytes were taken for."""
         if data is None:
             return None, None, "null"
@@ -146,7 +150,7 @@ def _header_filter(text: str) -> Passes:
     )
 
 
-def _compiled(text: str, field: str) -> Any:
+def _compiled(text: str, field: str) -> re.Pattern[str]:
     if len(text) > _MOST_EXPRESSION:
         raise Misused(f"the expression for the {field} is longer than {_MOST_EXPRESSION} characters")
     import re2  # 3 MB: only for a search by expressions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
@@ -14,14 +14,18 @@ from ..backend import Backend
 from ..cluster.model import BrokerRow
 from ..views.formats import NONE, age, number, size
 from ..views.parts import Badge, Facts, Link, Page, Table, Text
-from .paging import listed, paged, path_to
+from .paging import SortKey, listed, paged, path_to
+
+if TYPE_CHECKING:
+    from ...cli.client.admin import LogDirectory
+
 
 #: Rows of the replicas that are out of sync.
 _MOST_REPLICAS = 20
 
 
 #: Columns by which the list sorts.
-_KEYS: dict[str, Callable[[BrokerRow], Any]] = {
+_KEYS: dict[str, Callable[[BrokerRow], SortKey]] = {
     "Broker": lambda one: one.broker,
     "Address": lambda one: (one.host, one.port),
     "Rack": lambda one: one.rack,
@@ -105,7 +109,7 @@ def _state(row: BrokerRow, away: frozenset[int]) -> Badge:
     return Badge("fenced" if row.fenced else "no answer", "bad")
 
 
-def _directories(directories: list[dict[str, Any]]) -> Table:
+def _directories(directories: list[LogDirectory]) -> Table:
     rows = []
     for one in directories:
         held = [partition for topic in one["topics"] for partition in topic["partitions"]]
@@ -122,7 +126,7 @@ def _directories(directories: list[dict[str, Any]]) -> Table:
     return Table("Log directories", ("Directory", "State", "Replicas", "Bytes", "Disk", "Free"), rows)
 
 
-def _largest(directories: list[dict[str, Any]]) -> Table:
+def _largest(directories: list[LogDirectory]) -> Table:
     replicas = [
         (topic["name"], one["partition_index"], one["partition_size"], one["offset_lag"], directory["log_dir"])
         for directory in directories

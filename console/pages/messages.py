@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -18,7 +19,7 @@ from ..cluster.search import MOST_SECONDS, SLICE_SECONDS, Found, edges_text
 from ..cluster.sending import Outgoing, send
 from ..views.documents import field_of, paths_of
 from ..views.formats import number, numbers
-from ..views.parts import Bar, Code, Field, Form, Link, Moment, Page, Pages, Part, Progress, Table, Text
+from ..views.parts import Bar, Cell, Code, Field, Form, Link, Moment, Page, Pages, Part, Progress, Table, Text
 from .downloads import FORMATS, download
 from .paging import number_of, path_to
 from .searching import address_of, columns_of, query_of, reversed_query, search_form
@@ -156,7 +157,8 @@ def command(query: Query) -> str:
 
 def records_table(records: list[Record], columns: list[str]) -> Table:
     """The value stands in one column, or in one for each of the fields in `columns`."""
-    rows, opens = [], []
+    rows: list[Sequence[Cell]] = []
+    opens = []
     for one in records:
         at = path_to("topics", one.topic, "messages", one.partition, one.offset)
         values = [cut(found) if (found := field_of(one.document, path)) is not None else "" for path in columns]
