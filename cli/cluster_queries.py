@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Set
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..client.peers import Peers
 from ..protocol.messages.describe_quorum import (
@@ -17,6 +17,13 @@ from ..protocol.messages.describe_quorum import (
 from ..protocol.messages.metadata import MetadataRequest
 from ..server.network.endpoint import Endpoint
 from .cluster_plan import ListenerNames, Node, Plan, properties_file
+
+if TYPE_CHECKING:
+    from ..protocol.messages.describe_quorum import DescribeQuorumResponse
+    from ..protocol.messages.describe_quorum import PartitionDataResponse as QuorumPartition
+    from ..protocol.messages.metadata import MetadataResponse
+    from ..protocol.schema import Message
+
 
 _TIMEOUT_MS = 5000
 _POLL_S = 0.05
@@ -29,8 +36,8 @@ class Answers(NamedTuple):
     leader.
     """
 
-    metadata: Any
-    quorum: Any
+    metadata: MetadataResponse
+    quorum: QuorumPartition | None
 
 
 def answers_of(plan: Plan, directory: Path, pids: dict[int, int]) -> Answers | None:
@@ -68,9 +75,9 @@ async def _ask(plan: Plan, pids: dict[int, int], listener: str, connect: Callabl
             if node.id not in pids:
                 continue
             endpoint = _endpoint(node, listener)
-            metadata = await _answer(peers, endpoint, MetadataRequest(topics=None))
+            metadata: MetadataResponse | None = await _response(peers, endpoint, MetadataRequest(topics=None))
             if metadata is not None and metadata.cluster_id == plan.cluster_id:
-                return Answers(metadata, _described(await _answer(peers, endpoint, _QUORUM)))
+                return Answers(metadata, _described(await _response(peers, endpoint, _QUORUM)))
         return None
     finally:
         peers.close()
@@ -95,7 +102,8 @@ async def _await_mutual_metadata(
             lacking = set()
             for node in plan.nodes:
                 if node.id in running():
-                    metadata = await _answer(peers, _endpoint(node, listener), MetadataRequest(topics=[]))
+                    request = MetadataRequest(topics=[])
+                    metadata: MetadataResponse | None = await _response(peers, _endpoint(node, listener), request)
                     listed = running() if metadata is None else {broker.node_id for broker in metadata.brokers}
                     if running() - listed:
                         lacking.add(node.id)
@@ -111,7 +119,7 @@ def _endpoint(node: Node, listener: str) -> Endpoint:
     return Endpoint(listener, host, node.internal_port or port)
 
 
-def _described(quorum: Any) -> Any:
+def _described(quorum: DescribeQuorumResponse | None) -> QuorumPartition | None:
     """The one partition of an answer; None where it has none, or an error in its place."""
     if quorum is None or quorum.error_code:
         return None
@@ -124,7 +132,7 @@ def _host_port(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-async def _answer(peers: Peers, endpoint: Endpoint, request: Any) -> Any:
+async def _response(peers: Peers, endpoint: Endpoint, request: Message) -> Any:
     answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     peers.send(endpoint, request, answered.set_result, timeout_ms=_TIMEOUT_MS)
     return await answered

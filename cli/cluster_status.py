@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .cluster_plan import Plan
 from .cluster_processes import node_pids
 from .cluster_queries import Answers, answers_of
+
+if TYPE_CHECKING:
+    from ..protocol.messages.metadata import MetadataResponsePartition
 
 
 def status(plan: Plan, directory: Path) -> list[str]:
@@ -43,7 +46,7 @@ def _missing_quorum(plan: Plan, pids: dict[int, int]) -> str:
     )
 
 
-def _partitions(answers: Answers) -> list[Any]:
+def _partitions(answers: Answers) -> list[MetadataResponsePartition]:
     return [partition for topic in answers.metadata.topics for partition in topic.partitions]
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ...protocol.records.record import Record
 from ..client.admin_calls import EARLIEST, LATEST, described_topics, partition_offsets
@@ -28,7 +28,7 @@ from .stores import Store
 from .target_topics import own_configs
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer
+    from confluent_kafka import Consumer, Message
 
     from ..client.admin import AdminClient
     from ..client.admin import Topic as TopicDescription
@@ -208,18 +208,25 @@ def _records(consumer: Consumer, topic: str, partition: int, begin: int, end: in
             for message in messages:
                 error = message.error()
                 if error is None:
-                    if message.offset() >= end:
+                    if _offset(message) >= end:
                         return
-                    yield _record(message)
+                    yield _record(cast("ConsumedRecord", message))
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    if message.offset() >= end:
+                    if _offset(message) >= end:
                         return
                 else:
                     raise CommandError(f"{topic}-{partition}: {error.str()}")
-            if messages and messages[-1].error() is None and messages[-1].offset() >= end - 1:
+            if messages and messages[-1].error() is None and _offset(messages[-1]) >= end - 1:
                 return
     finally:
         consumer.unassign()
+
+
+def _offset(message: Message) -> int:
+    """The offset of a record, or of the end of its partition."""
+    offset = message.offset()
+    assert offset is not None
+    return offset
 
 
 def _record(message: ConsumedRecord) -> Record:

@@ -172,7 +172,7 @@ class Connection:
         """The same options for another cluster."""
         return Connection({**self.properties, "bootstrap.servers": bootstrap}, self.timeout_s)
 
-    def librdkafka(self, **settings: Any) -> dict[str, Any]:
+    def librdkafka(self, **settings: str | bool) -> dict[str, Any]:
         """Settings of a confluent-kafka client. Names have `_` in place of dots. The user's properties have precedence."""
         self.reach()
         own = {"client.id": "odradek-cli", **{name.replace("_", "."): value for name, value in settings.items()}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -187,6 +187,6 @@ def diff(
         raise typer.Exit(1)
 
 
-def _values(connection: Connection, kind: Kind, name: str) -> dict[str, Any]:
+def _values(connection: Connection, kind: Kind, name: str) -> dict[str, str | None]:
     values = _read(connection, kind, name)
     return {key: HIDDEN if value["is_sensitive"] else value["value"] for key, value in values.items()}

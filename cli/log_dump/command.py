@@ -14,6 +14,7 @@ from ..options import path as path_option
 
 if TYPE_CHECKING:
     from ...protocol.json_value import JsonValue
+    from ..options import CommandParser
     from .files import Row
 
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 DAMAGED = 1
 
 
-def add_to(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_to(actions: argparse._SubParsersAction[CommandParser]) -> None:
     dump = actions.add_parser(
         "dump",
         help="print segments, indexes, snapshots and checkpoints",

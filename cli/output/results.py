@@ -13,7 +13,11 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
 
 FORMATS = ("table", "json", "jsonl", "csv", "plain")
 
@@ -83,7 +87,7 @@ def _plain(cell: object) -> str:
     return _cell(cell).replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
 
 
-def rich_table(table: Table) -> Any:
+def rich_table(table: Table) -> RichTable:
     """The table as one of rich's, for a terminal's width or for a pipe."""
     from rich import box
     from rich.table import Table as RichTable

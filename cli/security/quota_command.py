@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -104,7 +104,7 @@ def set_quotas(
     output.changed("set", [_change(entity, key, value) for key, value in changes.items()], dry_run=dry_run)
 
 
-def _change(entity: list[tuple[str, str | None]], key: str, value: Any) -> str:
+def _change(entity: list[tuple[str, str | None]], key: str, value: float | None) -> str:
     return f"{_words(entity)}: {key} deleted" if value is None else f"{_words(entity)}: {key}={_number(value)}"
 
 

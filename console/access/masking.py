@@ -8,9 +8,15 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...cli.client.errors import Misused
+
+if TYPE_CHECKING:
+    import re2
+
+    from ...cli.records.consumed import Content
+
 
 MASKED = "••••"
 _PATTERN = "pattern:"
@@ -27,7 +33,7 @@ class Masks:
     def __bool__(self) -> bool:
         return bool(self._paths or self._patterns)
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: Content) -> Content:
         """The decoded key or value with masked fields replaced."""
         if isinstance(value, str):
             return self.text(value)
@@ -42,7 +48,7 @@ class Masks:
     def header(self, name: str, value: str) -> str:
         return MASKED if self._is_masked((name.lower(),)) else self.text(value)
 
-    def _inside(self, value: Any, path: tuple[str, ...], depth: int) -> Any:
+    def _inside(self, value: Content, path: tuple[str, ...], depth: int) -> Content:
         if depth > _MOST_DEPTH:
             return MASKED
         if isinstance(value, dict):
@@ -63,7 +69,7 @@ class Masks:
         )
 
 
-def _compiled(text: str) -> Any:
+def _compiled(text: str) -> re2._Regexp:
     import re2  # 3 MB: only where a pattern is given
 
     options = re2.Options()

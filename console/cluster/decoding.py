@@ -9,7 +9,7 @@ import json
 import struct
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...cli.client.connection import Connection
 from ...cli.client.errors import CommandError, Misused
@@ -19,6 +19,7 @@ from ..views.texts import drawn_text
 
 if TYPE_CHECKING:
     from ...cli.records.consumed import Content
+    from ...cli.records.writing import Decode
 
 
 AUTO = "auto"
@@ -47,7 +48,7 @@ class RecordDecoder:
         if registry_url is not None:
             user = connection.properties.get("schema.registry.basic.auth.user.info")
             self._by_schema = decoder_by_schema(SchemaRegistry(registry_url, user, _REGISTRY_TIMEOUT_S))
-        self._chosen: dict[str, Any] = {}
+        self._chosen: dict[str, Decode | None] = {}
         #: Schema id, or -1 for the registry -> why it cannot be read, and until when this holds.
         self._failures: dict[int, tuple[str, float]] = {}
 
@@ -63,7 +64,7 @@ class RecordDecoder:
         except CommandError as error:
             return Decoded(f"({error})", form)
 
-    def _decoder(self, form: str) -> Any:
+    def _decoder(self, form: str) -> Decode | None:
         if form not in FORMS:
             raise Misused(f"unknown format {form!r}; formats: {', '.join(FORMS)}")
         if form not in self._chosen:

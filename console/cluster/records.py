@@ -16,6 +16,8 @@ from ..views.texts import json_text
 from .decoding import AUTO, RecordDecoder, header_text
 
 if TYPE_CHECKING:
+    import re2
+
     from ...cli.records.consumed import ConsumedRecord, Content
 
 
@@ -25,9 +27,9 @@ _MOST_EXPRESSION = 500
 #: Functions and operators of JSONPath that run Python's expressions, whose time has no limit.
 _WITHOUT_LIMIT = ("=~", "match(", "search(")
 
-Content = bytes | None
+Raw = bytes | None
 """A key or a value as it was written."""
-Passes = Callable[["Record", "Content"], bool]
+Passes = Callable[["Record", "ConsumedRecord"], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class Record:
     document: Content = None
     key_document: Content = None
     form: str = ""
-    raw: tuple[Content, Content] | None = None
+    raw: tuple[Raw, Raw] | None = None
 
     def as_json(self) -> str:
         made = {
@@ -150,7 +152,7 @@ def _header_filter(text: str) -> Passes:
     )
 
 
-def _compiled(text: str, field: str) -> re.Pattern[str]:
+def _compiled(text: str, field: str) -> re2._Regexp:
     if len(text) > _MOST_EXPRESSION:
         raise Misused(f"the expression for the {field} is longer than {_MOST_EXPRESSION} characters")
     import re2  # 3 MB: only for a search by expressions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ...cli.client.connection import Connection
 from ...cli.client.errors import UNREACHABLE, CommandError, status_of_code
@@ -12,7 +12,7 @@ from ...cli.records.positions import Position
 from ...cli.records.reading import Reader, Selection
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Producer
+    from confluent_kafka import KafkaError, Message, Producer
 
     from ...cli.records.consumed import ConsumedRecord, ProducedHeaders
 
@@ -43,11 +43,12 @@ def send(connection: Connection, records: Iterable[Outgoing]) -> list[tuple[str,
     places: list[tuple[str, int, int]] = []
     failed: list[KafkaError] = []
 
-    def delivered(error: KafkaError | None, message: ConsumedRecord) -> None:
+    def delivered(error: KafkaError | None, message: Message) -> None:
         if error is not None:
             failed.append(error)
         else:
-            places.append((message.topic(), message.partition(), message.offset()))
+            record = cast("ConsumedRecord", message)
+            places.append((record.topic(), record.partition(), record.offset()))
 
     for one in records:
         producer.produce(

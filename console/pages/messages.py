@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -23,6 +24,10 @@ from ..views.parts import Bar, Cell, Code, Field, Form, Link, Moment, Page, Page
 from .downloads import FORMATS, download
 from .paging import number_of, path_to
 from .searching import address_of, columns_of, query_of, reversed_query, search_form
+
+if TYPE_CHECKING:
+    from ...cli.records.consumed import ProducedHeaders
+
 
 _MOST_CHARACTERS = 400
 _TAIL_S = 1
@@ -214,7 +219,7 @@ def _writing(query: Query) -> Form:
 
 def produce(backend: Backend, form: Fields) -> Done:
     topic = required(form, "topic")
-    headers = _headers(form.get("headers", ""))
+    headers: ProducedHeaders = [*_headers(form.get("headers", ""))]
     key = form.get("key", "")
     # Browsers send line breaks of forms as CR LF.
     value = None if form.get("null") else form.get("value", "").replace("\r\n", "\n").encode()
