@@ -153,7 +153,7 @@ def _nested(options: Mapping[str, str]) -> Options:
         for part in above:
             inner = place.setdefault(part, {})
             if not isinstance(inner, dict):
-                raise Misused(f"{name} is inside {part}, which has a value of its own")
+                raise Misused(f"{name} is inside {part}, which has a value already")
             place = inner
         place[last] = value
     return made

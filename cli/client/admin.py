@@ -273,7 +273,7 @@ class RequestSender(Protocol):
 
 
 class AdminClient(RequestSender, Protocol):
-    """A method raises KafkaError; one that returns errors by subject says so in its type."""
+    """A method raises KafkaError, unless its type has errors by subject."""
 
     @property
     def impatient(self) -> AdminClient: ...

@@ -192,7 +192,7 @@ class Connection:
         settings = admin_settings(self.properties, self.security, self.timeout_s)
         client = Admin(lambda: KafkaAdminClient(**settings, kafka_client=network_client), self.cluster)
         try:
-            # Its calls pass through `__getattr__` to the untyped library.
+            # Calls pass through `__getattr__` to the untyped library.
             patient = Patient(client, min(self.timeout_s, self.patience_s), min(self.timeout_s, _PATIENCE_S))
             yield cast("AdminClient", patient)
         finally:

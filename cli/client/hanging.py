@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kafka.protocol.api_message import ApiMessage
 
 
-#: A broker's number, or the name of an address that has not told its number yet.
+#: A broker's number, or the name of a bootstrap address whose number is unknown.
 NodeId = int | str
 #: For the first connection to each of the addresses; twice as long in each later round.
 _BOOTSTRAP_MS = 3000.0

@@ -7,20 +7,24 @@ Case does not count. `pattern:EXPRESSION` masks what matches in texts that are n
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from ...cli.client.errors import Misused
 
 if TYPE_CHECKING:
-    import re2
-
     from ...cli.records.consumed import Content
 
 
 MASKED = "••••"
 _PATTERN = "pattern:"
 _MOST_DEPTH = 100
+
+
+class Pattern(Protocol):
+    """An expression of RE2."""
+
+    def sub(self, replacement: Callable[[object], str], text: str, /) -> str: ...
 
 
 class Masks:
@@ -69,12 +73,13 @@ class Masks:
         )
 
 
-def _compiled(text: str) -> re2._Regexp:
+def _compiled(text: str) -> Pattern:
     import re2  # 3 MB: only where a pattern is given
 
     options = re2.Options()
     options.log_errors = False
     try:
-        return re2.compile(text, options)
+        made: Pattern = re2.compile(text, options)
+        return made
     except re2.error as error:
         raise Misused(f"--mask pattern:{text}: {error}") from None

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ...cli.client.connection import Connection
 from ...cli.client.errors import Misused
@@ -16,8 +16,6 @@ from ..views.texts import json_text
 from .decoding import AUTO, RecordDecoder, header_text
 
 if TYPE_CHECKING:
-    import re2
-
     from ...cli.records.consumed import ConsumedRecord, Content
 
 
@@ -121,6 +119,12 @@ class RecordMaker:
 # ---- filters
 
 
+class Pattern(Protocol):
+    """An expression of RE2."""
+
+    def search(self, text: str, /) -> object: ...
+
+
 def filters(query: Query) -> list[Passes]:
     """Raises Misused for a bad expression."""
     made: list[Passes] = []
@@ -152,7 +156,7 @@ def _header_filter(text: str) -> Passes:
     )
 
 
-def _compiled(text: str, field: str) -> re2._Regexp:
+def _compiled(text: str, field: str) -> Pattern:
     if len(text) > _MOST_EXPRESSION:
         raise Misused(f"the expression for the {field} is longer than {_MOST_EXPRESSION} characters")
     import re2  # 3 MB: only for a search by expressions
@@ -160,6 +164,7 @@ def _compiled(text: str, field: str) -> re2._Regexp:
     options = re2.Options()
     options.log_errors = False
     try:
-        return re2.compile(text, options)
+        made: Pattern = re2.compile(text, options)
+        return made
     except re2.error as error:
         raise Misused(f"{text!r} is not a regular expression for the {field}: {error}") from None
