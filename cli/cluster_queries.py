@@ -31,7 +31,7 @@ _CLIENT_ID = "odradek-status"
 _QUORUM = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
 
 
-class Answers(NamedTuple):
+class Responses(NamedTuple):
     """The responses of one node. `quorum` is the metadata log's partition as its leader describes it, None without a
     leader.
     """
@@ -40,8 +40,8 @@ class Answers(NamedTuple):
     quorum: QuorumPartition | None
 
 
-def answers_of(plan: Plan, directory: Path, pids: dict[int, int]) -> Answers | None:
-    """The answers of the first of the running nodes that answers. Raises InvalidConfig, OSError."""
+def responses_of(plan: Plan, directory: Path, pids: dict[int, int]) -> Responses | None:
+    """The responses of the first of the running nodes that responds. Raises InvalidConfig, OSError."""
     return asyncio.run(_ask(plan, pids, *_connections(plan, directory))) if pids else None
 
 
@@ -67,8 +67,8 @@ def _connections(plan: Plan, directory: Path) -> tuple[str, Callable[[], Peers]]
     return listener, lambda: Peers(_CLIENT_ID, sasl.login, tls.connection_arguments)
 
 
-async def _ask(plan: Plan, pids: dict[int, int], listener: str, connect: Callable[[], Peers]) -> Answers | None:
-    """The answers of the first node that runs and answers: another program may have the port of one that is down."""
+async def _ask(plan: Plan, pids: dict[int, int], listener: str, connect: Callable[[], Peers]) -> Responses | None:
+    """The responses of the first node that runs and responds: another program may have the port of one that is down."""
     peers = connect()
     try:
         for node in plan.nodes:
@@ -77,7 +77,7 @@ async def _ask(plan: Plan, pids: dict[int, int], listener: str, connect: Callabl
             endpoint = _endpoint(node, listener)
             metadata: MetadataResponse | None = await _response(peers, endpoint, MetadataRequest(topics=None))
             if metadata is not None and metadata.cluster_id == plan.cluster_id:
-                return Answers(metadata, _described(await _response(peers, endpoint, _QUORUM)))
+                return Responses(metadata, _described(await _response(peers, endpoint, _QUORUM)))
         return None
     finally:
         peers.close()
@@ -120,7 +120,7 @@ def _endpoint(node: Node, listener: str) -> Endpoint:
 
 
 def _described(quorum: DescribeQuorumResponse | None) -> QuorumPartition | None:
-    """The one partition of an answer; None where it has none, or an error in its place."""
+    """The one partition of a response; None where it has none, or an error in its place."""
     if quorum is None or quorum.error_code:
         return None
     partitions = [partition for topic in quorum.topics for partition in topic.partitions]
@@ -133,6 +133,6 @@ def _host_port(address: str) -> tuple[str, int]:
 
 
 async def _response(peers: Peers, endpoint: Endpoint, request: Message) -> Any:
-    answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    peers.send(endpoint, request, answered.set_result, timeout_ms=_TIMEOUT_MS)
-    return await answered
+    response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    peers.send(endpoint, request, response.set_result, timeout_ms=_TIMEOUT_MS)
+    return await response

@@ -28,11 +28,11 @@ from .stores import Store
 from .target_topics import own_configs
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Consumer
 
     from ..client.admin import AdminClient
     from ..client.admin import Topic as TopicDescription
-    from ..records.consumed import ConsumedRecord
+    from ..records.consumed import ConsumedRecord, PolledMessage
 
 
 #: A partition of which nothing comes for so long has no leader.
@@ -200,7 +200,7 @@ def _records(consumer: Consumer, topic: str, partition: int, begin: int, end: in
     deadline = time.monotonic() + _PATIENCE_S
     try:
         while True:
-            messages = consumer.consume(_BATCH, 0.5)
+            messages = cast("list[PolledMessage]", consumer.consume(_BATCH, 0.5))
             if messages:
                 deadline = time.monotonic() + _PATIENCE_S
             elif time.monotonic() > deadline:
@@ -208,25 +208,18 @@ def _records(consumer: Consumer, topic: str, partition: int, begin: int, end: in
             for message in messages:
                 error = message.error()
                 if error is None:
-                    if _offset(message) >= end:
+                    if message.offset() >= end:
                         return
-                    yield _record(cast("ConsumedRecord", message))
+                    yield _record(message)
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    if _offset(message) >= end:
+                    if message.offset() >= end:
                         return
                 else:
                     raise CommandError(f"{topic}-{partition}: {error.str()}")
-            if messages and messages[-1].error() is None and _offset(messages[-1]) >= end - 1:
+            if messages and messages[-1].error() is None and messages[-1].offset() >= end - 1:
                 return
     finally:
         consumer.unassign()
-
-
-def _offset(message: Message) -> int:
-    """The offset of a record, or of the end of its partition."""
-    offset = message.offset()
-    assert offset is not None
-    return offset
 
 
 def _record(message: ConsumedRecord) -> Record:

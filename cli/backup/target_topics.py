@@ -48,8 +48,8 @@ def check_creation(admin: AdminClient, topic: Topic, replication_factor: int) ->
             "replication_factor": replication_factor,
             "configs": {**configs},
         }
-        answered = admin.create_topics({topic.name: options}, validate_only=True, raise_errors=False)
-        for one in answered["topics"]:
+        response = admin.create_topics({topic.name: options}, validate_only=True, raise_errors=False)
+        for one in response["topics"]:
             check(f"topic {topic.name}", one["error_code"], one["error_message"])
 
 
@@ -85,7 +85,7 @@ def _wait(deadline: float, failure: str) -> None:
 
 
 def _is_led(admin: AdminClient, topic: Topic) -> bool:
-    """Whether the leaders of all partitions answer: a leader may learn of a new partition after other brokers."""
+    """Whether the leaders of all partitions respond: a leader may learn of a new partition after other brokers."""
     from kafka.errors import KafkaError
 
     found = [one for one in admin.describe_topics([topic.name]) if not one["error_code"]]

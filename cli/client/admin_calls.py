@@ -22,7 +22,7 @@ _OFFSETS_AT_ONCE = 500
 
 
 def api_error(subject: str, code: int, message: str | None = None) -> CommandError:
-    """An error code of an answer, as the error of a command. `subject` names the topic, group or other thing."""
+    """An error code of a response, as the error of a command. `subject` names the topic, group or other thing."""
     from kafka.errors import for_code
 
     kind = for_code(code)
@@ -77,8 +77,8 @@ def partition_offsets(
     if not asked:
         return {}
     level = "READ_COMMITTED" if committed else "READ_UNCOMMITTED"
-    answered = admin.list_partition_offsets(asked, isolation_level=level)
-    return {(where.topic, where.partition): found.offset for where, found in answered.items()}
+    response = admin.list_partition_offsets(asked, isolation_level=level)
+    return {(where.topic, where.partition): found.offset for where, found in response.items()}
 
 
 def offsets_at(
@@ -111,8 +111,8 @@ def config_values(admin: AdminClient, kind: str, name: str, *, which: str = "all
     from kafka.admin import ConfigResource, ConfigResourceType
 
     resource = ConfigResource(ConfigResourceType[kind.upper()], name)
-    answered = admin.describe_configs([resource], include_synonyms=True, config_filter=which)
-    return answered.get(kind, {}).get(name, {})
+    response = admin.describe_configs([resource], include_synonyms=True, config_filter=which)
+    return response.get(kind, {}).get(name, {})
 
 
 def alter_configs(
@@ -123,8 +123,8 @@ def alter_configs(
 
     entries = {key: (AlterConfigOp[word], value) for key, (word, value) in changes.items()}
     resource = ConfigResource(ConfigResourceType[kind.upper()], name, entries)
-    answered = admin.alter_configs([resource], validate_only=dry_run, raise_on_unknown=False, incremental=True)
-    for results in answered.values():
+    response = admin.alter_configs([resource], validate_only=dry_run, raise_on_unknown=False, incremental=True)
+    for results in response.values():
         for result in results.values():
             if result != "OK":
                 error, _, words = str(result).partition(": ")

@@ -42,7 +42,7 @@ _CONNECT_TIMEOUT_S = 5.0
 _MOST_PROBES = 4
 
 
-#: A request that every version of Kafka answers: its length, API key 18, version 0, correlation id 1, no client id.
+#: A request that every version of Kafka serves: its length, API key 18, version 0, correlation id 1, no client id.
 _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 _TLS_ALERT = b"\x15\x03"
 #: Reasons of OpenSSL for bytes that are not of TLS.
@@ -70,7 +70,7 @@ class Admin:
         return self._requests
 
     def forget_places(self) -> None:
-        """Begins anew: kafka-python's client keeps the first answer about coordinators and the controller for ever, and a
+        """Begins anew: kafka-python's client keeps the first response about coordinators and the controller for ever, and a
         broker that has died or lost them fails every later call.
         """
         library, self._library = self._library, None
@@ -256,7 +256,7 @@ class Connection:
             except TimeoutError:
                 return True
             except OSError:
-                pass  # a refused connection, or a handshake that failed: it answers
+                pass  # a refused connection, or a handshake that failed: it responds
             return False
 
         return probe
@@ -284,7 +284,7 @@ class Connection:
 
 
 def _expects_tls(connected: socket.socket, address: tuple[str, int]) -> bool:
-    """Sends an ApiVersions request of version 0. A port with TLS answers with an alert, or ends the connection: then it gets
+    """Sends an ApiVersions request of version 0. A port with TLS sends an alert, or ends the connection: then it gets
     a handshake on another connection, whose certificate does not count.
     """
     connected.settimeout(_CONNECT_TIMEOUT_S)
@@ -297,7 +297,7 @@ def _expects_tls(connected: socket.socket, address: tuple[str, int]) -> bool:
         first = b""
     if first:
         return first == _TLS_ALERT
-    import ssl  # a port of Kafka without TLS has answered
+    import ssl  # a port of Kafka without TLS has responded
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -306,7 +306,7 @@ def _expects_tls(connected: socket.socket, address: tuple[str, int]) -> bool:
 
 
 def _offers_tls(connected: socket.socket, host: str, context: ssl.SSLContext) -> bool:
-    """Whether the port answers a handshake with TLS; that it fails for another reason is for the libraries to explain."""
+    """Whether the port takes a handshake with TLS; that it fails for another reason is for the libraries to explain."""
     import ssl
 
     connected.settimeout(_CONNECT_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""kafka-python's connections to brokers, for a cluster in which one hangs: its port accepts connections, nothing answers.
+"""kafka-python's connections to brokers, for a cluster in which one hangs: its port accepts connections, nothing responds.
 
 The library waits for it as long as for any other, and may choose it again for each request that any broker serves.
 """
@@ -31,7 +31,7 @@ _BOOTSTRAP_MS = 3000.0
 
 class Manager(KafkaConnectionManager):  # type: ignore[misc, unused-ignore]
     """Connections that try each address before one a second time. A request that only reads and that any broker serves goes
-    to another broker when the first takes longer than ANY_S; brokers that took so long come last until they answer.
+    to another broker when the first takes longer than ANY_S; brokers that took so long come last until they respond.
     """
 
     def __init__(self, net: NetworkSelector, **settings: object) -> None:

@@ -160,8 +160,8 @@ class _TokenProvider:
             {"Authorization": f"Basic {basic}", "Content-Type": "application/x-www-form-urlencoded"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                return str(json.loads(answer.read(_MOST_TOKEN_BYTES))["access_token"])
+            with urllib.request.urlopen(request, timeout=10) as response:
+                return str(json.loads(response.read(_MOST_TOKEN_BYTES))["access_token"])
         except (OSError, ValueError, KeyError, TypeError):
             raise CommandError(
                 f"{security.token_endpoint} returned no token: check the client id and secret", DENIED

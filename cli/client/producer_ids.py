@@ -29,6 +29,6 @@ def request_producer_id(producer: Producer, settings: Mapping[str, object], topi
 
 
 def _read_metadata_twice(producer: Producer, topic: str) -> None:
-    with contextlib.suppress(Exception):  # of a broker that does not answer: the records themselves say so
+    with contextlib.suppress(Exception):  # of a broker that does not respond: the records themselves say so
         producer.list_topics(topic, timeout=_TIMEOUT_S)
         producer.list_topics(topic, timeout=_TIMEOUT_S)

@@ -210,8 +210,8 @@ def _stub(parser: argparse.ArgumentParser) -> Callable[..., None]:
 
 
 def complete(make_parser: Callable[[], argparse.ArgumentParser]) -> int:
-    """Answers the shell's question in the environment variable `_ODRADEK_COMPLETE`. The parser is made for a line without a
-    client command; otherwise that command alone is imported.
+    """Writes completions of the line that is in the environment. `_ODRADEK_COMPLETE` names the shell. The parser is made for
+    a line without a client command; otherwise that command alone is imported.
     """
     import typer.main
 

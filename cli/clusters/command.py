@@ -68,8 +68,8 @@ def describe(connection: Connection, output: Output) -> None:
 def quorum(connection: Connection, output: Output) -> None:
     """Show leader, epoch and replicas of the metadata log, and the lag of each replica."""
     with connection.admin() as admin:
-        answered = admin.describe_metadata_quorum()
-    (partition,) = answered["topics"][0]["partitions"]
+        response = admin.describe_metadata_quorum()
+    (partition,) = response["topics"][0]["partitions"]
     ends = [one["log_end_offset"] for one in partition["current_voters"] if one["replica_id"] == partition["leader_id"]]
     end = ends[0] if ends else partition["high_watermark"]
     caught_up = {one["replica_id"]: one["last_caught_up_timestamp"] for one in _replicas(partition)}
@@ -111,9 +111,9 @@ def _role(node: int, partition: QuorumPartition) -> str:
 def features(connection: Connection, output: Output) -> None:
     """Show each feature's level in use, and the levels that the broker supports."""
     with connection.admin() as admin:
-        answered = admin.describe_features()
+        response = admin.describe_features()
     found = []
-    for name, feature in sorted(answered.items()):
+    for name, feature in sorted(response.items()):
         supported, finalized = feature.get("supported"), feature.get("finalized")
         found.append(
             {
@@ -142,9 +142,9 @@ def log_dirs(
             (one["name"], [p["partition_index"] for p in one["partitions"]]) for one in described_topics(admin, topic)
         ]
         asked = dict(topics) if topic else None
-        answered = admin.describe_log_dirs(asked, broker or None)
+        response = admin.describe_log_dirs(asked, broker or None)
     found: list[dict[str, object]] = []
-    for node in sorted(answered, key=lambda node: int(node["broker"])):
+    for node in sorted(response, key=lambda node: int(node["broker"])):
         for directory in node["log_dirs"]:
             found += _rows(node["broker"], directory, by_replica=bool(topic))
     columns = [name.upper().replace("_", " ") for name in found[0]] if found else ["BROKER"]

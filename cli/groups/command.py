@@ -223,7 +223,7 @@ def _explain(output: Output, sums: dict[str, Total]) -> None:
                 "record on; the group reads fewer of them if its members have auto.offset.reset=latest"
             )
         if one.unknown:
-            warn(f"group {group}: the lag of {one.unknown} partitions is unknown: no leader answers")
+            warn(f"group {group}: the lag of {one.unknown} partitions is unknown: no leader responds")
 
 
 def _check_most(sums: dict[str, Total], most: int) -> None:

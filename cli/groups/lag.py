@@ -139,10 +139,10 @@ def lags_of(
     gone = {topic["name"] for topic in described if topic["error_code"] == _UNKNOWN_TOPIC}
     places = {group: dict(_places(found, readings.get(group, Reading()), led)) for group, found in positions.items()}
     every = {place: progress for found in places.values() for place, progress in found.items()}
-    answering = sorted((topic, index) for topic, index in every if led.get(topic, {}).get(index))
-    ends = dict(offsets_at(admin, answering, LATEST))
+    responding = sorted((topic, index) for topic, index in every if led.get(topic, {}).get(index))
+    ends = dict(offsets_at(admin, responding, LATEST))
     unbegun = {place for found in places.values() for place, one in found.items() if one == Progress(None)}
-    firsts = dict(offsets_at(admin, [place for place in answering if place in unbegun], EARLIEST))
+    firsts = dict(offsets_at(admin, [place for place in responding if place in unbegun], EARLIEST))
     return {
         group: [
             Lag(*place, one.start, ends.get(place), firsts.get(place), one.counted, place[0] in gone)

@@ -95,8 +95,8 @@ class Sampler:
         if self._metrics is None:
             return []
         try:
-            with urllib.request.urlopen(self._metrics, timeout=5) as answer:
-                text = answer.read(_MOST_METRICS_BYTES).decode(errors="replace")
+            with urllib.request.urlopen(self._metrics, timeout=5) as response:
+                text = response.read(_MOST_METRICS_BYTES).decode(errors="replace")
         except (OSError, ValueError) as error:
             raise CommandError(f"no response from {self._metrics}: {error}", UNREACHABLE) from None
         now = request_times(text)

@@ -132,7 +132,7 @@ def check(
 
 def _settled(connection: Connection, wait_s: float) -> tuple[Survey, list[str]]:
     """Returns the cluster and what the next step still waits for; nothing when it may go. Raises CommandError when the
-    cluster does not answer in time.
+    cluster does not respond in time.
     """
     deadline = time.monotonic() + wait_s
     while True:

@@ -95,8 +95,8 @@ def _describe(admin: AdminClient, node: Node) -> None:
     set_ones = config_values(admin, "broker", str(node.id), which="modified")
     node.configs = {name: one["value"] for name, one in sorted(set_ones.items())}
     request = ApiVersionsRequest(client_software_name="odradek-cli", client_software_version="1")
-    answered = ask(admin, request, node.id)
-    node.supported = {one.name: (one.min_version, one.max_version) for one in answered.supported_features or ()}
+    response = ask(admin, request, node.id)
+    node.supported = {one.name: (one.min_version, one.max_version) for one in response.supported_features or ()}
 
 
 def _tiered(admin: AdminClient, topics: list[Topic]) -> list[str]:
@@ -110,10 +110,10 @@ def _tiered(admin: AdminClient, topics: list[Topic]) -> list[str]:
             ConfigResource(ConfigResourceType.TOPIC, name, {TIERED_TOPIC_KEY: None})
             for name in names[first : first + _TOPICS_PER_REQUEST]
         ]
-        answered = admin.describe_configs(asked, config_filter="all").get("topic", {})
+        response = admin.describe_configs(asked, config_filter="all").get("topic", {})
         found += [
             name
-            for name, one in answered.items()
+            for name, one in response.items()
             if TIERED_TOPIC_KEY in one and one[TIERED_TOPIC_KEY]["value"] == "true"
         ]
     return sorted(found)

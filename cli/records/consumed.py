@@ -5,7 +5,11 @@ message with an error; `Reader` gives out none of those.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
 
 #: A key or a value after decoding: text, bytes, or a structure of JSON, Avro or Protobuf.
 Content = object
@@ -28,3 +32,9 @@ class ConsumedRecord(Protocol):
     def headers(self) -> Headers | None: ...
 
     def timestamp(self) -> tuple[int, int]: ...
+
+
+class PolledMessage(ConsumedRecord, Protocol):
+    """A record, or the end of a partition, which has a place but no contents."""
+
+    def error(self) -> KafkaError | None: ...

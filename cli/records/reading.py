@@ -213,7 +213,7 @@ class Reader:
         deadline = time.monotonic() + self._connection.timeout_s
         while True:
             messages = self._consumer.consume(min(most, _BATCH), _WAIT_S)
-            found = [cast("ConsumedRecord", message) for message in messages if message.error() is None]
+            found = cast("list[ConsumedRecord]", [message for message in messages if message.error() is None])
             if len(found) < len(messages):
                 for message in messages:
                     if (error := message.error()) is not None:
@@ -233,7 +233,7 @@ class Reader:
                 raise CommandError(f"no response for {self._connection.timeout_s:g} s; check the brokers", UNREACHABLE)
 
     def _check_lost(self, error: CommandError) -> None:
-        """Raises the error, unless its text is that all brokers are down, and one answers: librdkafka reports this when the
+        """Raises the error, unless its text is that all brokers are down, and one responds: librdkafka reports this when the
         first of the addresses is of a dead broker, and before it connects to the second.
         """
         from confluent_kafka import KafkaException

@@ -47,7 +47,7 @@ class Registered:
 
 
 class RegistryFailure(CommandError):
-    """The registry does not answer, has an error of its own, or rejects the login: the schema may exist."""
+    """The registry does not respond, has an error of its own, or rejects the login: the schema may exist."""
 
 
 class Reference(TypedDict):
@@ -77,20 +77,20 @@ class SchemaRegistry:
         self._timeout_s = timeout_s
 
     def schema(self, schema_id: int) -> Schema:
-        """Raises CommandError when there is none, or no answer."""
+        """Raises CommandError when there is none, or no response."""
         if schema_id not in self._known:
-            answer = self._get(f"/schemas/ids/{schema_id}")
-            made = Schema(answer.get("schemaType") or "AVRO", answer["schema"])
-            self._add_references(made, answer.get("references") or [])
+            response = self._get(f"/schemas/ids/{schema_id}")
+            made = Schema(response.get("schemaType") or "AVRO", response["schema"])
+            self._add_references(made, response.get("references") or [])
             self._known[schema_id] = made
         return self._known[schema_id]
 
     def latest(self, subject: str) -> Registered:
-        """The newest schema of a subject. Raises CommandError when there is none, or no answer."""
-        answer = self._get(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/latest")
-        made = Schema(answer.get("schemaType") or "AVRO", answer["schema"])
-        self._add_references(made, answer.get("references") or [])
-        return Registered(int(answer["id"]), made)
+        """The newest schema of a subject. Raises CommandError when there is none, or no response."""
+        response = self._get(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/latest")
+        made = Schema(response.get("schemaType") or "AVRO", response["schema"])
+        self._add_references(made, response.get("references") or [])
+        return Registered(int(response["id"]), made)
 
     def _add_references(self, into: Schema, references: list[Reference]) -> None:
         for one in references:
@@ -99,9 +99,9 @@ class SchemaRegistry:
             if len(into.references) >= _MOST_REFERENCES:
                 raise CommandError(f"a schema has more than {_MOST_REFERENCES} references")
             subject = urllib.parse.quote(str(one["subject"]), safe="")
-            answer = self._get(f"/subjects/{subject}/versions/{int(one['version'])}")
-            into.references[one["name"]] = answer["schema"]
-            self._add_references(into, answer.get("references") or [])
+            response = self._get(f"/subjects/{subject}/versions/{int(one['version'])}")
+            into.references[one["name"]] = response["schema"]
+            self._add_references(into, response.get("references") or [])
 
     def _get(self, path: str) -> SchemaResponse:
         found: SchemaResponse | None = self.ask("GET", path)
@@ -115,8 +115,8 @@ class SchemaRegistry:
         headers = self._headers | ({"Content-Type": "application/vnd.schemaregistry.v1+json"} if data else {})
         request = urllib.request.Request(f"{self._url}{path}", data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout_s) as answer:
-                return json.loads(answer.read(_MOST_BYTES))
+            with urllib.request.urlopen(request, timeout=self._timeout_s) as response:
+                return json.loads(response.read(_MOST_BYTES))
         except urllib.error.HTTPError as error:
             status = {401: DENIED, 403: DENIED, 404: NOT_FOUND}.get(error.code, 1)
             reason = _reason(error)

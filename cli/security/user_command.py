@@ -88,8 +88,8 @@ def _password(file: Path | None) -> str:
     return sys.stdin.readline().removesuffix("\n")
 
 
-def _check(name: str, answered: dict[str, str | None]) -> None:
-    message = answered.get(name)
+def _check(name: str, response: dict[str, str | None]) -> None:
+    message = response.get(name)
     if message is not None:
         status = NOT_FOUND if any(one in message.lower() for one in _NOT_FOUND_WORDS) else 1
         raise CommandError(f"user {name}: {message}", status)

@@ -27,8 +27,8 @@ def create_topics(
     with Progress("creating topics", len(names)) as progress:
         for some in _batches(names):
             asked = dict.fromkeys(some, options)
-            answered = admin.create_topics(asked, validate_only=dry_run, raise_errors=False)
-            for topic in answered["topics"]:
+            response = admin.create_topics(asked, validate_only=dry_run, raise_errors=False)
+            for topic in response["topics"]:
                 progress.advance()
                 if not (if_not_exists and topic["error_code"] == _TOPIC_EXISTS):
                     outcome.add(topic["name"], topic["error_code"], topic["error_message"])
@@ -101,8 +101,8 @@ def alter_topic(
             f"{name}: {key}" if word == "DELETE" else f"{name}: {key}={value}" for key, (word, value) in configs.items()
         ]
     if partitions is not None:
-        answered = admin.create_partitions({name: partitions}, validate_only=dry_run, raise_errors=False)
-        for result in answered.results:
+        response = admin.create_partitions({name: partitions}, validate_only=dry_run, raise_errors=False)
+        for result in response.results:
             check(f"topic {name}", result.error_code, result.error_message)
         done.append(f"{name}: {partitions} partitions")
     if replication_factor is not None:

@@ -57,8 +57,8 @@ def open_transactions(
     found: list[OpenTransaction] = []
     now_ms = int(time.time() * 1000)
     for start in range(0, len(places), _AT_ONCE):
-        answered = admin.describe_producers(places[start : start + _AT_ONCE])
-        for place, state in sorted(answered.items()):
+        response = admin.describe_producers(places[start : start + _AT_ONCE])
+        for place, state in sorted(response.items()):
             for producer in state.active_producers:
                 if every or producer.current_transaction_start_offset >= 0:
                     found.append(_row(place, producer, now_ms))

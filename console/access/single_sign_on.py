@@ -107,7 +107,7 @@ def _check_address(path: Path, name: str, address: str) -> None:
 
 
 class LoginRefused(Exception):
-    """The issuer's answer, or the lack of one, as words for the viewer."""
+    """The issuer's response, or the lack of one, as words for the viewer."""
 
 
 class SingleSignOn:
@@ -134,10 +134,10 @@ class SingleSignOn:
         try:
             await self._load_metadata()
             redirect = self.settings.redirect_uri or str(request.url.replace(path=CALLBACK, query=""))
-            answer: Response = await self._client.authorize_redirect(request, redirect)
+            response: Response = await self._client.authorize_redirect(request, redirect)
         except _failures() as error:
             raise LoginRefused(f"The issuer {self.settings.issuer} cannot be used: {_words(error)}") from None
-        return answer
+        return response
 
     async def end(self, request: Request) -> tuple[User, dict[str, str]]:
         """The user whom the issuer sent back, and who that is to the issuer. Raises LoginRefused."""
@@ -169,10 +169,10 @@ class SingleSignOn:
             if not metadata.get("end_session_endpoint"):
                 return None
             after = str(request.url.replace(path="/login", query=""))
-            answer: Response = await self._client.logout_redirect(request, after, client_id=self.settings.client_id)
+            response: Response = await self._client.logout_redirect(request, after, client_id=self.settings.client_id)
         except _failures() as error:
             raise LoginRefused(f"The issuer {self.settings.issuer} cannot be used: {_words(error)}") from None
-        return answer
+        return response
 
     async def _load_metadata(self) -> JsonObject:
         metadata: JsonObject = await self._client.load_server_metadata()
@@ -213,7 +213,7 @@ def _failures() -> tuple[type[Exception], ...]:
     from authlib.common.errors import AuthlibBaseError
     from joserfc.errors import JoseError
 
-    # RuntimeError: an address that the issuer's metadata lacks. ValueError: an answer that is no JSON, or no key.
+    # RuntimeError: an address that the issuer's metadata lacks. ValueError: a response that is no JSON, or no key.
     return AuthlibBaseError, JoseError, httpx2.HTTPError, RuntimeError, ValueError, KeyError, TypeError
 
 

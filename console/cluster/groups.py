@@ -59,7 +59,7 @@ class ShareOffset:
 
 
 class CoordinatorAway(CommandError):
-    """The coordinator of a group does not answer."""
+    """The coordinator of a group does not respond."""
 
 
 def described(admin: AdminClient, name: str, away: frozenset[int] = frozenset()) -> Group:
@@ -67,7 +67,7 @@ def described(admin: AdminClient, name: str, away: frozenset[int] = frozenset())
     coordinator = admin.repeated(lambda: coordinator_now(admin, name))
     if coordinator in away:
         raise CoordinatorAway(
-            f"broker {coordinator}, which coordinates group {name}, does not answer: when the controller has fenced it,"
+            f"broker {coordinator}, which coordinates group {name}, does not respond: when the controller has fenced it,"
             " another broker coordinates the group",
             UNREACHABLE,
         )

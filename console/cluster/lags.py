@@ -26,7 +26,7 @@ Offsets = dict[Place, int]
 
 
 def groups_of(admin: AdminClient, brokers: set[int]) -> tuple[list[GroupListing], set[int], bool]:
-    """Groups that the brokers coordinate, the brokers that do not answer, and whether these are all groups."""
+    """Groups that the brokers coordinate, the brokers that do not respond, and whether these are all groups."""
     from kafka.errors import (
         Cancelled,
         CoordinatorLoadInProgressError,

@@ -5,7 +5,8 @@ the partitions, by turns, so that 30,000 partitions are read over some polls. Ra
 readings of the same topic. Without a viewer it polls seldom.
 
 A broker that has died stays in the metadata, as a leader and a coordinator, until its session ends. The poll asks each
-broker for its groups, and sends nothing else to one without an answer: figures that only this broker has stay as they were.
+broker for its groups, and sends nothing else to one that sent no response: figures that only this broker has
+stay as they were.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 INTERVAL_S = 2.0
-#: The first page names an address that has not answered for so long.
+#: The first page names an address that has not responded for so long.
 _LATE_S = 2.0
 #: A poll that takes long is repeated after so many times its length.
 _REST = 4
@@ -63,7 +64,7 @@ class Poller:
         #: Group -> topic -> lag there.
         self._reads: dict[str, dict[str, int]] = {}
         self._turn = self._group_turn = 0
-        #: Brokers that are fenced, or did not answer; known before the rest of a poll.
+        #: Brokers that are fenced, or did not respond; known before the rest of a poll.
         self.away: frozenset[int] = frozenset()
         self._polls = threading.Condition()
         self._begun = self._probed = 0
@@ -93,13 +94,13 @@ class Poller:
 
     @property
     def lateness(self) -> str:
-        """Names the addresses that do not answer while the first poll takes longer than _LATE_S; else ""."""
+        """Names the addresses that do not respond while the first poll takes longer than _LATE_S; else ""."""
         return self._lateness if not self.snapshot.is_filled else ""
 
     def _find_silent(self) -> None:
-        """Before the first poll, which waits for the library: an address that accepts connections may answer nothing."""
+        """Before the first poll, which waits for the library: an address that accepts connections may send nothing."""
         silent = self._connection.silent_addresses(_LATE_S)
-        self._lateness = f"no answer for {_LATE_S:g} s from {', '.join(silent)}" if silent else ""
+        self._lateness = f"no response for {_LATE_S:g} s from {', '.join(silent)}" if silent else ""
 
     def poll_soon(self) -> None:
         """After a change that a viewer made."""
@@ -331,7 +332,7 @@ class _Tally:
 
 class _Portion:
     """Partitions whose ends this poll reads: of topics that begin among the MOST_ENDS partitions from `turn` on, if each
-    partition has a leader that answers. Without one of them a topic would seem to have fewer records, and more after it.
+    partition has a leader that responds. Without one of them a topic would seem to have fewer records, and more after it.
     """
 
     def __init__(self, turn: int, away: frozenset[int]) -> None:

@@ -108,7 +108,7 @@ class RecordReader:
             reader.close()
 
     def _places(self, reader: Reader, query: Query, made: Found) -> list[Place]:
-        """The partitions to read: without those whose leader does not answer, which a search would wait for."""
+        """The partitions to read: without those whose leader does not respond, which a search would wait for."""
         known = reader.described(query.topic).partitions
         away = self._away()
         wanted = sorted(known) if query.partition is None else [query.partition]

@@ -133,19 +133,19 @@ def _users(admin: AdminClient) -> Table:
 def _quotas(admin: AdminClient) -> Table:
     from ...protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 
-    answered: DescribeClientQuotasResponse = admin.repeated(
+    response: DescribeClientQuotasResponse = admin.repeated(
         lambda: ask(admin, DescribeClientQuotasRequest(components=[], strict=False))
     )
-    check("quotas", answered.error_code, answered.error_message)
+    check("quotas", response.error_code, response.error_message)
     rows = []
-    for entry in (answered.entries or ())[:_MOST_ROWS]:
+    for entry in (response.entries or ())[:_MOST_ROWS]:
         entity = {one.entity_type: _DEFAULT if one.entity_name is None else one.entity_name for one in entry.entity}
         words = " ".join(f"{kind}={name}" for kind, name in sorted(entity.items(), reverse=True))
         for value in entry.values:
             fields = {"key": value.key, **entity}
             button = Button("Delete", "/access/quotas/delete", fields, f"Delete {value.key} of {words}?")
             rows.append((words, value.key, value.value, button))
-    of = sum(len(entry.values) for entry in answered.entries or ())
+    of = sum(len(entry.values) for entry in response.entries or ())
     return Table("Quotas", ("Entity", "Key", "Value", ""), rows, "No quotas.", of=of)
 
 
@@ -260,9 +260,9 @@ def delete_user(backend: Backend, form: Fields) -> Done:
     return Done(f"The {mechanism} credentials of {name} were deleted.", "/access")
 
 
-def _check_user(name: str, answered: dict[str, str | None]) -> None:
-    if answered.get(name) is not None:
-        raise CommandError(f"user {name}: {answered[name]}")
+def _check_user(name: str, response: dict[str, str | None]) -> None:
+    if response.get(name) is not None:
+        raise CommandError(f"user {name}: {response[name]}")
 
 
 def set_quota(backend: Backend, form: Fields) -> Done:
@@ -293,7 +293,7 @@ def _alter_quota(backend: Backend, form: Fields, value: float | None) -> Done:
         ops=[alter.OpData(key=key, value=value or 0.0, remove=value is None)],
     )
     with backend.links.admin() as admin:
-        answered = ask(admin, alter.AlterClientQuotasRequest(entries=[asked], validate_only=False))
-    for one in answered.entries:
+        response = ask(admin, alter.AlterClientQuotasRequest(entries=[asked], validate_only=False))
+    for one in response.entries:
         check("quota", one.error_code, one.error_message)
     return Done(f"{key} was {'deleted' if value is None else 'set'}.", "/access")

@@ -74,7 +74,7 @@ def broker(backend: Backend, request: Request) -> Page:
         ],
     )
     if node in backend.away:
-        words = f"Broker {node} does not answer. Start it to see its log directories and configs."
+        words = f"Broker {node} does not respond. Start it to see its log directories and configs."
         return Page(f"Broker {node}", [facts, Text(words, "bad")], "/brokers")
     with backend.links.admin() as admin:
         directories = admin.describe_log_dirs(None, [node])[0]["log_dirs"]
@@ -106,7 +106,7 @@ def broker(backend: Backend, request: Request) -> Page:
 def _state(row: BrokerRow, away: frozenset[int]) -> Badge:
     if row.broker not in away:
         return Badge("running", "good")
-    return Badge("fenced" if row.fenced else "no answer", "bad")
+    return Badge("fenced" if row.fenced else "no response", "bad")
 
 
 def _directories(directories: list[LogDirectory]) -> Table:

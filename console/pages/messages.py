@@ -125,7 +125,7 @@ def unread(topic: str, found: Found) -> list[Part]:
     """Names offsets that partitions do not have, partitions that were not read, and the brokers that could lead them."""
     notes = [f"{line[0].upper()}{line[1:]}." for line in found.notes]
     notes += [
-        f"{topic}-{partition} has no leader that answers: start one of the brokers {numbers(replicas)}."
+        f"{topic}-{partition} has no leader that responds: start one of the brokers {numbers(replicas)}."
         for partition, replicas in list(found.leaderless.items())[:_MOST_UNREAD]
     ]
     return [Text(note, "bad") for note in notes]

@@ -221,7 +221,7 @@ def _partition(
 
 
 def _sizes(admin: AdminClient, name: str, partitions: list[Partition]) -> dict[int, int]:
-    """Bytes of the leaders' replicas. Brokers that do not answer are left out."""
+    """Bytes of the leaders' replicas. Brokers that do not respond are left out."""
     from kafka.errors import KafkaError
 
     leaders = {one["partition_index"]: one["leader_id"] for one in partitions if one["leader_id"] >= 0}
@@ -229,10 +229,10 @@ def _sizes(admin: AdminClient, name: str, partitions: list[Partition]) -> dict[i
     for node in sorted(set(leaders.values())):
         held = [index for index, leader in leaders.items() if leader == node]
         try:
-            answered = admin.describe_log_dirs({name: held}, [node])
+            response = admin.describe_log_dirs({name: held}, [node])
         except KafkaError:
             continue
-        for directory in answered[0]["log_dirs"]:
+        for directory in response[0]["log_dirs"]:
             for topic in directory["topics"]:
                 for one in topic["partitions"]:
                     if not one["is_future_key"]:

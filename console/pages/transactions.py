@@ -128,7 +128,7 @@ def hanging(backend: Backend, request: Request) -> Page:
 
 def _state_badge(one: OpenTransaction) -> Badge:
     if one["hangs"] is None:
-        return Badge("unknown: not every coordinator answers", "warn")
+        return Badge("unknown: not every coordinator responds", "warn")
     return Badge("hangs", "bad") if one["hangs"] else Badge(f"of {one['transactional_id']}", "good")
 
 
@@ -136,7 +136,7 @@ def _missing(backend: Backend) -> list[Text]:
     """Names silent brokers. When the controller has fenced them, other brokers coordinate and lead in their place."""
     silent = [str(one.broker) for one in backend.snapshot.brokers if one.silent]
     return (
-        [Text(f"No answer from broker {', '.join(silent)}: its transactions are missing here.", "bad")]
+        [Text(f"No response from broker {', '.join(silent)}: its transactions are missing here.", "bad")]
         if silent
         else []
     )
