@@ -53,7 +53,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Sets `request.state.user` and `.session`. Sends status 421 for a foreign name, and leads to /login without a session."""
+    """Sets `request.state.user` and `.session`. Sends 421 for a foreign name, and leads to /login without a session."""
 
     def __init__(self, app: ASGIApp, settings: Settings, users: Users | None, sessions: Sessions) -> None:
         self._app = app
